@@ -3,9 +3,9 @@ const floors = [
   [],
   ['accounts', 'api-keys', 'secrets', 'templates'],
   ['agents'],
-  ['messages', 'environment', 'custom-files', 'logs', 'exec', 'traffic', 'computers'],
-  ['deployments', 'files', 'webhooks'],
-  ['history'],
+  ['messages', 'environment', 'custom-files', 'logs', 'traffic', 'computers'],
+  ['deployments', 'files', 'webhooks', 'exec'],
+  ['history', 'commands'],
   ['provisioning', 'subscriptions', 'admin', 'operations'],
 ];
 const rooms = floors.flat();

@@ -9,6 +9,8 @@ import { agentEvents } from './agents/index.ts';
 import { AgentsModule } from './agents/agents.module.ts';
 import { apiKeyEvents } from './api-keys/index.ts';
 import { ApiKeysModule } from './api-keys/api-keys.module.ts';
+import { commandEvents } from './commands/index.ts';
+import { CommandsModule } from './commands/commands.module.ts';
 import { ConfigModule } from './platform/config/config.module.ts';
 import type { Config } from './platform/config/config.ts';
 import { CredentialsModule } from './credentials.module.ts';
@@ -59,6 +61,7 @@ export const eventDefinitions: readonly AnyEventDefinition[] = [
   deploymentEvents,
   conversationEvents,
   execEvents,
+  commandEvents,
   webhookEvents,
   fileEvents,
   logEvents,
@@ -105,6 +108,7 @@ export class AppModule {
         LogsModule,
         MessagesModule,
         ExecModule,
+        CommandsModule,
         WebhooksModule,
         TrafficModule,
         FilesModule,

@@ -5,7 +5,7 @@ import { entityOf, newestFirst } from '../platform/database/entities.ts';
 import { idOf, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { LatestRows } from '../platform/projections/tables/latest-rows.ts';
 import { ReadModels, tableOf, type Projection } from '../platform/projections/projection.ts';
-import { Activity, HOLD_COUNTS } from './activity/activity.service.ts';
+import { Activity, HOLD_COUNTS, IDLE_FROM } from './activity/activity.service.ts';
 import { agentActivityTable } from './activity/agent-activity.table.ts';
 import { evolve } from './aggregate/agent-state.decider.ts';
 import { agentStream } from './aggregate/agent-stream.ts';
@@ -112,7 +112,7 @@ export class EveryAgentHandler implements IQueryHandler<EveryAgent> {
 
   async execute({ after, limit }: EveryAgent): Promise<AgentInUse[]> {
     const rows = await this.database.query<Pick<AgentRow, 'agent_id' | 'state'> & { last_active_at: Date | null; held: boolean }>(
-      `select a.agent_id, a.state, v.last_active_at,
+      `select a.agent_id, a.state, ${IDLE_FROM} as last_active_at,
               exists (select from agent_holds h where h.agent_id = a.agent_id and ${HOLD_COUNTS}) as held
          from ${tableOf(agentsProjection)} a left join agent_activity v on v.agent_id = a.agent_id
         where a.agent_id > $1 order by a.agent_id limit $2`,

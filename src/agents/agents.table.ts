@@ -25,8 +25,10 @@ export const agentsTable = {
   },
 } as const satisfies ProjectionTable;
 
+type LastUse = Pick<ReadRow<typeof agentActivityTable>, 'agent_id' | 'last_active_at'>;
+
 /** One agent that is not deleted, with its last use. */
-export type AgentRow = ReadRow<typeof agentsTable> & { activity: ReadRow<typeof agentActivityTable> | null };
+export type AgentRow = ReadRow<typeof agentsTable> & { activity: LastUse | null };
 
 /** The columns of an agent that answers show. */
 export type ShownColumns = Pick<AgentRow, 'agent_id' | 'state' | 'revision' | 'created_at' | 'updated_at' | 'activity'>;

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
 import type { CommandContext } from '../platform/context/command-context.ts';
-import { Keyring } from '../platform/crypto/keyring.ts';
+import { Keyring, type Sealed } from '../platform/crypto/keyring.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import type { ExecResult } from '../platform/runtime/runtime.ts';
 import { execDecider, type ExecCommand } from './exec.decider.ts';
@@ -19,6 +19,13 @@ interface RecordedExec extends Recorded {
   execId: string;
 }
 
+/** The texts of a caller that are kept of a command. */
+interface ExecTexts {
+  command: string | string[];
+  cwd: string | null;
+  session: string | null;
+}
+
 interface RecordedTerminal extends Recorded {
   terminalId: string;
 }
@@ -32,11 +39,12 @@ export class AgentExecs {
   ) {}
 
   /** Throws `rate_limited` if too many run, and `invalid_state` if this one was started before. */
-  async start(exec: RecordedExec & { command: string | string[]; timeoutSeconds: number }): Promise<void> {
+  async start(exec: RecordedExec & ExecTexts & { timeoutSeconds: number }): Promise<void> {
     const { agentId, execId, timeoutSeconds } = exec;
     const command = await this.keyring.seal(agentId, `exec ${execId} command`, JSON.stringify(exec.command));
+    const place = await this.sealedPlace(exec);
     const endsBy = new Date(Date.now() + timeoutSeconds * 1_000 + END_MARGIN_MS).toISOString();
-    await this.execute(exec, { type: 'StartExec', agentId, execId, command, timeoutSeconds, endsBy });
+    await this.execute(exec, { type: 'StartExec', agentId, execId, command, place, timeoutSeconds, endsBy });
   }
 
   end(exec: RecordedExec, { exitCode, timedOut, truncated }: ExecResult): Promise<void> {
@@ -60,6 +68,12 @@ export class AgentExecs {
   closeTerminal(terminal: RecordedTerminal, end: TerminalEnd, exitCode: number | null): Promise<void> {
     const { agentId, terminalId } = terminal;
     return this.execute(terminal, { type: 'CloseTerminal', agentId, terminalId, end, exitCode });
+  }
+
+  /** Returns the folder and the session of the command, sealed; null if it has neither. */
+  private async sealedPlace({ agentId, execId, cwd, session }: RecordedExec & ExecTexts): Promise<Sealed | null> {
+    if (cwd === null && session === null) return null;
+    return this.keyring.seal(agentId, `exec ${execId} place`, JSON.stringify({ cwd, session }));
   }
 
   private async execute({ agentId, context }: Recorded, command: ExecCommand): Promise<void> {

@@ -32,7 +32,7 @@ export class Containers {
 export function commandRefused(error: unknown): never {
   if (error instanceof RuntimeUnavailable)
     throw new Refusal('runtime_unavailable', 'The container engine did not answer; the command may have run.');
-  if (error instanceof ContainerGone || error instanceof RuntimeRefused)
-    throw new Refusal('agent_unavailable', 'The agent’s container can’t run the command, or ended while it ran.');
+  if (error instanceof RuntimeRefused) throw new Refusal('agent_unavailable', error.message);
+  if (error instanceof ContainerGone) throw new Refusal('agent_unavailable', 'The agent’s container ended while the command ran.');
   throw error;
 }

@@ -1,9 +1,9 @@
-import { isUtf8 } from 'node:buffer';
 import { Readable } from 'node:stream';
 
 import { toRefusal } from '../platform/http/responses/problems.ts';
 import type { ServerSentEvent } from '../platform/http/response-streams.ts';
 import type { OutputStream } from '../platform/runtime/runtime.ts';
+import { type TextPiece, TextPieces } from '../platform/text-pieces.ts';
 import type { ExecOrder, Exec } from './exec.service.ts';
 
 /**
@@ -44,10 +44,9 @@ export async function execEventsOf(
   return events;
 }
 
-/** Turns the bytes of one output into events: `{text}` where they are UTF-8, else `{base64}`. */
+/** Turns the bytes of one output into events. */
 class TextOf {
-  /** The beginning of a character whose rest has not come yet. */
-  private rest: Buffer = Buffer.alloc(0);
+  private readonly pieces = new TextPieces();
 
   constructor(
     private readonly event: OutputStream,
@@ -55,30 +54,14 @@ class TextOf {
   ) {}
 
   take(bytes: Buffer): void {
-    const all = Buffer.concat([this.rest, bytes]);
-    const whole = all.length - unfinishedBytes(all);
-    this.rest = all.subarray(whole);
-    this.push(all.subarray(0, whole));
+    this.push(this.pieces.add(bytes));
   }
 
   end(): void {
-    this.push(this.rest);
+    this.push(this.pieces.end());
   }
 
-  private push(bytes: Buffer): void {
-    if (bytes.length === 0) return;
-    const data = isUtf8(bytes) ? { text: bytes.toString() } : { base64: bytes.toString('base64') };
-    this.events.push({ event: this.event, data });
+  private push(data: TextPiece | null): void {
+    if (data !== null) this.events.push({ event: this.event, data });
   }
-}
-
-/** Returns the number of bytes at the end that begin a character of UTF-8 without ending it: 0 to 3. */
-function unfinishedBytes(bytes: Buffer): number {
-  for (let back = 1; back <= Math.min(3, bytes.length); back += 1) {
-    const byte = bytes[bytes.length - back] as number;
-    if ((byte & 0b1100_0000) === 0b1000_0000) continue;
-    const length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
-    return length > back ? back : 0;
-  }
-  return 0;
 }

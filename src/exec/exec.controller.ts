@@ -7,8 +7,9 @@ import { RequireScope } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
 import { EVENT_STREAM, ResponseStreams, type Streamed } from '../platform/http/response-streams.ts';
+import { JsonBody } from '../platform/http/requests/body.ts';
 import { newId } from '../platform/new-id.ts';
-import { DEFAULT_TIMEOUT_SECONDS, ExecDto, type ExecResultDto } from './exec.dto.ts';
+import { DEFAULT_TIMEOUT_SECONDS, EXEC_BODY_LIMIT, ExecDto, type ExecResultDto } from './exec.dto.ts';
 import { Exec, type ExecOrder } from './exec.service.ts';
 import { execEventsOf } from './exec-stream.ts';
 
@@ -27,6 +28,7 @@ export class ExecController {
   @HttpCode(200)
   @RequireScope('deploy')
   @Idempotent({ sealedFor: 'agentId' })
+  @JsonBody(EXEC_BODY_LIMIT)
   @ApiOkResponse()
   async run(@AgentId() agentId: string, @Body() body: ExecDto, @CurrentCall() call: Call): Promise<ExecResultDto | Streamed> {
     const order = (signal: AbortSignal): ExecOrder => ({
@@ -35,6 +37,10 @@ export class ExecController {
       agentId,
       execId: call.seed === null ? newId() : uuidv5('exec', call.seed),
       command: body.command,
+      cwd: body.cwd ?? null,
+      session: body.session ?? null,
+      environment: body.env ?? {},
+      stdin: body.stdin === undefined ? null : Buffer.from(body.stdin),
       timeoutSeconds: body.timeout ?? DEFAULT_TIMEOUT_SECONDS,
       signal,
     });

@@ -24,8 +24,19 @@ export interface AgentExecs {
 
 export type AgentExecsState = AgentExecs | null;
 
+interface StartExec {
+  type: 'StartExec';
+  agentId: string;
+  execId: string;
+  command: Sealed;
+  /** The folder and the session; null if it has neither. */
+  place: Sealed | null;
+  timeoutSeconds: number;
+  endsBy: string;
+}
+
 export type ExecCommand =
-  | { type: 'StartExec'; agentId: string; execId: string; command: Sealed; timeoutSeconds: number; endsBy: string }
+  | StartExec
   | { type: 'EndExec'; execId: string; exitCode: number; timedOut: boolean; truncated: boolean }
   | { type: 'FailExec'; execId: string; failure: ExecFailure }
   | { type: 'IssueTerminalTicket'; agentId: string; expiresAt: string }
@@ -58,8 +69,8 @@ function end(command: Extract<ExecCommand, { type: 'EndExec' | 'FailExec' }>, st
   return [{ type: 'ExecEnded', data: { ...ids, exit_code, timed_out, truncated } }];
 }
 
-function start(command: Extract<ExecCommand, { type: 'StartExec' }>, state: AgentExecsState, now: Date): ExecEvent[] {
-  const { agentId: agent_id, execId: exec_id, timeoutSeconds: timeout_seconds, endsBy: ends_by } = command;
+function start(command: StartExec, state: AgentExecsState, now: Date): ExecEvent[] {
+  const { agentId: agent_id, execId: exec_id, place, timeoutSeconds: timeout_seconds, endsBy: ends_by } = command;
   if (state?.latest.includes(exec_id))
     throw new Refusal(
       'invalid_state',
@@ -71,7 +82,10 @@ function start(command: Extract<ExecCommand, { type: 'StartExec' }>, state: Agen
     throw new Refusal('rate_limited', `${RUNNING_MAX} commands run in this agent already.`, { retryAfterSeconds: 1 });
   return [
     ...over.map(({ id }): ExecEvent => ({ type: 'ExecFailed', data: { agent_id, exec_id: id, failure: 'unknown' } })),
-    { type: 'ExecStarted', data: { agent_id, exec_id, command: command.command, timeout_seconds, ends_by } },
+    {
+      type: 'ExecStarted',
+      data: { agent_id, exec_id, command: command.command, ...(place === null ? {} : { place }), timeout_seconds, ends_by },
+    },
   ];
 }
 

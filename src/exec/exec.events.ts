@@ -21,12 +21,20 @@ export type TerminalEnd =
   /** The service was stopped. */
   | 'stopped';
 
-/** Commands may hold secrets, so they are encrypted with the agent's data key; what they print is not recorded. */
+/**
+ * Commands, folders and names of sessions may hold secrets, so they are encrypted with the agent's data key. What a command gets as variables and
+ * input, and what it prints, is not recorded.
+ */
 export const execEvents = {
-  ExecStarted: defineEvent<{ agent_id: string; exec_id: string; command: Sealed; timeout_seconds: number; ends_by: string }>()(
-    'ExecStarted',
-    ({ timeout_seconds }) => `Ran a command in the agent, for at most ${timeout_seconds} s`,
-  ),
+  ExecStarted: defineEvent<{
+    agent_id: string;
+    exec_id: string;
+    command: Sealed;
+    /** The folder and the session; absent if it has neither. */
+    place?: Sealed;
+    timeout_seconds: number;
+    ends_by: string;
+  }>()('ExecStarted', ({ timeout_seconds }) => `Ran a command in the agent, for at most ${timeout_seconds} s`),
   ExecEnded: defineEvent<{ agent_id: string; exec_id: string; exit_code: number; timed_out: boolean; truncated: boolean }>()(
     'ExecEnded',
     ({ exit_code, timed_out }) => (timed_out ? 'The command was killed at its deadline' : `The command ended with exit code ${exit_code}`),

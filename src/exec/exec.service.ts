@@ -6,6 +6,7 @@ import { ReadShare } from '../platform/async/read-share.ts';
 import type { CommandContext } from '../platform/context/command-context.ts';
 import { type ContainerHandle, ContainerRuntime, type ExecResult, type OutputStream } from '../platform/runtime/runtime.ts';
 import { AgentExecs } from './agent-execs.service.ts';
+import { argvOf } from './command-fields.ts';
 import { commandRefused } from './containers.service.ts';
 import type { ExecFailure } from './exec.events.ts';
 
@@ -25,6 +26,12 @@ export interface ExecOrder {
   execId: string;
   /** The program and its arguments, or a string for `/bin/sh -c`. */
   command: string | string[];
+  /** The folder in which it starts; null stands for the volume, or the folder of the session. */
+  cwd: string | null;
+  /** The session whose shell runs it; null if it runs by itself. */
+  session: string | null;
+  environment: Record<string, string>;
+  stdin: Buffer | null;
   timeoutSeconds: number;
   /** The signal that aborts when the caller has gone; the command is then killed. */
   signal: AbortSignal;
@@ -72,7 +79,11 @@ export class Exec {
     onStart?.(woken);
     try {
       const result = await this.runtime.exec(handle, {
-        argv: typeof order.command === 'string' ? ['/bin/sh', '-c', order.command] : order.command,
+        argv: argvOf(order.command),
+        ...(order.cwd === null ? {} : { cwd: order.cwd }),
+        ...(order.session === null ? {} : { session: order.session }),
+        ...(order.stdin === null ? {} : { stdin: order.stdin }),
+        environment: order.environment,
         timeoutMs: order.timeoutSeconds * 1_000,
         outputLimitBytes: OUTPUT_BYTES,
         signal: order.signal,

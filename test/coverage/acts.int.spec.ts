@@ -84,7 +84,7 @@ async function drive(
   const types = new Set(left.map(({ type }) => type));
   expect({ route, left: [...types].filter((type) => !mayLeave.includes(type)).toSorted() }).toEqual({ route, left: leaves.toSorted() });
   for (const event of left) expect({ route, ...said(event) }).toEqual({ route, by, id: true, account: true });
-  return (answer.json?.id as string | undefined) ?? made;
+  return ((answer.json?.id ?? answer.json?.command_id) as string | undefined) ?? made;
 }
 
 /** Runs the work while rebuilds are held back: a rebuild first records that it begins, and waits here for the table. */

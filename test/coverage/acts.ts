@@ -1,5 +1,6 @@
 import { until } from '../support/until.ts';
 import type { Act, World } from './act.ts';
+import { commandActs } from './command-acts.ts';
 import { secretActs } from './secret-acts.ts';
 
 const password = 'canary-password-1';
@@ -227,6 +228,7 @@ export const acts: Act[] = [
     path: (world) => `${rest(world)}/exec`,
     json: () => ({ command: ['true'] }),
   },
+  ...commandActs,
   {
     route: 'ALL /a/:agentId/*',
     before: async (world) => {

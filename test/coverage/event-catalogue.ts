@@ -22,6 +22,7 @@ export const streams: Record<string, string> = {
   deployments: '`deployment-<id>`',
   messages: '`conversation-<id>`',
   exec: '`exec-<agent id>`',
+  commands: '`commands-<agent id>`',
   webhooks: '`webhook-<agent id>`',
   files: '`files-<agent id>`',
   logs: '`log-<agent id>`, a class of its own with retention',

@@ -9,6 +9,7 @@ import { customFilesDecider } from '../../src/custom-files/custom-files.decider.
 import { apiKeyDecider } from '../../src/api-keys/api-keys.decider.ts';
 import { environmentDecider } from '../../src/environment/environment.decider.ts';
 import { webhookTokenDecider } from '../../src/webhooks/webhook-tokens.decider.ts';
+import { commandsDecider } from '../../src/commands/commands.decider.ts';
 import { execDecider } from '../../src/exec/exec.decider.ts';
 import { filesDecider } from '../../src/files/files.decider.ts';
 import { secretsDecider } from '../../src/secrets/secrets.decider.ts';
@@ -150,6 +151,7 @@ const deciders: Record<string, Record<string, Decider<any, any, any>>> = {
   agent: { agent: agentDecider, environment: environmentDecider, 'custom-files': customFilesDecider },
   conversation: { conversation: conversationDecider },
   exec: { exec: execDecider },
+  commands: { commands: commandsDecider },
   webhook: { webhook: webhookTokenDecider },
   files: { files: filesDecider },
   subscription: { subscription: subscriptionDecider },

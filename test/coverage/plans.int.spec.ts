@@ -52,6 +52,7 @@ beforeAll(async () => {
   const agentId = agent.json.agent_id as string;
   await server.request('POST', `/api/v1/agents/${agentId}/env`, { credential: key, json: { key: 'TOKEN', value: 'x', is_secret: true } });
   const chat = await server.request('POST', `/api/agents/${agentId}/chat`, { credential: key, json: { message: 'hello' } });
+  const command = await server.request('POST', `/api/agents/${agentId}/commands`, { credential: key, json: { command: ['true'] } });
   const [deployment] = (await server.request('GET', `/api/v1/agents/${agentId}/deployments`, { credential: key })).json;
   const subscription = await server.request('POST', '/api/v1/subscriptions', {
     credential: key,
@@ -61,6 +62,7 @@ beforeAll(async () => {
     agentId,
     subscriptionId: subscription.json.id,
     conversationId: chat.json.conversation_id,
+    commandId: command.json.command_id,
     deploymentId: deployment.id ?? deployment.deployment_id,
     keyId: issued.id,
     accountId,

@@ -12,6 +12,7 @@ const answeredWithoutReadModels = [
   '/api/admin/keys',
   '/api/admin/projections',
   '/api/admin/work',
+  '/api/agents/:agentId/commands/:commandId/output',
   '/api/agents/:agentId/conversations/:conversationId/messages',
   '/api/agents/:agentId/files/download',
   '/api/agents/:agentId/files/list',

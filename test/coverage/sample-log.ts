@@ -5,6 +5,7 @@ import type { CustomFileEvent } from '../../src/custom-files/custom-files.events
 import type { ApiKeyEvent } from '../../src/api-keys/api-keys.events.ts';
 import type { deploymentEvents } from '../../src/deployments/deployments.events.ts';
 import type { EnvironmentEvent } from '../../src/environment/environment.events.ts';
+import type { CommandEvent } from '../../src/commands/commands.events.ts';
 import type { ExecEvent } from '../../src/exec/exec.events.ts';
 import type { FileEvent } from '../../src/files/files.events.ts';
 import type { SecretEvent } from '../../src/secrets/secrets.events.ts';
@@ -25,6 +26,7 @@ type AnyEvent =
   | LogEvent
   | ConversationEvent
   | ExecEvent
+  | CommandEvent
   | WebhookEvent
   | FileEvent
   | SubscriptionEvent
@@ -42,6 +44,7 @@ const apiKey = `apiKey-${id(3)}`;
 const deployment = `deployment-${id(4)}`;
 const conversation = `conversation-${id(5)}`;
 const exec = `exec-${id(2)}`;
+const commands = `commands-${id(2)}`;
 const webhook = `webhook-${id(2)}`;
 const files = `files-${id(2)}`;
 const subscription = `subscription-${id(15)}`;
@@ -147,6 +150,28 @@ export const sampleLog: SampleEvent[] = [
   }),
   sample(204, exec, { type: 'ExecEnded', data: { agent_id, exec_id: id(12), exit_code: 0, timed_out: false, truncated: false } }),
   sample(208, exec, { type: 'ExecFailed', data: { agent_id, exec_id: id(13), failure: 'canceled' } }),
+  sample(203, commands, {
+    type: 'AgentCommandStarted',
+    data: {
+      agent_id,
+      command_id: id(22),
+      generation: 1,
+      command: sealed('{"command":"make"}'),
+      started_at: at(20),
+      starts_by: at(21),
+      keep_awake_until: at(80),
+    },
+  }),
+  sample(205, commands, {
+    type: 'AgentCommandInputSent',
+    data: { agent_id, command_id: id(22), act_id: id(23), bytes: 5, closes: true },
+  }),
+  sample(206, commands, { type: 'AgentCommandSignaled', data: { agent_id, command_id: id(22), act_id: id(24), signal: 'SIGINT' } }),
+  sample(207, commands, {
+    type: 'AgentCommandEnded',
+    data: { agent_id, command_id: id(22), end: 'killed', exit_code: 130, output_bytes: 2_000_000, dropped_bytes: 951_424, drops: null },
+  }),
+  sample(219, commands, { type: 'AgentCommandRemoved', data: { agent_id, command_id: id(22) } }),
   sample(209, webhook, {
     type: 'WebhookTokenIssued',
     data: { agent_id, token_id: id(15), token: sealed('a token'), sha256: 'cd'.repeat(32), replaces: null },

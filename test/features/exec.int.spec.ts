@@ -51,6 +51,23 @@ describe('a command in an agent', () => {
     expect((await exec('echo $((6 * 7)); echo oh >&2; exit 3')).json).toMatchObject({ exitCode: 3, stdout: '42\n', stderr: 'oh\n' });
   });
 
+  it('has the folder, the variables and the input that it was given', async () => {
+    await exec('mkdir -p folder');
+    const answer = await exec('pwd; echo "$COLOR"; cat', { cwd: 'folder', env: { COLOR: 'green' }, stdin: 'an input' });
+    expect(answer.json.stdout).toMatch(/\/folder\ngreen\nan input$/);
+    expect((await exec(['cat'], { stdin: 'x'.repeat(200_000) })).json.stdout).toHaveLength(200_000);
+    expect((await exec(['cat'])).json).toMatchObject({ exitCode: 0, stdout: '' });
+  });
+
+  it('in a session finds the folder and the variables that the one before left', async () => {
+    await exec('mkdir -p folder && cd folder && export COLOR=green && NAME=own', { session: 'work' });
+    expect((await exec('pwd; echo "$COLOR $NAME"', { session: 'work' })).json.stdout).toMatch(/\/folder\ngreen own\n$/);
+    expect((await exec('pwd; echo "$COLOR"', { session: 'another' })).json.stdout).not.toMatch(/folder|green/);
+    expect((await exec('echo "$ONCE"', { session: 'work', env: { ONCE: 'now' } })).json.stdout).toBe('now\n');
+    expect((await exec('echo "$ONCE"', { session: 'work' })).json.stdout).toBe('\n');
+    expect((await exec('exit 3', { session: 'work' })).json.exitCode).toBe(3);
+  });
+
   it('is killed with its children when its time is over', async () => {
     const begun = performance.now();
     const answer = await exec('sleep 301 & sleep 300', { timeout: 1 });
@@ -117,7 +134,12 @@ describe('a command in an agent', () => {
 
 describe('what the log holds of a command', () => {
   it('tells who ran it and how it ended, and not what it was or printed', async () => {
-    await exec(['echo', 'canary-in-a-command']);
+    await exec('echo canary-in-a-command', {
+      cwd: '.',
+      session: 'canary-session',
+      env: { SECRET: 'canary-in-a-variable' },
+      stdin: 'canary-in-an-input',
+    });
     const [started, ended] = (await recorded()).slice(-2);
     expect(started).toMatchObject({ type: 'ExecStarted', data: { agent_id: talk.agentId }, metadata: { actor: { kind: 'api_key' } } });
     expect(ended).toMatchObject({ type: 'ExecEnded', data: { exit_code: 0, exec_id: started?.data.exec_id } });
@@ -152,6 +174,16 @@ describe('a command that can’t run', () => {
         status: 400,
         json: { errors: expect.arrayContaining([expect.objectContaining({ field: 'timeout' })]) },
       });
+    const many = Object.fromEntries(Array.from({ length: 51 }, (_, n) => [`A${n}`, '']));
+    const bad: [string, unknown[]][] = [
+      ['cwd', ['', 'a\0b', 5, null]],
+      ['env', [{ 'a b': '' }, { PORT: '' }, { MOORING_X: '' }, { A: 5 }, { A: 'x'.repeat(32_769) }, ['A'], null, many]],
+      ['stdin', [5, null, 'x'.repeat(1_048_577)]],
+      ['session', ['', 'a b', '../a', 'x'.repeat(65), 5]],
+    ];
+    for (const [field, values] of bad)
+      for (const value of values)
+        expect(await exec(['true'], { [field]: value })).toMatchObject({ status: 400, json: { errors: [{ field }] } });
   });
 
   it('is refused without the scope deploy, and for another account as if there were no agent', async () => {

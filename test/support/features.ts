@@ -4,6 +4,8 @@ import { accountEvents } from '../../src/accounts/index.ts';
 import { AccountsModule } from '../../src/accounts/accounts.module.ts';
 import { agentEvents } from '../../src/agents/index.ts';
 import { AgentsModule } from '../../src/agents/agents.module.ts';
+import { commandEvents } from '../../src/commands/index.ts';
+import { CommandsModule } from '../../src/commands/commands.module.ts';
 import { customFileEvents } from '../../src/custom-files/index.ts';
 import { CustomFilesModule } from '../../src/custom-files/custom-files.module.ts';
 import { deploymentEvents } from '../../src/deployments/index.ts';
@@ -45,6 +47,7 @@ export function runningFeatures(runtime: DynamicModule): Features {
       TemplatesModule,
       MessagesModule,
       ExecModule,
+      CommandsModule,
       FilesModule,
       WebhooksModule,
       TrafficModule,
@@ -52,7 +55,7 @@ export function runningFeatures(runtime: DynamicModule): Features {
     ],
     definitions: [
       ...agentFeatures.definitions,
-      ...[logEvents, deploymentEvents, conversationEvents, execEvents, fileEvents, webhookEvents].flatMap((events) =>
+      ...[logEvents, deploymentEvents, conversationEvents, execEvents, commandEvents, fileEvents, webhookEvents].flatMap((events) =>
         Object.values(events),
       ),
     ],

@@ -2,6 +2,7 @@ import { accountsProjection } from '../../src/accounts/accounts.projection.ts';
 import { agentsProjection } from '../../src/agents/agents.projection.ts';
 import { apiKeysProjection } from '../../src/api-keys/api-keys.projection.ts';
 import { auditProjection } from '../../src/history/audit/audit.projection.ts';
+import { commandsProjection } from '../../src/commands/commands.projection.ts';
 import { accountImagesProjection } from '../../src/deployments/images/account-images.projection.ts';
 import { deploymentsProjection } from '../../src/deployments/deployments.projection.ts';
 import { journalProjection, logLinesProjection } from '../../src/logs/entries/logs.projection.ts';
@@ -25,6 +26,7 @@ export function foldedProjections(catalogue: EventCatalogue): Projection[] {
     accountImagesProjection,
     conversationsProjection,
     deliveriesProjection,
+    commandsProjection,
     seatsProjection,
     subscriptionsProjection,
     secretUsesProjection,

@@ -193,3 +193,39 @@ describe('an agent with work in flight', () => {
     await activity.beforeApplicationShutdown();
   });
 });
+
+describe('an agent that is kept awake', () => {
+  const idleFor = async (activity: Activity, agentId: string) => Date.now() - ((await activity.idleFrom(agentId))?.getTime() ?? 0);
+  const usedAnHourAgo = async (activity: Activity, agentId: string) => {
+    (await activity.hold(agentId)).release();
+    expect(await activity.held(agentId)).toBe(false);
+    await database.query(`update agent_activity set last_active_at = now() - interval '1 hour' where agent_id = $1`, [agentId]);
+  };
+
+  it('is idle from that time on, without any process, and from now on before it; what callers see of its last use stays', async () => {
+    const activity = newActivity();
+    await usedAnHourAgo(activity, 'd1');
+    expect(await idleFor(activity, 'd1')).toBeGreaterThan(3_500_000);
+    await activity.keepAwake('d1', new Date(Date.now() + 600_000));
+    expect(await idleFor(newActivity(), 'd1')).toBeLessThan(60_000);
+    expect(Date.now() - ((await activity.lastActiveAt('d1'))?.getTime() ?? 0)).toBeGreaterThan(3_500_000);
+    await database.query(`update agent_activity set kept_until = now() - interval '10 minutes' where agent_id = 'd1'`);
+    expect(Math.round((await idleFor(activity, 'd1')) / 60_000)).toBe(10);
+    await activity.beforeApplicationShutdown();
+  });
+
+  it('is kept for the longest that was asked for, until that is taken back, which counts as a use', async () => {
+    const activity = newActivity();
+    await usedAnHourAgo(activity, 'd2');
+    const later = new Date(Date.now() + 600_000);
+    await activity.keepAwake('d2', later);
+    await activity.keepAwake('d2', new Date(Date.now() + 60_000));
+    expect(await database.query(`select kept_until from agent_activity where agent_id = 'd2'`)).toEqual([{ kept_until: later }]);
+    await activity.keepAwakeOnly('d2', null);
+    expect(await database.query(`select kept_until from agent_activity where agent_id = 'd2'`)).toEqual([{ kept_until: null }]);
+    expect(Date.now() - ((await activity.lastActiveAt('d2'))?.getTime() ?? 0)).toBeLessThan(60_000);
+    await activity.keepAwakeOnly('nobody', later);
+    expect(await activity.idleFrom('nobody')).toBeNull();
+    await activity.beforeApplicationShutdown();
+  });
+});

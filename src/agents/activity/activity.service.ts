@@ -2,10 +2,8 @@ import { Injectable, Logger, type BeforeApplicationShutdown } from '@nestjs/comm
 
 import { SharedQuestions } from '../../platform/async/shared-questions.ts';
 import { Database } from '../../platform/database/database.ts';
-import type { ReadRow } from '../../platform/database/table.ts';
 import { LEASE_IS_FREE } from '../../platform/leases/leases.ts';
 import { Replica, REPLICA } from '../../platform/leases/replica.ts';
-import type { agentActivityTable } from './agent-activity.table.ts';
 
 /** The time in seconds after which a hold that is not renewed expires. */
 export const HOLD_TTL_SECONDS = 10;
@@ -24,6 +22,18 @@ const LINGER_MS = 1_000;
 export const HOLD_COUNTS = `
   h.expires_at > clock_timestamp()
   and not exists (select from consumer_leases l where l.name = '${REPLICA}' || h.owner and ${LEASE_IS_FREE})`;
+
+/** The time from which on the agent in the row `v` of `agent_activity` is idle: that of its last use, or now while it is kept awake. */
+export const IDLE_FROM = `
+  case when v.kept_until is null then v.last_active_at else greatest(v.last_active_at, least(v.kept_until, clock_timestamp())) end`;
+
+/**
+ * Keeps the agent $1 awake until $2. With `$3` an earlier time takes the place of a later one, up to which the agent was used then. Does not
+ * recreate the row of an agent that was forgotten meanwhile.
+ */
+const KEEP = `
+  update agent_activity v set kept_until = $2, last_active_at = ${IDLE_FROM}
+   where agent_id = $1 and kept_until is distinct from $2 and ($3 or kept_until is null or kept_until < $2)`;
 
 /** Writes holds ($1) of the owner. Rows of several agents are locked in one order everywhere, so that two replicas never wait for each other. */
 const HOLD = `
@@ -52,6 +62,12 @@ const RENEW = `
   with renewed as (
     update agent_holds set expires_at = clock_timestamp() + make_interval(secs => $4) where owner = $1 and agent_id = any($2::text[]))
   ${STAMP}`;
+
+interface LastUse {
+  agent_id: string;
+  last_active_at: Date;
+  idle_from: Date;
+}
 
 /** A row of this process that has existed without a gap. It stays the same object for as long as that is certain. */
 export interface HeldRow {
@@ -143,15 +159,31 @@ export class Activity implements BeforeApplicationShutdown {
   /** Returns the time of the last use; null if the agent was never used. */
   async lastActiveAt(agentId: string): Promise<Date | null> {
     await this.releaseIdle(agentId);
-    return (await this.looks.answerFor(agentId)) ?? null;
+    return (await this.looks.answerFor(agentId))?.last_active_at ?? null;
   }
 
-  private async look(agentIds: string[]): Promise<Map<string, Date>> {
-    const rows = await this.database.query<ReadRow<typeof agentActivityTable>>(
-      'select agent_id, last_active_at from agent_activity where agent_id = any($1::text[])',
+  /** Returns the time from which on the agent is idle: that of the last use, or now while it is kept awake. */
+  async idleFrom(agentId: string): Promise<Date | null> {
+    await this.releaseIdle(agentId);
+    return (await this.looks.answerFor(agentId))?.idle_from ?? null;
+  }
+
+  /** Lets the agent count as used until the time, or longer if it does already. It outlives this process. */
+  async keepAwake(agentId: string, until: Date): Promise<void> {
+    await this.database.query(KEEP, [agentId, until, false]);
+  }
+
+  /** Lets the agent count as used until the time and no longer; null ends it now. */
+  async keepAwakeOnly(agentId: string, until: Date | null): Promise<void> {
+    await this.database.query(KEEP, [agentId, until, true]);
+  }
+
+  private async look(agentIds: string[]): Promise<Map<string, LastUse>> {
+    const rows = await this.database.query<LastUse & Record<string, unknown>>(
+      `select agent_id, last_active_at, ${IDLE_FROM} as idle_from from agent_activity v where agent_id = any($1::text[])`,
       [agentIds],
     );
-    return new Map(rows.map(({ agent_id, last_active_at }) => [agent_id, last_active_at]));
+    return new Map(rows.map((row) => [row.agent_id, row]));
   }
 
   private async writeHolds(agentIds: string[]): Promise<ReadonlyMap<string, never>> {

@@ -36,12 +36,12 @@ export class LiveContainers {
    * `agent_unavailable`, `runtime_unavailable` and `rate_limited`, all of them before the work begins, and the signal's reason if it aborts
    * before that.
    */
-  async use<T>(need: Need, places: Places, work: (handle: ContainerHandle, woken: boolean) => Promise<T>): Promise<T> {
+  async use<T>(need: Need, places: Places, work: (handle: ContainerHandle, woken: boolean, generation: number) => Promise<T>): Promise<T> {
     if (!(await this.runtime.available()))
       throw new Refusal('runtime_unavailable', 'The container engine does not answer; nothing was done.');
     const { result } = await this.gate.whileAwake(need, async ({ generation }, woken) => {
       const patience = timeoutSignal(TURN_TIMEOUT_MS);
-      const inTurn = async () => work(await runningContainer(this.runtime, need.agentId, generation), woken);
+      const inTurn = async () => work(await runningContainer(this.runtime, need.agentId, generation), woken, generation);
       try {
         return await places.limiter.run({ account: need.accountId, agent: need.agentId }, AbortSignal.any([need.signal, patience]), inTurn);
       } catch (error) {

@@ -59,11 +59,11 @@ export class EngineView {
    * the wake gate commits its hold before it reads the agent's state.
    */
   async observe({ agentId, started }: Pass, generation: number | null): Promise<Actual> {
-    const [{ containers, volume }, lastActiveAt] = await Promise.all([
+    const [{ containers, volume }, idleFrom] = await Promise.all([
       this.runtime.inspect(agentId, generation ?? undefined),
-      this.activity.lastActiveAt(agentId),
+      this.activity.idleFrom(agentId),
     ]);
-    return { containers, volume, started, lastActiveAt, held: await this.activity.held(agentId) };
+    return { containers, volume, started, lastActiveAt: idleFrom, held: await this.activity.held(agentId) };
   }
 
   events(signal: AbortSignal): AsyncIterable<RuntimeEvent> {

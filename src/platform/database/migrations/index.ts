@@ -21,6 +21,7 @@ import { MasterKeyRotations1700000000023 } from './0023-master-key-rotations.ts'
 import { ImageClaims1700000000024 } from './0024-image-claims.ts';
 import { CustomFileContents1700000000026 } from './0026-custom-file-contents.ts';
 import { ImageAttempts1700000000027 } from './0027-image-attempts.ts';
+import { KeptAgents1700000000028 } from './0028-kept-agents.ts';
 
 /**
  * The migrations in the order in which they run. Never edit a released migration: add one. Class names end with 13 digits, in ascending
@@ -48,4 +49,5 @@ export const migrations: (new () => MigrationInterface)[] = [
   ImageClaims1700000000024,
   CustomFileContents1700000000026,
   ImageAttempts1700000000027,
+  KeptAgents1700000000028,
 ];

@@ -1,0 +1,37 @@
+import { Module } from '@nestjs/common';
+
+import { AgentsModule } from '../agents/agents.module.ts';
+import { LiveContainers } from '../agents/services.ts';
+import { Projections } from '../platform/projections/projections.ts';
+import { CommandAnswers } from './command-answers.service.ts';
+import { CommandFollowers } from './command-followers.service.ts';
+import { CommandLooks } from './command-looks.service.ts';
+import { CommandOutputs } from './command-outputs.service.ts';
+import { CommandRecords } from './command-records.service.ts';
+import { CommandRuns } from './command-runs.service.ts';
+import { CommandsController } from './commands.controller.ts';
+import { commandsProjection, GetCommandHandler, ListAgentsWithCommandsHandler, ListCommandsHandler } from './commands.projection.ts';
+import { CommandsSaga } from './commands.saga.ts';
+
+@Module({
+  imports: [AgentsModule],
+  controllers: [CommandsController],
+  providers: [
+    CommandAnswers,
+    CommandFollowers,
+    CommandLooks,
+    CommandOutputs,
+    CommandRecords,
+    CommandRuns,
+    CommandsSaga,
+    GetCommandHandler,
+    ListAgentsWithCommandsHandler,
+    ListCommandsHandler,
+    LiveContainers,
+  ],
+})
+export class CommandsModule {
+  constructor(projections: Projections) {
+    projections.register(commandsProjection);
+  }
+}

@@ -1,0 +1,1 @@
+export { commandEvents } from './commands.events.ts';
