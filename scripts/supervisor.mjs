@@ -1,6 +1,6 @@
 /**
  * Compiles the supervisor for both processors into supervisor/bin, with their SHA-256 beside them. With --check it compares what it compiled with
- * what stands there, byte for byte. The compiler is a package of the Python registry, pinned by version and kept outside of the checkout.
+ * what stands there, byte for byte. With --compiler it prints a Python that has the compiler. The compiler is a package of the Python registry, pinned by version and kept outside of the checkout.
  */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -16,6 +16,11 @@ const flags =
 
 const sources = fileURLToPath(new URL('../supervisor/', import.meta.url));
 const cache = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'mooring-test');
+
+if (process.argv.includes('--compiler')) {
+  console.log(python());
+  process.exit();
+}
 
 const built = Object.entries(targets).map(([name, target]) => ({ file: `supervisor-${name}`, content: compiled(target) }));
 const sums = built.map(({ file, content }) => `${createHash('sha256').update(content).digest('hex')}  ${file}\n`).join('');

@@ -25,6 +25,8 @@
 #define PIPE_BYTES (256 << 10)
 /* The time that an output may stay open after its worker has ended, because somebody holds it who is no child of it, ms. */
 #define HELD_OUTPUT_MS 2000
+/* The time that a worker has to end after its reset, ms: more than a command's, which may have to kill what forks. Then it is killed itself. */
+#define RESET_MS 15000
 
 struct stream {
   struct stream *next;
@@ -46,6 +48,8 @@ struct stream {
   /* The worker has ended, or there never was one. */
   bool ended;
   uint64_t ended_at;
+  /* The time of the reset, 0 before. */
+  uint64_t reset_at;
   uint8_t *result;
   size_t result_length;
 };
@@ -349,6 +353,7 @@ static void control(struct stream *stream, uint8_t *bytes, uint32_t length) {
 /* Ends the stream's work: its worker sees the end of its control socket, and a call on files also that of its output. */
 static void reset(struct stream *stream) {
   set_refusal(stream, "reset", 0);
+  if (stream->reset_at == 0) stream->reset_at = now_ms();
   if (stream->killable && !stream->ended) kill(stream->worker, SIGKILL);
   stream->pending_length = 0;
   if (stream->shared && stream->worker == 0) stream->ended = true;
@@ -537,6 +542,8 @@ static void end_stream(struct stream *stream) {
 }
 
 static bool is_over(struct stream *stream, uint64_t now) {
+  /* Somebody has stopped it, or its call hangs in the kernel. */
+  if (!stream->ended && stream->worker > 0 && stream->reset_at != 0 && now - stream->reset_at >= RESET_MS) kill(stream->worker, SIGKILL);
   if (stream->worker == 0 && stream->shared && !stream->connecting && stream->out < 0) {
     /* A connection that the other side has ended. */
     set_result(stream, "\2\0\0\0ok", 6);
@@ -597,7 +604,7 @@ static int collect(void) {
       want(stream->err, POLLIN, stream, WATCH_ERR);
     }
     if (stream->connecting || stream->pending_length > 0) want(stream->in, POLLOUT, stream, WATCH_IN);
-    if (stream->ended && (timeout < 0 || timeout > 100)) timeout = 100;
+    if ((stream->ended || stream->reset_at != 0) && (timeout < 0 || timeout > 100)) timeout = 100;
   }
   return timeout;
 }
@@ -635,7 +642,10 @@ int run_attach(void) {
   signals = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
   nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
   if (signals < 0 || nothing < 0) die("signalfd");
-  environment_load();
+  if (!environment_load()) {
+    dprintf(2, "supervisor: the agent's variables can't be had from the first process\n");
+    return 125;
+  }
   set_nonblocking(STDIN_FILENO);
   set_nonblocking(STDOUT_FILENO);
   greet();

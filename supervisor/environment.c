@@ -7,12 +7,17 @@
 extern char **environ;
 char **agent_environment;
 
-/* The variables come as this word, their length (4 bytes) and a list of fields, each `NAME=value`. */
-static const char magic[] = "MOORING1";
+/*
+ * The variables come as this word, their length (4 bytes), their checksum (4) and a list of fields, each `NAME=value`. Two services that start
+ * one container at once may both be told that they did, and what they write then comes mixed.
+ */
+static const char magic[] = "MOORING2";
 #define VARIABLES_BYTES_MAX (8u << 20)
 /* A name in the network namespace of the container, in which nobody but the agent is. */
 static const char socket_name[] = "\0mooring-supervisor";
 #define ANSWER_SECONDS 5
+/* The time within which the first process has to listen, ms: it may still wait for the variables. */
+#define LISTEN_MS 5000
 /* The time within which the variables have to come, ms. */
 #define RECEIVE_MS 60000
 
@@ -34,14 +39,22 @@ static ssize_t read_in_time(int fd, void *bytes, size_t length, uint64_t until) 
   return (ssize_t)size;
 }
 
+/* FNV-1a of 32 bits. */
+static uint32_t sum_of(const uint8_t *bytes, size_t length) {
+  uint32_t sum = 0x811c9dc5u;
+  for (size_t i = 0; i < length; i++) sum = (sum ^ bytes[i]) * 0x01000193u;
+  return sum;
+}
+
 bool environment_receive(int fd) {
   uint64_t until = now_ms() + RECEIVE_MS;
-  uint8_t head[sizeof magic - 1 + 4];
+  uint8_t head[sizeof magic - 1 + 8];
   if (read_in_time(fd, head, sizeof head, until) != (ssize_t)sizeof head || memcmp(head, magic, sizeof magic - 1) != 0) return false;
   uint32_t length = get_u32(head + sizeof magic - 1);
   uint8_t *bytes = length > VARIABLES_BYTES_MAX ? NULL : malloc((size_t)length + 1);
   static struct fields fields;
-  if (bytes == NULL || read_in_time(fd, bytes, length, until) != (ssize_t)length || !fields_parse(&fields, bytes, length)) return false;
+  if (bytes == NULL || read_in_time(fd, bytes, length, until) != (ssize_t)length) return false;
+  if (sum_of(bytes, length) != get_u32(head + sizeof magic - 1 + 4) || !fields_parse(&fields, bytes, length)) return false;
   agent_environment = with_fields(&fields);
   return true;
 }
@@ -105,14 +118,27 @@ static bool is_own_user(int connection) {
   return getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
 }
 
+static uint32_t variables_size(void) {
+  size_t size = 0;
+  for (char **variable = agent_environment; *variable != NULL; variable++) size += 4 + strlen(*variable);
+  return (uint32_t)size;
+}
+
 pid_t environment_answer(int listener) {
   int connection = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
   if (connection < 0) return -1;
-  /* Another user of the container may have been given less than the variables of the first one. */
-  pid_t answer = is_own_user(connection) ? fork() : -1;
+  /* Another user of the container may have been given less than the variables of the first one, and is told of none. */
+  bool own = is_own_user(connection);
+  static const uint8_t none[4];
+  if (!own) send(connection, none, sizeof none, MSG_DONTWAIT | MSG_NOSIGNAL);
+  pid_t answer = own ? fork() : -1;
   if (answer == 0) {
-    struct timeval limit = {.tv_sec = ANSWER_SECONDS};
-    setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    uint8_t total[4];
+    /* Somebody who reads slowly does not keep the place of others. */
+    unblock_signals();
+    alarm(ANSWER_SECONDS);
+    put_u32(total, variables_size());
+    if (!write_all(connection, total, sizeof total)) _exit(0);
     for (char **variable = agent_environment; *variable != NULL; variable++) {
       uint8_t size[4];
       put_u32(size, (uint32_t)strlen(*variable));
@@ -124,28 +150,41 @@ pid_t environment_answer(int listener) {
   return answer;
 }
 
-void environment_load(void) {
-  socklen_t length;
+/* Connects to the first process. One that an engine started has no parent here, and waits until the first process listens. */
+static int connect_to_first(void) {
+  socklen_t length, peer_length = sizeof(struct ucred);
   struct sockaddr_un at = address(&length);
+  struct ucred peer;
   int connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (connection < 0) return;
+  if (connection < 0) return -1;
   struct timeval limit = {.tv_sec = ANSWER_SECONDS};
   setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-  struct ucred peer;
-  socklen_t peer_length = sizeof peer;
-  uint8_t *bytes = NULL;
-  ssize_t size = 0;
-  if (connect(connection, (struct sockaddr *)&at, length) == 0 &&
-      getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &peer_length) == 0 && peer.pid == 1 &&
-      (bytes = malloc(VARIABLES_BYTES_MAX + 1)) != NULL && (size = read_all(connection, bytes, VARIABLES_BYTES_MAX)) > 0) {
-    static struct fields fields;
-    if (fields_parse(&fields, bytes, (size_t)size)) {
-      static char *none[] = {NULL};
-      agent_environment = none;
-      agent_environment = with_fields(&fields);
-    }
+  setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+  int failed = connect(connection, (struct sockaddr *)&at, length);
+  for (uint64_t until = now_ms() + LISTEN_MS; failed != 0 && errno == ECONNREFUSED && getppid() == 0 && now_ms() < until;) {
+    poll(NULL, 0, 5);
+    failed = connect(connection, (struct sockaddr *)&at, length);
   }
+  if (failed == 0 && getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &peer_length) == 0 && peer.pid == 1) return connection;
   close(connection);
+  return -1;
+}
+
+bool environment_load(void) {
+  int connection = connect_to_first();
+  if (connection < 0) return getppid() != 0;
+  static struct fields fields;
+  static char *none[] = {NULL};
+  uint8_t total[4];
+  uint32_t size = read_all(connection, total, sizeof total) == (ssize_t)sizeof total ? get_u32(total) : UINT32_MAX;
+  /* Those of the container come to those of the agent. */
+  uint8_t *bytes = size > 2 * VARIABLES_BYTES_MAX ? NULL : malloc((size_t)size + 1);
+  bool whole = bytes != NULL && read_all(connection, bytes, size) == (ssize_t)size && fields_parse(&fields, bytes, size);
+  close(connection);
+  if (!whole) return false;
+  agent_environment = none;
+  agent_environment = with_fields(&fields);
+  return true;
 }
 
 int find_program(const char *name, char **environment, char *path, size_t capacity) {

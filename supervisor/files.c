@@ -89,8 +89,9 @@ static const char *joined(int folder, const char *name) {
 
 /* Removes the unfinished files that a crash left behind in the folder. */
 static void sweep(int folder, const char *prefix, int64_t age_seconds) {
+  if (*prefix == 0) return;
   int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR *entries = *prefix == 0 || fd < 0 ? NULL : fdopendir(fd);
+  DIR *entries = fd < 0 ? NULL : fdopendir(fd);
   if (entries == NULL) return;
   struct dirent *entry;
   struct stat found;

@@ -74,7 +74,9 @@ int run_init(char **argv) {
   }
   int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
   if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) die("/dev/null");
+  /* A command without the agent's variables would do something else than what was meant. */
   int listener = environment_listen(), keeper_listener = keeper_listen();
+  if (listener < 0) die("the socket for the variables");
   int signals = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
   if (signals < 0) die("signalfd");
   pid_t agent = fork();

@@ -110,8 +110,11 @@ int run_keeper_at(const char *name, pid_t agent);
 extern char **agent_environment;
 /* Reads the variables of the agent from the service; returns false if they did not come whole. */
 bool environment_receive(int fd);
-/* Asks the first process for the agent's environment; without one, it is that of this process. */
-void environment_load(void);
+/*
+ * Asks the first process for the agent's environment; outside of a container it is that of this process. Returns false if there is a first
+ * process and the environment did not come whole.
+ */
+bool environment_load(void);
 /* Listens for those who ask; returns the socket, -1 if there is none. */
 int environment_listen(void);
 /* Answers one connection in a process of its own; returns that, -1 if there is none. */

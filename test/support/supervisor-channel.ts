@@ -7,10 +7,10 @@ import { addWitness } from '../runner/evidence.ts';
 
 const processors: Readonly<Record<string, string>> = { x64: 'amd64', arm64: 'arm64' };
 
-/** The supervisor for this machine, as the service brings it. */
-export const supervisorPath = fileURLToPath(
-  new URL(`../../supervisor/bin/supervisor-${processors[process.arch] ?? process.arch}`, import.meta.url),
-);
+/** The supervisor for this machine, as the service brings it, or one that was compiled otherwise, such as with a sanitizer. */
+export const supervisorPath =
+  process.env.TEST_SUPERVISOR ??
+  fileURLToPath(new URL(`../../supervisor/bin/supervisor-${processors[process.arch] ?? process.arch}`, import.meta.url));
 
 /** A real supervisor that is attached to this process, without a container around it. */
 export class AttachedSupervisor {
@@ -31,6 +31,10 @@ export class AttachedSupervisor {
       input: stdin,
       onBytes: (callback) => stdout.on('data', callback),
       onEnd: (callback) => stdout.on('close', () => callback(null)),
+      hold: (ms) => {
+        stdout.pause();
+        setTimeout(() => stdout.resume(), ms);
+      },
       close: () => stdin.destroy(),
     };
     return new AttachedSupervisor(child, await Channel.open(transport));

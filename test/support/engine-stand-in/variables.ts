@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream';
 import { decodeFields } from '../../../src/platform/runtime/channel/frames.ts';
 
-const MAGIC = 'MOORING1';
+const MAGIC = 'MOORING2';
 
 /** Calls back with the variables once they have come whole, as a supervisor that waits for them on its standard input starts its agent. */
 export function onVariables(socket: Duplex, callback: (variables: Record<string, string>) => void): void {
@@ -17,8 +17,8 @@ export function onVariables(socket: Duplex, callback: (variables: Record<string,
 
 /** Parses what a supervisor reads at its start; null if it has not come whole. */
 function parseVariables(bytes: Buffer): Record<string, string> | null {
-  if (bytes.length < 12 || bytes.toString('latin1', 0, 8) !== MAGIC || bytes.length < 12 + bytes.readUInt32LE(8)) return null;
-  const fields = decodeFields(bytes.subarray(12, 12 + bytes.readUInt32LE(8))).map(String);
+  if (bytes.length < 16 || bytes.toString('latin1', 0, 8) !== MAGIC || bytes.length < 16 + bytes.readUInt32LE(8)) return null;
+  const fields = decodeFields(bytes.subarray(16, 16 + bytes.readUInt32LE(8))).map(String);
   const pairs = fields.filter((field) => field.includes('='));
   return Object.fromEntries(pairs.map((pair) => [pair.slice(0, pair.indexOf('=')), pair.slice(pair.indexOf('=') + 1)]));
 }

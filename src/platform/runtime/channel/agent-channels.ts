@@ -50,6 +50,7 @@ export class AgentChannels {
     signal.throwIfAborted();
     const known = this.entries.get(handle);
     if (known?.isFrozen) throw new RuntimeRefused('The container is frozen, so nothing can be run in it.');
+    if (known?.opened?.channel.isStuck) known.opened.channel.close();
     const entry = known !== undefined && known.opened?.channel.isOpen !== false ? known : this.open(handle);
     entry.usedAt = performance.now();
     // The order of the map is that of their use.
@@ -98,7 +99,9 @@ export class AgentChannels {
   /** Notes whether the container is frozen: nothing is sent to one that can't answer. */
   setFrozen(handle: ContainerHandle, isFrozen: boolean): void {
     const entry = this.entries.get(handle);
-    if (entry !== undefined) entry.isFrozen = isFrozen;
+    if (entry === undefined) return;
+    entry.isFrozen = isFrozen;
+    if (!isFrozen) entry.opened?.channel.noteThaw();
   }
 
   /** Closes the channel to a container that is removed. */

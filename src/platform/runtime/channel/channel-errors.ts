@@ -1,5 +1,5 @@
 import { RuntimeRefused, RuntimeUnavailable } from '../runtime.ts';
-import { ChannelBroken } from './frames.ts';
+import { ChannelBroken, OtherVersion } from './frames.ts';
 
 /** A name of a command that goes on, or of a session. */
 const NAME = /^[A-Za-z0-9_.-]{1,64}$/;
@@ -12,5 +12,7 @@ export function refuseOtherName(name: string): void {
 /** Returns the runtime's error for one of a channel, and any other error as it is. */
 export function runtimeError(error: unknown): unknown {
   if (!(error instanceof ChannelBroken)) return error;
+  if (error instanceof OtherVersion)
+    return new RuntimeRefused('The container has a supervisor of another release: restart the agent.', { cause: error });
   return error.cause instanceof RuntimeRefused || error.cause instanceof RuntimeUnavailable ? error.cause : new RuntimeUnavailable(error);
 }

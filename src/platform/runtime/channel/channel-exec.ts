@@ -12,6 +12,7 @@ const OUTPUT_WINDOW_BYTES = 256 * 1024;
 const GRACE_MS = 5_000;
 const KILLED_EXIT_CODE = 137;
 const TIMED_OUT_EXIT_CODE = 124;
+const EXIT_CODES = /^(\d|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])$/;
 /** The bytes that each piece of output costs beside its own, as it is taken apart and handed on by itself. */
 const FRAME_COST_BYTES = 256;
 
@@ -76,7 +77,7 @@ function feed(stdin: ExecRequest['stdin'], stream: ChannelStream): void {
 async function pass(stream: ChannelStream, output: ExecOutput, { pace }: ExecRequest, timer: Deadline): Promise<void> {
   for await (const part of stream.output()) {
     output.take(part.stream, part.bytes);
-    const turn = pace?.(part.bytes.length + FRAME_COST_BYTES) ?? null;
+    const turn = pace?.(part.bytes.length + part.frames * FRAME_COST_BYTES) ?? null;
     if (turn === null) continue;
     timer.hold();
     await turn;
@@ -85,7 +86,8 @@ async function pass(stream: ChannelStream, output: ExecOutput, { pace }: ExecReq
 }
 
 function outcomeOf([word, detail, late]: string[]): { exitCode: number; timedOut: boolean } {
-  if (word === 'exit') return { exitCode: late === '1' ? TIMED_OUT_EXIT_CODE : Number(detail), timedOut: late === '1' };
+  if (word === 'exit' && EXIT_CODES.test(detail ?? ''))
+    return { exitCode: late === '1' ? TIMED_OUT_EXIT_CODE : Number(detail), timedOut: late === '1' };
   if (detail === 'abandoned') return { exitCode: TIMED_OUT_EXIT_CODE, timedOut: true };
   // Somebody in the container killed the process that looks after the command, and so the command.
   if (detail === 'killed') return { exitCode: KILLED_EXIT_CODE, timedOut: false };

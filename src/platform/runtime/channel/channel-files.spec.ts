@@ -11,7 +11,13 @@ const bounds = { withinMs: 60_000, filesMax: 1_000 };
 async function answering(...result: string[]): Promise<ChannelFiles> {
   let say: (bytes: Buffer) => void = () => undefined;
   const input = new PassThrough();
-  const transport: ChannelTransport = { input, onBytes: (callback) => (say = callback), onEnd: () => undefined, close: () => undefined };
+  const transport: ChannelTransport = {
+    input,
+    onBytes: (callback) => (say = callback),
+    onEnd: () => undefined,
+    hold: () => undefined,
+    close: () => undefined,
+  };
   const opening = Channel.open(transport);
   say(encodeFrame(0, FrameType.hello, encodeFields(['mooring-supervisor', '1', '262144', '64'])));
   const channel = await opening;

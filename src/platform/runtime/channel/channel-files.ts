@@ -31,6 +31,8 @@ const PART_BYTES = 256 * 1024;
 const LIST_BYTES_MAX = 4 * 1024 * 1024;
 /** The time that a call has to remove what it has written when its input ends early, ms. */
 const CLEANUP_MS = 5_000;
+/** The latest time of a date, s. */
+const TIME_SECONDS_MAX = 8_640_000_000_000;
 
 const refusals: ReadonlySet<string> = new Set<FileRefusal>([
   'not_found',
@@ -78,21 +80,22 @@ export class ChannelFiles implements AgentFiles {
   async read(handle: string, path: string, { range, maxBytes, signal }: FileReadOptions): Promise<FileRead> {
     const bounded = within(FILE_TRANSFER_MS_MAX, signal);
     const stream = await this.open(handle, ['read', wanted(path), String(maxBytes ?? '')], bounded);
-    const giveUp = () => stream.reset();
+    // A supervisor that somebody has stopped does not even answer that it ends the call.
+    const giveUp = () => stream.abandon();
     bounded.addEventListener('abort', giveUp, { once: true });
     try {
       const [kind, real = '', size, seconds] = await headOf(stream);
-      const facts = { path: real, mtime: Number(seconds) };
-      const file = { size: Number(size), mtime: facts.mtime };
+      const facts = { path: real, mtime: numberOf(seconds, TIME_SECONDS_MAX) };
+      const file = { size: numberOf(size, Number.MAX_SAFE_INTEGER), mtime: facts.mtime };
       const { start, end } = kind === 'directory' ? { start: 0, end: -1 } : (range?.(file) ?? { start: 0, end: file.size - 1 });
       await stream.write(rangeOf(start, end - start + 1));
       stream.endInput();
       const parts = kind === 'directory' ? wholeTar(stream) : exactly(stream, end - start + 1);
       const content = addAbortSignal(bounded, Readable.from(parts, { objectMode: false }));
-      content.once('close', () => stream.reset());
+      content.once('close', () => stream.abandon());
       return kind === 'directory' ? { ...facts, kind, size: null, content } : { ...facts, kind: 'file', size: file.size, content };
     } catch (error) {
-      stream.reset();
+      stream.abandon();
       throw bounded.aborted ? bounded.reason : error;
     } finally {
       bounded.removeEventListener('abort', giveUp);
@@ -213,6 +216,12 @@ function rangeOf(start: number, count: number): Buffer {
   range.writeBigUInt64LE(BigInt(start), 0);
   range.writeBigUInt64LE(BigInt(count), 8);
   return range;
+}
+
+/** Returns the number in an answer, which may be anybody's: a time may be before 1970, or too late for a date. */
+function numberOf(text: string | undefined, most: number): number {
+  if (text === undefined || !/^-?\d{1,19}$/.test(text)) throw new RuntimeUnavailable(new Error('the supervisor answered without a number'));
+  return Math.max(-TIME_SECONDS_MAX, Math.min(most, Number(text)));
 }
 
 /** Returns the answer that comes before the content. Throws `FileRefused`. */

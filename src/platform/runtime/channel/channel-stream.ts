@@ -1,14 +1,10 @@
 import { ChannelBroken, DATA_BYTES_MAX, decodeFields, encodeFields, FrameType, type Frame } from './frames.ts';
+import { WaitingOutput, type StreamOutput } from './waiting-output.ts';
 
 /** An output of less than this is not credited at once, since each credit costs a frame, bytes. */
 const CREDIT_BYTES_MIN = 32 * 1024;
 const HEADS_MAX = 4;
 const RESULT_PREFIX_BYTES = 12;
-
-export interface StreamOutput {
-  stream: 'stdout' | 'stderr';
-  bytes: Buffer;
-}
 
 /** The last word of the supervisor about a stream. */
 export interface StreamEnd {
@@ -21,10 +17,11 @@ export interface StreamEnd {
 /** One call of the supervisor: its answers, its input and its outputs. */
 export class ChannelStream {
   private readonly heads: Buffer[][] = [];
-  private readonly outputs: StreamOutput[] = [];
+  private readonly outputs = new WaitingOutput();
   private waiting: (() => void)[] = [];
   private end: StreamEnd | null = null;
   private failure: Error | null = null;
+  private since: number | null = null;
   private window: number;
   private owed = 0;
 
@@ -88,10 +85,16 @@ export class ChannelStream {
     if (this.end === null) this.send(FrameType.reset, null);
   }
 
+  /** The time since when the supervisor has owed the end of a call that was abandoned, as `performance.now()`; null if it does not. */
+  get abandonedAt(): number | null {
+    return this.since;
+  }
+
   /** Ends the call here, without waiting for the supervisor: it comes to nothing. */
   abandon(): void {
     if (this.end !== null) return;
     this.reset();
+    this.since = performance.now();
     this.end = { result: ['refused', 'abandoned', ''], droppedBytes: 0 };
     this.changed();
   }
@@ -121,8 +124,7 @@ export class ChannelStream {
     if (payload.length === 0 || payload.length > this.credit) throw new ChannelBroken('more output came than there was credit for');
     this.credit -= payload.length;
     if (this.end !== null) return;
-    // A frame shares its memory with those that came with it, which may be read much later.
-    this.outputs.push({ stream: output === 1 ? 'stdout' : 'stderr', bytes: payload });
+    this.outputs.add(output === 1 ? 'stdout' : 'stderr', payload);
   }
 
   private addHead(payload: Buffer): void {
@@ -132,7 +134,9 @@ export class ChannelStream {
 
   private addCredit(payload: Buffer): void {
     if (payload.length !== 4) throw new ChannelBroken('a credit is no number');
-    this.window += payload.readUInt32LE(0);
+    const bytes = payload.readUInt32LE(0);
+    if (bytes === 0) throw new ChannelBroken('a credit is of nothing');
+    this.window += bytes;
     if (this.window > this.inputWindowBytes) throw new ChannelBroken('there is more credit than was used');
   }
 

@@ -1,7 +1,8 @@
 import { Duplex } from 'node:stream';
 import { RuntimeRefused, TERMINAL_TYPE, type Terminal, type TerminalRequest } from '../runtime.ts';
 import type { Channel } from './channel.ts';
-import type { ChannelStream, StreamOutput } from './channel-stream.ts';
+import type { ChannelStream } from './channel-stream.ts';
+import type { StreamOutput } from './waiting-output.ts';
 
 /** The output of a terminal that may be under way or wait here, bytes. */
 const WINDOW_BYTES = 64 * 1024;

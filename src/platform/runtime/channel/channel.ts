@@ -1,12 +1,26 @@
 import type { Writable } from 'node:stream';
 import { unlessAborted } from '../../async/unless-aborted.ts';
 import { ChannelStream } from './channel-stream.ts';
-import { ChannelBroken, decodeFields, encodeFields, encodeFrame, FrameParser, FrameType, OPEN_BYTES_MAX, type Frame } from './frames.ts';
+import { FrameRate, SMALL_FRAME_BYTES } from './frame-rate.ts';
+import {
+  ChannelBroken,
+  decodeFields,
+  encodeFields,
+  encodeFrame,
+  FrameParser,
+  FrameType,
+  OPEN_BYTES_MAX,
+  OtherVersion,
+  PROTOCOL_VERSION,
+  type Frame,
+} from './frames.ts';
 
-/** The version of the protocol that this service speaks. */
-const PROTOCOL = '1';
 const NAME = 'mooring-supervisor';
 const STREAM_NUMBER_MAX = 0xffff_ffff;
+/** The most that waits here for a supervisor to read it: the windows of all streams, and as much for their calls, bytes. */
+const UNSENT_BYTES_MAX = 32 * 1024 * 1024;
+/** The time within which a supervisor ends a call that was abandoned, ms: it kills the worker after 15 s. */
+const STUCK_MS = 25_000;
 
 /** The other side of a channel: a process in the container. */
 export interface ChannelTransport {
@@ -15,6 +29,8 @@ export interface ChannelTransport {
   /** Calls back once nothing more comes. */
   onEnd(callback: (error: Error | null) => void): void;
   readonly input: Writable;
+  /** Reads nothing more for so long. */
+  hold(ms: number): void;
   close(): void;
 }
 
@@ -37,7 +53,9 @@ export interface ChannelLimits {
 export class Channel {
   private readonly streams = new Map<number, ChannelStream>();
   private readonly parser = new FrameParser();
+  private readonly rate = new FrameRate(performance.now());
   private next = 1;
+  private thawedAt = 0;
   private failure: Error | null = null;
   private found: ChannelLimits | null = null;
   private readonly greeting = deferred();
@@ -71,6 +89,17 @@ export class Channel {
 
   get isOpen(): boolean {
     return this.failure === null;
+  }
+
+  /** The value is true if the supervisor does not do what it is told: somebody in the container has stopped it. */
+  get isStuck(): boolean {
+    const before = performance.now() - STUCK_MS;
+    return [...this.streams.values()].some(({ abandonedAt }) => abandonedAt !== null && Math.max(abandonedAt, this.thawedAt) < before);
+  }
+
+  /** Notes that the supervisor runs again: while it was frozen it could not do what it was told. */
+  noteThaw(): void {
+    this.thawedAt = performance.now();
   }
 
   /** Resolves when the channel has ended, whatever ended it. */
@@ -108,16 +137,25 @@ export class Channel {
   }
 
   private send(id: number, type: FrameType, payload: Buffer | null): void {
-    if (this.failure === null) this.transport.input.write(encodeFrame(id, type, payload));
+    if (this.failure !== null) return;
+    this.transport.input.write(encodeFrame(id, type, payload));
+    if (this.transport.input.writableLength > UNSENT_BYTES_MAX) this.fail(new ChannelBroken('it reads nothing'));
   }
 
   private receive(bytes: Buffer): void {
     if (this.failure !== null) return;
+    let small = 0;
     try {
-      for (const frame of this.parser.push(bytes)) this.handle(frame);
+      for (const frame of this.parser.push(bytes)) {
+        if (frame.payload.length < SMALL_FRAME_BYTES) small += 1;
+        this.handle(frame);
+      }
     } catch (error) {
       this.fail(error as Error);
+      return;
     }
+    const ms = this.rate.spend(small, performance.now());
+    if (ms > 0) this.transport.hold(ms);
   }
 
   private handle(frame: Frame): void {
@@ -142,7 +180,7 @@ export class Channel {
   private greet({ type, payload }: Frame): void {
     const [name, version, window, streams] = type === FrameType.hello ? decodeFields(payload).map(String) : [];
     if (name !== NAME) throw new ChannelBroken('it did not greet');
-    if (version !== PROTOCOL) throw new ChannelBroken(`it speaks version ${String(version).slice(0, 20)} of the protocol`);
+    if (version !== PROTOCOL_VERSION) throw new OtherVersion(`it speaks version ${String(version).slice(0, 20)} of the protocol`);
     this.found = { inputWindowBytes: positive(window), streamsMax: positive(streams) };
     this.greeting.resolve();
   }

@@ -3,12 +3,16 @@
  * itself: it is checked, and never more of it is kept than one frame.
  */
 
+/** The version of the protocol that this service speaks. */
+export const PROTOCOL_VERSION = '1';
 const HEADER_BYTES = 12;
 /** The largest content of a frame in bytes. An OPEN frame to the supervisor may have more. */
 export const FRAME_BYTES_MAX = 65_536 + HEADER_BYTES;
 export const DATA_BYTES_MAX = 65_536;
 export const OPEN_BYTES_MAX = 4 * 1024 * 1024;
 const FIELDS_MAX = 1_024;
+/** The pieces in which a frame may lie here. */
+const PARTS_MAX = 64;
 
 export enum FrameType {
   hello = 1,
@@ -36,6 +40,9 @@ export class ChannelBroken extends Error {
     this.name = 'ChannelBroken';
   }
 }
+
+/** The supervisor is of another release, which its container keeps until it is made anew. */
+export class OtherVersion extends ChannelBroken {}
 
 export function encodeFrame(stream: number, type: FrameType, payload: Buffer | null = null): Buffer {
   const size = payload?.length ?? 0;
@@ -88,11 +95,20 @@ export class FrameParser {
     return this.length;
   }
 
+  /** The pieces of memory in which they are. */
+  get keptParts(): number {
+    return this.parts.length;
+  }
+
   /** Returns the frames that are complete with these bytes. Throws `ChannelBroken`. */
   *push(bytes: Buffer): Generator<Frame> {
     this.parts.push(bytes);
     this.length += bytes.length;
-    if (this.length < this.wanted) return;
+    if (this.length < this.wanted) {
+      // Each piece takes more memory than its bytes, and a frame may come byte by byte.
+      if (this.parts.length === PARTS_MAX) this.parts = [Buffer.concat(this.parts)];
+      return;
+    }
     let all = this.parts.length === 1 ? bytes : Buffer.concat(this.parts);
     for (;;) {
       this.wanted = HEADER_BYTES;

@@ -95,6 +95,10 @@ export class LocalChannels {
       input: stdin,
       onBytes: (callback) => stdout.on('data', callback),
       onEnd: (callback) => stdout.on('close', () => callback(failure)),
+      hold: (ms) => {
+        stdout.pause();
+        setTimeout(() => stdout.resume(), ms).unref();
+      },
       close: () => {
         stdin.destroy();
         stdout.destroy();

@@ -1,12 +1,14 @@
 import type { Duplex, Writable } from 'node:stream';
 import type Dockerode from 'dockerode';
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.ts';
 import type { ChannelTransport } from '../../channel/channel.ts';
 import { call, portError } from '../engine/engine.ts';
 import { EngineFrames } from '../engine/frames.ts';
 import { supervisorProgram } from '../engine/names.ts';
 
 const ERRORS_BYTES_MAX = 1_000;
+/** A supervisor says one line there. */
+const STDERR_BYTES_MAX = 64 * 1024;
 const REFUSAL = 'OCI runtime exec failed';
 
 /** The connection to a supervisor that is attached by an exec of the engine. */
@@ -15,6 +17,7 @@ export class ExecTransport implements ChannelTransport {
   private callback: ((bytes: Buffer) => void) | null = null;
   private hasGreeted = false;
   private errors = '';
+  private errorBytes = 0;
 
   private constructor(
     private readonly handle: string,
@@ -54,6 +57,11 @@ export class ExecTransport implements ChannelTransport {
     this.stream.on('close', () => callback(failure ?? (this.errors === '' ? null : new Error(this.errors))));
   }
 
+  hold(ms: number): void {
+    this.stream.pause();
+    setTimeout(() => this.stream.resume(), ms).unref();
+  }
+
   close(): void {
     this.stream.destroy();
   }
@@ -61,6 +69,8 @@ export class ExecTransport implements ChannelTransport {
   private receive(bytes: Buffer): void {
     for (const { stream, payload } of this.parser.push(bytes)) {
       if (stream === 'stderr') {
+        this.errorBytes += payload.length;
+        if (this.errorBytes > STDERR_BYTES_MAX) throw new RuntimeUnavailable(new Error('the supervisor says too much'));
         this.errors = (this.errors + payload.toString()).slice(-ERRORS_BYTES_MAX);
         continue;
       }

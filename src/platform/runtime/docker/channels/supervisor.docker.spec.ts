@@ -112,7 +112,7 @@ describe('the supervisor of an agent', () => {
     const container = bed.docker.getContainer(view.handle);
     const input = (await container.attach({ stream: true, stdin: true, hijack: true })) as unknown as Duplex;
     await container.start();
-    input.end(Buffer.from('MOORING1\x10\0\0\0half'));
+    input.end(Buffer.from('MOORING2\x10\0\0\0\0\0\0\0half'));
     expect(await exited(view)).toMatchObject({ exitCode: 125 });
     await bed.runtime.start(view.handle, { SECRET: secret });
     expect(await bed.output(view, 'echo "$SECRET"')).toBe(`${secret}\n`);

@@ -20,7 +20,8 @@ export async function startContainer(container: Dockerode.Container, variables: 
     const started = call(container.id, (abortSignal) => container.start({ abortSignal }));
     const isOurs = await started.then(() => true, ignoring(304));
     input.resume();
-    // Only who started it says the variables. The input ends with the first one who lets go of it, so the others hold on to theirs.
+    // Only who started it says the variables; the engine may tell two who start it at once that they did, and a sum shows when what they say is mixed.
+    // The input ends with the first one who lets go of it, so the others hold on to theirs.
     if (isOurs) await finished(input.end(variables), { readable: false, signal: timeoutSignal(READ_MS) }).catch(() => undefined);
   } catch (error) {
     input.destroy();

@@ -100,6 +100,11 @@ describe('a container', () => {
     expect(identities.identify([name], { ...identities.labelsOf(identity), [labels.allow]: '["evil.example"]' })).toBeNull();
   });
 
+  it('is outdated with a supervisor that speaks another version', () => {
+    const other = identities.labelsOf(identity, { [labels.supervised]: '0' });
+    expect(identities.identify([`/${identities.nameOf(identity)}`], other)).toEqual({ ...identity, outdated: true });
+  });
+
   it('is outdated with the name and the labels of earlier releases', () => {
     const { [labels.code]: _, ...older } = made;
     expect(identities.identify([`/${outdatedName(identity)}`], older)).toEqual({ ...identity, outdated: true });

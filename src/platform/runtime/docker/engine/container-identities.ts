@@ -1,6 +1,7 @@
 import { createHmac, timingSafeEqual, type KeyObject } from 'node:crypto';
 
 import type { ContainerIdentity, ContainerName } from '../../runtime.ts';
+import { PROTOCOL_VERSION } from '../../channel/frames.ts';
 import { identityOf, labels, type Labels } from './names.ts';
 
 /** The sizes of the codes in names, in bytes. Nobody can search for a name offline, since that takes the key. */
@@ -9,12 +10,12 @@ const HOST_NAME_BYTES = 10;
 
 /** The labels that the code covers besides the installation's, in this order. */
 const covered = [labels.agent, labels.generation, labels.deployment, labels.allow, labels.address];
-/** The label of containers whose first process is the supervisor. It is covered as well, where there is one. */
-const SUPERVISED = '1';
+/** The label of containers whose first process is a supervisor of this version. It is covered as well, where there is one. */
+const SUPERVISED = PROTOCOL_VERSION;
 
 /** An agent's container, as its name and labels together prove it. */
 export interface KnownContainer extends ContainerIdentity {
-  /** True if an earlier release made it, whose containers had no code or no supervisor. */
+  /** True if an earlier release made it, whose containers had no code, or no supervisor that this one can speak to. */
   outdated?: true;
 }
 

@@ -108,7 +108,7 @@ export class HelperVolume {
     const image = `mooring-helper:${volume.slice('mooring-helper-'.length)}`;
     if ((await findImage(this.docker, image)) !== null) return image;
     const folder = { name: helperMount.slice(1), type: 'directory' as const, mode: 0o755 };
-    const files = filesOf(programs).map(({ path, content }) => ({ name: path.slice(1), type: 'file' as const, mode: 0o755, content }));
+    const files = filesOf(programs).map(({ path, content, mode }) => ({ name: path.slice(1), type: 'file' as const, mode, content }));
     const label = [`LABEL ${labels.instance}=${this.instance}`];
     await importImage(this.docker, tarOf([folder, ...files]), image, label, timeoutSignal(PULL_TIMEOUT_MS));
     return image;
@@ -162,9 +162,10 @@ export class HelperVolume {
   }
 }
 
-function filesOf({ supervisor, busybox }: Programs): { path: string; content: Buffer }[] {
-  const own = { path: supervisorProgram, content: supervisor };
-  return busybox === null ? [own] : [own, { path: helperProgram, content: busybox }];
+function filesOf({ supervisor, busybox }: Programs): { path: string; content: Buffer; mode: number }[] {
+  // A program that its user can't read can't be traced by that user either, from its first instruction on.
+  const own = { path: supervisorProgram, content: supervisor, mode: 0o711 };
+  return busybox === null ? [own] : [own, { path: helperProgram, content: busybox, mode: 0o755 }];
 }
 
 /** Returns whether it is an ELF program without an interpreter, which runs in an image without any library. */

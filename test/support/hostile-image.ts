@@ -1,0 +1,23 @@
+import { timeoutSignal } from '../../src/platform/async/timeout-signal.ts';
+import { tarOf } from '../../src/platform/runtime/docker/image-sources/build-context.ts';
+import { machineProgram } from '../../src/platform/runtime/docker/image-sources/node-base.ts';
+import { importImage } from '../../src/platform/runtime/docker/image-sources/registry.ts';
+import type { DockerBed } from './docker-bed.ts';
+import { busyboxEntries } from './images.ts';
+import { requirePrograms } from './private-engine.ts';
+
+/** Makes an image with busybox, the usual names of its programs, and a perl, in which an agent can make any call of the system. */
+export async function hostileImage(bed: DockerBed): Promise<string> {
+  requirePrograms('perl');
+  const name = `mooring-test-${bed.instance}:hostile`;
+  const tar = tarOf([...(await busyboxEntries()), ...(await machineProgram('/usr/bin/perl', 'usr/bin/perl'))]);
+  await importImage(bed.docker, tar, name, ['ENV PATH=/bin:/usr/bin', 'CMD ["sleep", "300"]'], timeoutSignal(60_000));
+  bed.remember(name);
+  return name;
+}
+
+/** The numbers of system calls that perl has no words for. */
+export const numbers =
+  process.arch === 'arm64'
+    ? { ptrace: 117, processVmReadv: 270, renameat2: 276, pidfdOpen: 434, pidfdGetfd: 438 }
+    : { ptrace: 101, processVmReadv: 310, renameat2: 316, pidfdOpen: 434, pidfdGetfd: 438 };
