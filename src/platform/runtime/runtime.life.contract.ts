@@ -278,31 +278,6 @@ export function sleep(bed: TestBed): void {
     expect((await bed.ask(view, 'GET', '/starts')).text).toBe('1');
   });
 
-  it('names an agent’s container as running only while it runs, also after commands were run in it', async () => {
-    const view = await bed.running();
-    const running = () => bed.runtime.running(view);
-    const run = async () => expect((await bed.runtime.exec(view.handle, say('x'))).stdout.toString()).toBe('x');
-    expect(await running()).toBe(view.handle);
-    await run();
-    expect(await running()).toBe(view.handle);
-    expect(await bed.runtime.running({ ...view, generation: 2 })).toBeNull();
-    if (await freezes()) {
-      await bed.runtime.freeze(view.handle);
-      expect(await running()).toBeNull();
-      await bed.runtime.thaw(view.handle);
-      expect(await running()).toBe(view.handle);
-      await run();
-    }
-    await bed.runtime.stop(view.handle, 0);
-    await eventually(async () => expect(await running()).toBeNull());
-    await bed.start(view);
-    await bed.answers(view);
-    expect(await running()).toBe(view.handle);
-    await run();
-    await bed.runtime.remove(view.handle);
-    await eventually(async () => expect(await running()).toBeNull());
-  });
-
   it('stops a frozen agent as it stops a running one', async () => {
     if (!(await freezes())) return;
     const view = await bed.running({ ON_SIGTERM: 'finish' });

@@ -238,6 +238,31 @@ export function exec(bed: TestBed): void {
     expect(results.map(({ stdout }) => stdout.toString())).toEqual(['a', 'b', 'c', 'd']);
   });
 
+  it('names an agent’s container as running only while it runs, also after commands were run in it', async () => {
+    const other = await bed.running();
+    const running = () => bed.runtime.running(other);
+    const run = async () => expect((await bed.runtime.exec(other.handle, say('x'))).stdout.toString()).toBe('x');
+    expect(await running()).toBe(other.handle);
+    await run();
+    expect(await running()).toBe(other.handle);
+    expect(await bed.runtime.running({ ...other, generation: 2 })).toBeNull();
+    if ((await bed.runtime.capabilities()).freeze) {
+      await bed.runtime.freeze(other.handle);
+      expect(await running()).toBeNull();
+      await bed.runtime.thaw(other.handle);
+      expect(await running()).toBe(other.handle);
+      await run();
+    }
+    await bed.runtime.stop(other.handle, 0);
+    await eventually(async () => expect(await running()).toBeNull());
+    await bed.start(other);
+    await bed.answers(other);
+    expect(await running()).toBe(other.handle);
+    await run();
+    await bed.runtime.remove(other.handle);
+    await eventually(async () => expect(await running()).toBeNull());
+  });
+
   it('refuses if the container does not run', async () => {
     const still = await bed.created();
     await expect(bed.runtime.exec(still.handle, say('x'))).rejects.toThrow(RuntimeRefused);
