@@ -67,13 +67,15 @@ export class PrivateEngine {
     );
   }
 
-  async stop(): Promise<void> {
+  async stop(signal: 'SIGTERM' | 'SIGKILL' = 'SIGTERM'): Promise<void> {
     if (this.daemon === null) return;
     const ended = once(this.daemon, 'exit');
-    this.daemon.kill('SIGTERM');
+    this.daemon.kill(signal);
     this.resume();
     await ended;
     this.daemon = null;
+    // Its containerd ends with it, and an engine that finds the pid waits for it, even when nobody has reaped that process yet.
+    if (signal === 'SIGKILL') rmSync(join(this.folder, 'exec', 'containerd', 'containerd.pid'), { force: true });
   }
 
   /** Lets the engine hang: its socket takes connections, and nobody answers. */

@@ -3,7 +3,9 @@ import { once } from 'node:events';
 import type { Duplex } from 'node:stream';
 
 import { DockerBed } from '../../../../../test/support/docker-bed.ts';
+import { PrivateEngine } from '../../../../../test/support/private-engine.ts';
 import { until } from '../../../../../test/support/until.ts';
+import { timeoutSignal } from '../../../async/timeout-signal.ts';
 import { encodeVariables } from '../../channel/variables.ts';
 import type { ContainerView } from '../../runtime.ts';
 
@@ -139,6 +141,36 @@ describe('a service that is killed', () => {
       expect(await seen).toBe(`${SECRET}\n`);
       input.destroy();
       await bed.runtime.remove(view.handle);
+    }
+  });
+});
+
+describe('an engine that is killed', () => {
+  // What such an engine leaves running holds the input of what was attached open, so that the command ends at its deadline.
+  it.each([
+    ['with its containers', [], false],
+    ['and leaves its containers running', ['--live-restore'], true],
+  ])('%s ends the call that was under way, and the command; the next call works', async (_, settings, stays) => {
+    const engine = await PrivateEngine.open();
+    try {
+      await engine.start([...settings]);
+      const bed = await DockerBed.open(engine.docker);
+      const view = await bed.running({ environment: { SECRET } });
+      const count = () => bed.output(view, 'ps -o args | grep -c "[s]leep 7088"; :');
+      const command = { argv: ['sleep', '7088'], timeoutMs: 12_000, outputLimitBytes: 100 };
+      const ended = bed.runtime.exec(view.handle, command).catch((error: Error) => error.name);
+      await until('it runs', async () => ((await count()) === '1\n' ? true : undefined));
+      await engine.stop('SIGKILL');
+      expect(await ended).toBe('RuntimeUnavailable');
+      await engine.start([...settings]);
+      expect(await bed.state(view)).toMatchObject({ state: stays ? 'running' : 'exited' });
+      if (!stays) await bed.runtime.start(view.handle, { SECRET });
+      expect(await bed.output(view, 'echo "$SECRET"')).toBe(`${SECRET}\n`);
+      await until('nothing of the command is left', async () => ((await count()) === '0\n' ? true : undefined));
+      await bed.runtime.files.makeDirectory(view.handle, 'made', { parents: false, signal: timeoutSignal(10_000) });
+      await bed.close();
+    } finally {
+      await engine.close();
     }
   });
 });
