@@ -32,6 +32,14 @@ describe('the network of agents', () => {
     expect(await range()).toMatch(/\/22$/);
   });
 
+  it('is made although two drafts of it stand that were made at once, of which one process was killed', async () => {
+    const draft = { Name: `${networkName(bed.instance)}-draft`, CheckDuplicate: false, Labels: { 'mooring.instance': bed.instance } };
+    for (let n = 0; n < 2; n += 1) await bed.docker.createNetwork(draft);
+    await bed.runtime.create(bed.spec());
+    expect(await range()).toMatch(/\/22$/);
+    expect(await bed.docker.listNetworks({ filters: { name: [draft.Name] } })).toEqual([]);
+  });
+
   it('that was removed while an agent slept is made anew, and so is the agent', async () => {
     const view = await bed.running();
     await bed.runtime.stop(view.handle, 0);

@@ -128,9 +128,11 @@ export class AgentNetworks {
     // agents with fixed addresses need a range that was named. The engine chooses a free range first, of which the network gets the beginning.
     const draft = `${name}-draft`;
     await make({ Name: draft });
-    const drafted = await call(null, () => this.docker.getNetwork(draft).inspect()).catch(ignoring(404));
-    await call(null, () => this.docker.getNetwork(draft).remove()).catch(ignoring(404));
-    if (!drafted) return;
+    // Callers at the same time may have made several of that name, which only their ids tell apart; and one may have been left by a crash.
+    const filters = JSON.stringify({ name: [draft], label: [`${labels.instance}=${this.instance}`] });
+    const [drafted, ...others] = await call(null, (abortSignal) => this.docker.listNetworks({ filters, abortSignal }));
+    if (drafted === undefined) return;
+    for (const { Id } of [drafted, ...others]) await this.remove(Id);
     const range = subnetOf(drafted);
     await make(range === '' ? {} : { IPAM: { Driver: 'default', Config: [{ Subnet: beginningOf(range, bitsOf(kind)) }] } });
   }
