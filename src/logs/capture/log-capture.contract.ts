@@ -103,7 +103,7 @@ export function capturing(open: () => Promise<Printer>): void {
     };
     await runtime.ensureVolume(agentId);
     const view = await runtime.create({ ...who, ...limits, image, command, environment });
-    await runtime.start(view.handle, {});
+    await runtime.start(view.handle, environment);
     return view;
   }
 
