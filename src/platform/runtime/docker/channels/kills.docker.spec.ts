@@ -146,7 +146,7 @@ describe('a service that is killed', () => {
 });
 
 describe('an engine that is killed', () => {
-  // What such an engine leaves running holds the input of what was attached open, so that the command ends at its deadline.
+  // A container that is left running holds the input of the attached process open, so that the command ends at its deadline.
   it.each([
     ['with its containers', [], false],
     ['and leaves its containers running', ['--live-restore'], true],
