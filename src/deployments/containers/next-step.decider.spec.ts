@@ -28,6 +28,8 @@ const nothing = there([], { volume: false });
 const bare = there([]);
 const one = (state: ContainerView['state'], generation = 1, more: Partial<Actual> = {}) => there([container(generation, state)], more);
 
+const notBegun = (more: Partial<Actual> = {}) => there([container(1, 'exited', { exitCode: 125, notBegun: true })], more);
+
 const outdated = (state: ContainerView['state']) => there([container(1, state, { outdated: true })]);
 
 interface Terms {
@@ -145,6 +147,8 @@ const table: Row[] = [
   ],
   ['deploying, container was frozen', made, one('frozen'), terms(), 'thaw g1'],
   ['deploying, container ended', made, one('exited'), terms(), 'fail_exited g1'],
+  ['deploying, container ended before its program began', made, notBegun(), terms(), 'start g1'],
+  ['deploying, it did so after a start in this pass', made, notBegun({ started: 'a1-g1' }), terms(), 'fail_exited g1'],
 
   ['its volume is full, it runs', volumeFull, one('running'), terms(), 'stop g1'],
   ['its volume is full, it was frozen', volumeFull, one('frozen'), terms(), 'stop g1'],

@@ -161,6 +161,7 @@ function deploy(agent: Agent, actual: Actual, rules: Rules, now: Date): Step {
     case 'frozen':
       return { do: 'thaw', container: mine };
     case 'exited':
+      if (mine.notBegun && actual.started !== mine.handle) return { do: 'start', container: mine };
       return { do: 'fail_exited', container: mine };
     case 'running': {
       // A service that ended in the middle of the scripts may have left one that still runs. They begin anew in a new container.

@@ -43,6 +43,8 @@ export interface RuntimeList {
 export interface ContainerView extends ListedContainer {
   /** The exit code of the last run; null if it has not ended, or the engine does not know. */
   exitCode: number | null;
+  /** True if its program may not have begun in the last run, such as when the service that started it was killed in between. */
+  notBegun?: true;
   oomKilled: boolean;
   /** The time in ISO 8601; null if it never ran. */
   startedAt: string | null;

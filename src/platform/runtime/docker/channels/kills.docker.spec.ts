@@ -95,7 +95,7 @@ describe('a service that is killed', () => {
       await new Promise(() => setInterval(() => {}, 1_000));`;
     const [, signal] = await once(service(bed, work), 'exit');
     expect(signal).toBe('SIGKILL');
-    expect(await exited(view)).toMatchObject({ exitCode: 125 });
+    expect(await exited(view)).toMatchObject({ exitCode: 125, notBegun: true });
     await bed.runtime.start(view.handle, { SECRET });
     expect(await bed.output(view, 'echo "$SECRET"')).toBe(`${SECRET}\n`);
     await bed.runtime.remove(view.handle);

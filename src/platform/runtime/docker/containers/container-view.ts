@@ -4,6 +4,8 @@ import type { KnownContainer } from '../engine/container-identities.ts';
 import { labels, type Labels } from '../engine/names.ts';
 
 const states: Record<string, ContainerState> = { created: 'created', running: 'running', restarting: 'running', paused: 'frozen' };
+/** The exit code of a supervisor that did not get the agent's variables whole. An agent's program may end with it, too. */
+const NO_VARIABLES_EXIT_CODE = 125;
 const neverTime = '0001-01-01T00:00:00Z';
 
 /** A container that is being removed, or could not be, counts as exited. */
@@ -24,6 +26,7 @@ export function view(known: KnownContainer, found: Dockerode.ContainerInspectInf
     handle: found.Id,
     state,
     exitCode: state === 'exited' ? found.State.ExitCode : null,
+    ...(state === 'exited' && found.State.ExitCode === NO_VARIABLES_EXIT_CODE && { notBegun: true }),
     oomKilled: found.State.OOMKilled,
     startedAt: found.State.StartedAt === neverTime ? null : found.State.StartedAt,
   };
