@@ -6,8 +6,6 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 
 /*
@@ -635,13 +633,9 @@ int run_attach(void) {
   hide();
   prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   signal(SIGPIPE, SIG_IGN);
-  sigset_t children;
-  sigemptyset(&children);
-  sigaddset(&children, SIGCHLD);
-  sigprocmask(SIG_BLOCK, &children, NULL);
-  signals = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
+  signals = watch_children();
   nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
-  if (signals < 0 || nothing < 0) die("signalfd");
+  if (nothing < 0) die("/dev/null");
   if (!environment_load()) {
     dprintf(2, "supervisor: the agent's variables can't be had from the first process\n");
     return 125;

@@ -1,8 +1,6 @@
 #include "supervisor.h"
 #include <poll.h>
-#include <sys/socket.h>
 #include <sys/time.h>
-#include <sys/un.h>
 
 extern char **environ;
 char **agent_environment;
@@ -14,7 +12,7 @@ char **agent_environment;
 static const char magic[] = "MOORING2";
 #define VARIABLES_BYTES_MAX (8u << 20)
 /* A name in the network namespace of the container, in which nobody but the agent is. */
-static const char socket_name[] = "\0mooring-supervisor";
+static const char socket_name[] = "mooring-supervisor";
 #define ANSWER_SECONDS 5
 /* The time within which the first process has to listen, ms: it may still wait for the variables. */
 #define LISTEN_MS 5000
@@ -95,27 +93,10 @@ const char *environment_value(char **environment, const char *name) {
   return NULL;
 }
 
-static struct sockaddr_un address(socklen_t *length) {
-  struct sockaddr_un found = {.sun_family = AF_UNIX};
-  memcpy(found.sun_path, socket_name, sizeof socket_name - 1);
-  *length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + sizeof socket_name - 1);
-  return found;
-}
-
 int environment_listen(void) {
   socklen_t length;
-  struct sockaddr_un at = address(&length);
-  int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (listener < 0) return -1;
-  if (bind(listener, (struct sockaddr *)&at, length) == 0 && listen(listener, 64) == 0) return listener;
-  close(listener);
-  return -1;
-}
-
-static bool is_own_user(int connection) {
-  struct ucred peer;
-  socklen_t length = sizeof peer;
-  return getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
+  struct sockaddr_un at = abstract_address(socket_name, &length);
+  return listen_at(&at, length);
 }
 
 static uint32_t variables_size(void) {
@@ -152,8 +133,8 @@ pid_t environment_answer(int listener) {
 
 /* Connects to the first process. One that an engine started has no parent here, and waits until the first process listens. */
 static int connect_to_first(void) {
-  socklen_t length, peer_length = sizeof(struct ucred);
-  struct sockaddr_un at = address(&length);
+  socklen_t length;
+  struct sockaddr_un at = abstract_address(socket_name, &length);
   struct ucred peer;
   int connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (connection < 0) return -1;
@@ -165,7 +146,7 @@ static int connect_to_first(void) {
     poll(NULL, 0, 5);
     failed = connect(connection, (struct sockaddr *)&at, length);
   }
-  if (failed == 0 && getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &peer_length) == 0 && peer.pid == 1) return connection;
+  if (failed == 0 && peer_of(connection, &peer) && peer.pid == 1) return connection;
   close(connection);
   return -1;
 }

@@ -13,20 +13,8 @@ static void start_program(char **argv) {
   char path[PATH_MAX];
   int problem = find_program(argv[0], agent_environment, path, sizeof path);
   if (problem == 0) {
-    execve(path, argv, agent_environment);
+    execute(path, argv, agent_environment);
     problem = errno;
-  }
-  /* A script without a first line that names its shell. */
-  if (problem == ENOEXEC) {
-    int count = 0;
-    while (argv[count] != NULL) count++;
-    char **words = calloc((size_t)count + 2, sizeof *words);
-    if (words != NULL) {
-      words[0] = "/bin/sh";
-      words[1] = path;
-      for (int i = 1; i < count; i++) words[i + 1] = argv[i];
-      execve(words[0], words, agent_environment);
-    }
   }
   dprintf(2, "%s: %s\n", argv[0], strerror(problem));
   _exit(problem == ENOENT ? 127 : 126);
@@ -56,7 +44,7 @@ static int reap(pid_t agent) {
   pid_t ended;
   while ((ended = waitpid(-1, &status, WNOHANG)) > 0) {
     if (ended == keeper) keeper = 0;
-    if (ended == agent) code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (ended == agent) code = exit_code_of(status);
     else if (answer_at(ended) >= 0) answers[answer_at(ended)] = 0;
   }
   return code;

@@ -1,6 +1,5 @@
 #include "keeper.h"
 #include <poll.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 /*
@@ -54,12 +53,6 @@ void call_end_exit(struct call *call, int code, bool late) {
 }
 
 /* --- coming in --- */
-
-static bool is_own_user(int connection) {
-  struct ucred peer;
-  socklen_t length = sizeof peer;
-  return getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
-}
 
 void call_accept(int listener) {
   int connection = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);

@@ -1,40 +1,29 @@
 #include "keeper.h"
-#include <sys/socket.h>
-#include <sys/un.h>
 
 /* The way to the keeper: in a container a name that the first process has listened on from the beginning, elsewhere a file. */
 
-static const char socket_name[] = "\0mooring-keeper";
+static const char socket_name[] = "mooring-keeper";
 const char *keeper_path;
 
 static struct sockaddr_un address(socklen_t *length) {
+  if (keeper_path == NULL) return abstract_address(socket_name, length);
   struct sockaddr_un found = {.sun_family = AF_UNIX};
+  strncpy(found.sun_path, keeper_path, sizeof found.sun_path - 1);
   *length = sizeof found;
-  if (keeper_path != NULL) {
-    strncpy(found.sun_path, keeper_path, sizeof found.sun_path - 1);
-  } else {
-    memcpy(found.sun_path, socket_name, sizeof socket_name - 1);
-    *length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + sizeof socket_name - 1);
-  }
   return found;
 }
 
 int keeper_listen(void) {
   socklen_t length;
   struct sockaddr_un at = address(&length);
-  int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (listener < 0) return -1;
-  if (bind(listener, (struct sockaddr *)&at, length) == 0 && listen(listener, 64) == 0) return listener;
-  close(listener);
-  return -1;
+  return listen_at(&at, length);
 }
 
 /* Whether the keeper is the one that it should be: nobody but the first process of a container can have listened. */
 static bool is_keeper(int connection) {
   struct ucred peer;
-  socklen_t length = sizeof peer;
-  if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return false;
-  return keeper_path != NULL ? peer.uid == geteuid() : peer.pid == 1;
+  if (keeper_path != NULL) return is_own_user(connection);
+  return peer_of(connection, &peer) && peer.pid == 1;
 }
 
 /* The fields as they came; they were taken apart in place. */

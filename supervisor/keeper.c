@@ -3,9 +3,7 @@
 #include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 
 /*
@@ -172,13 +170,9 @@ static void run_loop(int listener, pid_t agent) {
   prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   unblock_signals();
   signal(SIGPIPE, SIG_IGN);
-  sigset_t children;
-  sigemptyset(&children);
-  sigaddset(&children, SIGCHLD);
-  sigprocmask(SIG_BLOCK, &children, NULL);
-  signals = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
+  signals = watch_children();
   nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
-  if (signals < 0 || nowhere < 0) die("signalfd");
+  if (nowhere < 0) die("/dev/null");
   int watched_agent = -1;
 #ifdef SYS_pidfd_open
   if (agent > 0) watched_agent = (int)syscall(SYS_pidfd_open, agent, 0);
@@ -214,10 +208,11 @@ int run_keeper_at(const char *name, pid_t agent) {
   if (lock < 0) die(lock_name);
   /* Another one holds the commands already. */
   bool is_first = flock(lock, LOCK_EX | LOCK_NB) == 0;
-  int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  int listener = -1;
   if (is_first) {
     unlink(name);
-    if (listener < 0 || bind(listener, (struct sockaddr *)&at, sizeof at) != 0 || listen(listener, 64) != 0) die(name);
+    listener = listen_at(&at, sizeof at);
+    if (listener < 0) die(name);
   }
   int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
   if (nothing < 0 || chdir("/") != 0) die("/dev/null");

@@ -3,7 +3,6 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 
 /*
@@ -16,18 +15,6 @@
 enum { CALL, TIMEOUT, BOUND, FOLDER, HELPER, VARIABLES, REST };
 
 static const char *const shells[] = {"/bin/bash", "/usr/bin/bash", "/bin/sh", NULL};
-
-static void execute(const char *path, char **argv, int count, char **environment) {
-  execve(path, argv, environment);
-  if (errno != ENOEXEC) return;
-  /* A script without a first line that names its shell. */
-  char **words = calloc((size_t)count + 2, sizeof *words);
-  if (words == NULL) return;
-  words[0] = "/bin/sh";
-  words[1] = (char *)path;
-  for (int i = 1; i < count; i++) words[i + 1] = argv[i];
-  execve(words[0], words, environment);
-}
 
 /* The helper has the programs that images often lack, under their usual names. */
 static bool is_usual_name(const char *word, const char **name) {
@@ -65,7 +52,7 @@ static void start_command(const struct fields *fields, enum runner_kind kind) {
   char path[PATH_MAX];
   int problem = find_program(argv[0], environment, path, sizeof path);
   if (problem == 0) {
-    execute(path, argv, count, environment);
+    execute(path, argv, environment);
     problem = errno;
   }
   const char *name, *helper = field_text(fields, HELPER);
@@ -96,11 +83,6 @@ static pid_t fork_command(const struct fields *fields, enum runner_kind kind) {
 
 static bool by_signal;
 
-static int code_of(int status) {
-  by_signal = WIFSIGNALED(status);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
 /* Reaps whatever has ended. Returns false once there is no child any more. */
 static bool reap(pid_t command, int *code) {
   for (;;) {
@@ -108,7 +90,9 @@ static bool reap(pid_t command, int *code) {
     pid_t ended = waitpid(-1, &status, WNOHANG);
     if (ended == 0) return true;
     if (ended < 0) return errno == EINTR;
-    if (ended == command) *code = code_of(status);
+    if (ended != command) continue;
+    *code = exit_code_of(status);
+    by_signal = WIFSIGNALED(status);
   }
 }
 
@@ -134,12 +118,7 @@ static bool obey(pid_t command) {
 void run_command(const struct fields *fields, enum runner_kind kind) {
   hide();
   prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-  sigset_t children;
-  sigemptyset(&children);
-  sigaddset(&children, SIGCHLD);
-  sigprocmask(SIG_BLOCK, &children, NULL);
-  int signals = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
-  if (signals < 0) die("signalfd");
+  int signals = watch_children();
   pid_t command = fork_command(fields, kind);
   if (command < 0) die("fork");
   /* Only the command and what it starts hold its input and its output. */

@@ -18,8 +18,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #define PROTOCOL_VERSION "1"
@@ -89,12 +91,28 @@ void close_from(int first);
 /* Makes this process one that no other of its user can trace or read the memory of. */
 void hide(void);
 void unblock_signals(void);
+/* Blocks the signal of children that ended, and returns the descriptor on which it is read instead. */
+int watch_children(void);
+/* Runs the program in the place of this process; a script without a first line that names its shell is run by /bin/sh. Returns if that fails. */
+void execute(const char *path, char **argv, char **environment);
+/* Returns the exit code for the status of a process that has ended: 128 and the signal's number if one ended it. */
+int exit_code_of(int status);
 /* Sends SIGKILL to every child of this process but those for which `keep` holds; returns how many it found. */
 int kill_children(bool (*keep)(pid_t));
 uint64_t now_ms(void);
 
 /* Moves the descriptors to the first numbers, but those of -1, and closes all others. The control socket is closed by what is executed. */
 void place_descriptors(const int *from, int count);
+
+/* --- sockets.c --- */
+
+/* The address of that name in the network namespace of the container, in which nobody but the agent is. */
+struct sockaddr_un abstract_address(const char *name, socklen_t *length);
+/* Returns a socket that listens there and does not block, -1 if there is none. */
+int listen_at(const struct sockaddr_un *at, socklen_t length);
+bool peer_of(int connection, struct ucred *peer);
+/* Whether the other side has the user of this process. */
+bool is_own_user(int connection);
 
 /* --- entry points --- */
 

@@ -1,7 +1,9 @@
 #include "supervisor.h"
 #include <dirent.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 
 void die(const char *what) {
@@ -81,6 +83,33 @@ void unblock_signals(void) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+int watch_children(void) {
+  sigset_t children;
+  sigemptyset(&children);
+  sigaddset(&children, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &children, NULL);
+  int signals = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (signals < 0) die("signalfd");
+  return signals;
+}
+
+void execute(const char *path, char **argv, char **environment) {
+  execve(path, argv, environment);
+  if (errno != ENOEXEC) return;
+  int count = 0;
+  while (argv[count] != NULL) count++;
+  char **words = calloc((size_t)count + 2, sizeof *words);
+  if (words == NULL) return;
+  words[0] = "/bin/sh";
+  words[1] = (char *)path;
+  for (int i = 1; i < count; i++) words[i + 1] = argv[i];
+  execve(words[0], words, environment);
+}
+
+int exit_code_of(int status) {
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 uint64_t now_ms(void) {

@@ -1,11 +1,8 @@
-import { PassThrough } from 'node:stream';
-
+import { Scripted } from '../../../../test/support/scripted-supervisor.ts';
 import { RuntimeRefused, RuntimeUnavailable } from '../runtime.ts';
-import { Channel, type ChannelTransport } from './channel.ts';
 import { ChannelCommands } from './channel-commands.ts';
 import { encodeFields, encodeFrame, FrameType } from './frames.ts';
 
-const greeting = encodeFrame(0, FrameType.hello, encodeFields(['mooring-supervisor', '1', '262144', '64']));
 const never = new AbortController().signal;
 
 function end(...result: string[]): Buffer {
@@ -20,19 +17,8 @@ function output(bytes: Buffer): Buffer {
 
 /** The commands of an agent whose supervisor answers the first call with these frames. */
 async function answered(...frames: Buffer[]): Promise<ChannelCommands> {
-  let say: (bytes: Buffer) => void = () => undefined;
-  const input = new PassThrough();
-  const transport: ChannelTransport = {
-    input,
-    onBytes: (callback) => (say = callback),
-    onEnd: () => undefined,
-    hold: () => undefined,
-    close: () => undefined,
-  };
-  const opening = Channel.open(transport);
-  say(greeting);
-  const channel = await opening;
-  input.once('data', () => setImmediate(() => say(Buffer.concat(frames))));
+  const { transport, channel } = await Scripted.open();
+  transport.input.once('data', () => setImmediate(() => transport.says(...frames)));
   return new ChannelCommands(async () => ({ channel, root: '/data', others: [] }), '');
 }
 

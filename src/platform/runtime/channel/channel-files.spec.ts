@@ -1,7 +1,5 @@
-import { PassThrough } from 'node:stream';
-
+import { Scripted } from '../../../../test/support/scripted-supervisor.ts';
 import { RuntimeUnavailable } from '../runtime.ts';
-import { Channel, type ChannelTransport } from './channel.ts';
 import { ChannelFiles } from './channel-files.ts';
 import { encodeFields, encodeFrame, FrameType } from './frames.ts';
 
@@ -9,20 +7,10 @@ const bounds = { withinMs: 60_000, filesMax: 1_000 };
 
 /** Files whose supervisor answers the first call so, or not at all. */
 async function answering(...result: string[]): Promise<ChannelFiles> {
-  let say: (bytes: Buffer) => void = () => undefined;
-  const input = new PassThrough();
-  const transport: ChannelTransport = {
-    input,
-    onBytes: (callback) => (say = callback),
-    onEnd: () => undefined,
-    hold: () => undefined,
-    close: () => undefined,
-  };
-  const opening = Channel.open(transport);
-  say(encodeFrame(0, FrameType.hello, encodeFields(['mooring-supervisor', '1', '262144', '64'])));
-  const channel = await opening;
+  const { transport, channel } = await Scripted.open();
   const dropped = Buffer.from([8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-  if (result.length > 0) input.once('data', () => say(encodeFrame(1, FrameType.end, Buffer.concat([dropped, encodeFields(result)]))));
+  if (result.length > 0)
+    transport.input.once('data', () => transport.says(encodeFrame(1, FrameType.end, Buffer.concat([dropped, encodeFields(result)]))));
   return new ChannelFiles(async () => ({ channel, root: '/data', others: [] }));
 }
 
