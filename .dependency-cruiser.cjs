@@ -2,16 +2,21 @@
 const floors = [
   [],
   ['accounts', 'api-keys', 'secrets', 'templates'],
+  ['sandboxes'],
   ['agents'],
-  ['messages', 'environment', 'custom-files', 'logs', 'traffic', 'computers'],
+  ['messages', 'environment', 'custom-files', 'logs', 'traffic'],
   ['deployments', 'files', 'webhooks', 'exec'],
   ['history', 'commands'],
+  ['computers'],
   ['provisioning', 'subscriptions', 'admin', 'operations'],
+  ['mcp'],
 ];
 const rooms = floors.flat();
 const anyRoom = `^src/(${rooms.join('|')})/`;
 /** What other features may import: the vocabulary (messages, views, rules) from index.ts, what they inject from services.ts. */
 const frontDoors = '^src/[^/]+/(index|services)\\.ts$';
+/** The rules that all kinds of sandboxes share. Deciders import deciders only, so these are imported by their own names. */
+const sharedRules = '^src/sandboxes/lifecycle/[^/]+\\.decider\\.ts$';
 const notShipped = '[.-](spec|contract|probe)\\.ts$';
 const npm = (name) => `(^|node_modules/)(@types/)?${name}(/|$)`;
 
@@ -45,7 +50,7 @@ const houseRules = [
     'front-door',
     'Features meet at index.ts and, for what is injected, at services.ts.',
     { path: anyRoom, pathNot: [notShipped, '\\.module\\.ts$'] },
-    { path: anyRoom, pathNot: ['^src/$1/', frontDoors] },
+    { path: anyRoom, pathNot: ['^src/$1/', frontDoors, sharedRules] },
   ),
   rule(
     'front-door-of-modules',
@@ -104,6 +109,7 @@ const folderFloors = {
   'platform/event-store': [['following'], ['postgres', 'eventstoredb', 'states']],
   'platform/runtime/docker': [['engine'], ['image-sources'], ['networks', 'volumes'], ['builder'], ['containers', 'images'], ['channels']],
   accounts: [['aggregate', 'credentials']],
+  sandboxes: [['lifecycle'], ['activity']],
   agents: [['aggregate'], ['activity', 'fields', 'policies']],
   messages: [['conversations'], ['delivery', 'intake']],
   logs: [['output'], ['entries'], ['retention'], ['capture']],
@@ -112,8 +118,8 @@ const folderFloors = {
   subscriptions: [['delivery']],
   history: [['entries'], ['audit', 'time-travel'], ['explain']],
 };
-/** In these rooms a port stands beside the folders, which import it. */
-const withPorts = ['platform', 'platform/projections', 'platform/event-store'];
+/** In these rooms a port, or the rule of ids, stands beside the folders, which import it. */
+const withPorts = ['platform', 'platform/projections', 'platform/event-store', 'sandboxes'];
 const folderRules = Object.entries(folderFloors).flatMap(([parent, levels]) => {
   const name = parent.replaceAll('/', '-');
   const folders = `^src/${parent}/(${levels.flat().join('|')})/`;

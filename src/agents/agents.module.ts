@@ -1,7 +1,7 @@
 import { Module } from '@nestjs/common';
 
 import { Projections } from '../platform/projections/projections.ts';
-import { Activity } from './activity/activity.service.ts';
+import { SandboxesModule } from '../sandboxes/sandboxes.module.ts';
 import { AgentAnswers } from './agent-answers.ts';
 import { AwaitAgentHandler } from './agent-wait.handlers.ts';
 import {
@@ -29,9 +29,9 @@ import { SourceHosts } from './policies/source-hosts.service.ts';
 import { WakeGate } from './activity/wake-gate.service.ts';
 
 @Module({
+  imports: [SandboxesModule],
   controllers: [AgentsV1Controller, AgentsController],
   providers: [
-    Activity,
     Agents,
     AgentAnswers,
     AgentWriter,
@@ -52,7 +52,7 @@ import { WakeGate } from './activity/wake-gate.service.ts';
     AgentsThatMayWriteHandler,
     AwaitAgentHandler,
   ],
-  exports: [Activity, Agents, AgentAnswers, AllowLists, SourceHosts, WakeGate],
+  exports: [Agents, AgentAnswers, AllowLists, SourceHosts, WakeGate],
 })
 export class AgentsModule {
   constructor(projections: Projections) {

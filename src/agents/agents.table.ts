@@ -1,6 +1,6 @@
 import { type ReadRow, typed } from '../platform/database/table.ts';
 import type { ProjectionTable } from '../platform/projections/projection.ts';
-import type { agentActivityTable } from './activity/agent-activity.table.ts';
+import type { agentActivityTable } from '../sandboxes/index.ts';
 import type { Agent } from './aggregate/agent-state.decider.ts';
 
 export const agentsTable = {

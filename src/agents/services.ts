@@ -1,4 +1,3 @@
-export { Activity } from './activity/activity.service.ts';
 export { agentsProjection } from './agents.projection.ts';
 export { Agents } from './aggregate/agents.service.ts';
 export { AllowLists } from './policies/allow-lists.service.ts';

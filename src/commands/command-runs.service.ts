@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
-import { Activity, Agents, LiveContainers } from '../agents/services.ts';
+import { Agents, LiveContainers } from '../agents/services.ts';
+import { Activity } from '../sandboxes/services.ts';
 import { FairLimiter } from '../platform/async/fair-limiter.ts';
 import { timeoutSignal } from '../platform/async/timeout-signal.ts';
 import type { CommandContext } from '../platform/context/command-context.ts';

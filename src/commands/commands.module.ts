@@ -3,6 +3,7 @@ import { Module } from '@nestjs/common';
 import { AgentsModule } from '../agents/agents.module.ts';
 import { LiveContainers } from '../agents/services.ts';
 import { Projections } from '../platform/projections/projections.ts';
+import { SandboxesModule } from '../sandboxes/sandboxes.module.ts';
 import { CommandAnswers } from './command-answers.service.ts';
 import { CommandFollowers } from './command-followers.service.ts';
 import { CommandLooks } from './command-looks.service.ts';
@@ -14,7 +15,7 @@ import { commandsProjection, GetCommandHandler, ListAgentsWithCommandsHandler, L
 import { CommandsSaga } from './commands.saga.ts';
 
 @Module({
-  imports: [AgentsModule],
+  imports: [AgentsModule, SandboxesModule],
   controllers: [CommandsController],
   providers: [
     CommandAnswers,

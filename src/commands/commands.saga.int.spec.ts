@@ -1,7 +1,7 @@
 import { fold, NOON } from '../../test/support/decider-spec.ts';
 import { freePass } from '../../test/support/saga-pass.ts';
 import { until } from '../../test/support/until.ts';
-import type { Activity } from '../agents/services.ts';
+import type { Activity } from '../sandboxes/services.ts';
 import type { CommandState } from '../platform/runtime/agent-commands.ts';
 import type { ContainerRuntime } from '../platform/runtime/runtime.ts';
 import type { Sagas } from '../platform/sagas/saga.ts';

@@ -1,6 +1,6 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 
-import { Activity } from '../agents/services.ts';
+import { Activity } from '../sandboxes/services.ts';
 import { systemContext } from '../platform/context/command-context.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { type Saga, type SagaKey, type SagaPass, Sagas } from '../platform/sagas/saga.ts';

@@ -5,6 +5,7 @@ import { CustomFilesModule } from '../custom-files/custom-files.module.ts';
 import { EnvironmentModule } from '../environment/environment.module.ts';
 import { LogsModule } from '../logs/logs.module.ts';
 import { Projections } from '../platform/projections/projections.ts';
+import { SandboxesModule } from '../sandboxes/sandboxes.module.ts';
 import { TemplatesModule } from '../templates/templates.module.ts';
 import { BuildLogAnswers } from './build-log-answers.service.ts';
 import { AgentRecords } from './records/agent-records.ts';
@@ -41,7 +42,7 @@ import { VolumeMeter } from './volumes/volume-meter.service.ts';
 import { VolumesSaga } from './volumes/volumes.saga.ts';
 
 @Module({
-  imports: [AgentsModule, CustomFilesModule, EnvironmentModule, LogsModule, TemplatesModule],
+  imports: [AgentsModule, CustomFilesModule, EnvironmentModule, LogsModule, SandboxesModule, TemplatesModule],
   controllers: [DeploymentsController],
   providers: [
     AgentRecords,

@@ -1,5 +1,5 @@
 import { agentStream, type AgentSettings } from '../agents/index.ts';
-import { Activity } from '../agents/services.ts';
+import { Activity } from '../sandboxes/services.ts';
 import { systemContext } from '../platform/context/command-context.ts';
 import { Clock } from '../platform/clock.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';

@@ -3,6 +3,7 @@ import { Module } from '@nestjs/common';
 import { AgentsModule } from '../agents/agents.module.ts';
 import { DeploymentSources } from '../deployments/index.ts';
 import { Projections } from '../platform/projections/projections.ts';
+import { SandboxesModule } from '../sandboxes/sandboxes.module.ts';
 import { SecretsModule } from '../secrets/secrets.module.ts';
 import { TemplatesModule } from '../templates/templates.module.ts';
 import { AgentPlans } from './agent-plans.service.ts';
@@ -12,7 +13,7 @@ import { ListUnusedSeatsHandler, seatsProjection } from './seats.projection.ts';
 import { SeatsSaga } from './seats.saga.ts';
 
 @Module({
-  imports: [AgentsModule, SecretsModule, TemplatesModule],
+  imports: [AgentsModule, SandboxesModule, SecretsModule, TemplatesModule],
   controllers: [ProvisioningController],
   providers: [AgentPlans, DeploymentSources, ProvisionHandler, ListUnusedSeatsHandler, SeatsSaga],
 })

@@ -2,7 +2,8 @@ import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
 import { ReleaseSeat } from '../accounts/index.ts';
-import { Activity, Agents } from '../agents/services.ts';
+import { Agents } from '../agents/services.ts';
+import { Activity } from '../sandboxes/services.ts';
 import { idOf, WrongExpectedRevision, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { systemContext } from '../platform/context/command-context.ts';
 import { sagaStep } from '../platform/sagas/saga-step.ts';

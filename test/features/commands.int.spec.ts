@@ -1,7 +1,7 @@
 import { QueryBus } from '@nestjs/cqrs';
 
 import { EveryAgent } from '../../src/agents/index.ts';
-import { Activity } from '../../src/agents/services.ts';
+import { Activity } from '../../src/sandboxes/services.ts';
 import { EngineView } from '../../src/deployments/containers/engine-view.service.ts';
 import { Database } from '../../src/platform/database/database.ts';
 import { EventStore, type StoredEvent } from '../../src/platform/event-store/event-store.ts';

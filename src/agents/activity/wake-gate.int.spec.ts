@@ -8,7 +8,7 @@ import { refusalOf } from '../../../test/support/decider-spec.ts';
 import { until } from '../../../test/support/until.ts';
 import { Aggregates } from '../../platform/event-store/aggregates.ts';
 import { systemContext } from '../../platform/context/command-context.ts';
-import { Activity } from './activity.service.ts';
+import { Activity } from '../../sandboxes/services.ts';
 import type { Agent } from '../aggregate/agent-state.decider.ts';
 import { WakeGate } from './wake-gate.service.ts';
 

@@ -6,11 +6,12 @@ import { categoryOf, idOf, START, type Position, type StoredEvent } from '../../
 import { LogFollower } from '../../platform/event-store/following/log-follower.ts';
 import type { CommandContext } from '../../platform/context/command-context.ts';
 import { Refusal } from '../../platform/errors/refusal.ts';
-import { Activity, type HeldRow } from './activity.service.ts';
+import { bringUpSeconds } from '../../sandboxes/lifecycle/deadlines.decider.ts';
+import { Activity, type HeldRow } from '../../sandboxes/services.ts';
 import type { Agent, Release } from '../aggregate/agent-state.decider.ts';
 import { owned } from '../aggregate/agents.decider.ts';
 import { Agents } from '../aggregate/agents.service.ts';
-import { bringUpSeconds } from '../aggregate/deadlines.decider.ts';
+import { startTimeoutOf } from '../aggregate/deadlines.decider.ts';
 
 /** The time in milliseconds after the stored deadline of the wake, by which the agent has settled in any case. */
 const MARGIN_MS = 5_000;
@@ -114,7 +115,7 @@ export class WakeGate implements OnModuleInit, OnModuleDestroy {
         if ((this.heardUpTo.get(row) ?? START) <= position) seenActive.set(row, state);
         return state;
       },
-      { timeoutMs: bringUpSeconds(release, this.config) * 1_000 + MARGIN_MS },
+      { timeoutMs: bringUpSeconds(startTimeoutOf(release, this.config)) * 1_000 + MARGIN_MS },
     );
     if (agent === null) throw new Refusal('agent_unavailable', 'The agent did not wake in time.');
     return { agent, woken };

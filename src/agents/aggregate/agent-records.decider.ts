@@ -1,6 +1,8 @@
+import { deadlineIn, restartSeconds } from '../../sandboxes/lifecycle/deadlines.decider.ts';
+import type { LifecycleRecord, SleepDepth } from '../../sandboxes/lifecycle/sandbox.decider.ts';
 import { CRASHES_MAX, deploymentStep, isAsleep, isInTransit, type Agent } from './agent-state.decider.ts';
-import { deadlineIn, restartSeconds, type StartTimes } from './deadlines.decider.ts';
-import type { AgentEvent, DeploymentFailureKind, FailureKind, SleepDepth } from './agents.events.ts';
+import { startTimeoutOf } from './deadlines.decider.ts';
+import type { AgentEvent, DeploymentFailureKind, FailureKind } from './agents.events.ts';
 
 /** The time in seconds for which a container must run until its earlier crashes are forgotten. */
 const STEADY_AFTER_SECONDS = 600;
@@ -23,21 +25,8 @@ export type AgentRecord =
   | { type: 'RecordContainerCreated'; deploymentId: string; generation: number }
   | { type: 'RecordScriptsBegun'; deploymentId: string; generation: number }
   | { type: 'RecordDeploymentFailure'; deploymentId: string; kind: DeploymentFailureKind; reason: string }
-  /** The container of that generation runs and is ready, so the transition in progress has succeeded. */
-  | { type: 'RecordReady'; generation: number }
-  | { type: 'RecordStopped' }
-  | { type: 'RecordSlept'; depth: SleepDepth }
-  | ({
-      type: 'RecordExit';
-      generation: number;
-      exitCode: number | null;
-      oom: boolean;
-      cause: 'exited' | 'removed';
-    } & StartTimes)
   | { type: 'RecordFailure'; kind: Exclude<FailureKind, 'volume'>; reason: string }
-  /** The agent's volume holds more than it may, so the agent has to stop. */
-  | { type: 'RecordVolumeFull'; reason: string }
-  | { type: 'RecordDeleted' };
+  | LifecycleRecord;
 
 /** Decides what follows from an observation. */
 export function decideRecord(command: AgentRecord, agent: Agent, now: Date): AgentEvent[] {
@@ -139,7 +128,7 @@ function recordExit(agent: Agent, exit: Extract<AgentRecord, { type: 'RecordExit
   // The first restart is immediate; the next ones wait 2, 4 and 8 s.
   const delaySeconds = crashes === 1 ? 0 : 2 ** (crashes - 1);
   const at = new Date(now.getTime() + delaySeconds * 1000).toISOString();
-  const deadline_at = deadlineIn(restartSeconds(agent.release, exit), now);
+  const deadline_at = deadlineIn(restartSeconds(startTimeoutOf(agent.release, exit)), now);
   return [
     {
       type: 'ContainerExited',

@@ -1,4 +1,5 @@
 import { isOneOf } from '../../platform/event-store/event-definition.ts';
+import type { Sandbox } from '../../sandboxes/lifecycle/sandbox.decider.ts';
 import {
   deploymentProgressEvents,
   lifecycleEvents,
@@ -10,7 +11,6 @@ import {
   type EarlierImage,
   type FailureKind,
   type LifecycleEvent,
-  type SleepDepth,
 } from './agents.events.ts';
 
 export const agentStatuses = [
@@ -54,32 +54,18 @@ export interface Release {
   startTimeoutSeconds: number | null;
 }
 
-export interface Agent {
-  accountId: string;
+/** The wanted sleep is null also in an agent that is `stopping` for good. */
+export interface Agent extends Sandbox {
   externalId: string | null;
   settings: AgentSettings;
   status: AgentStatus;
   message: string;
-  /** Generation of the desired container; containers of lower generations are stale and removed. */
-  generation: number;
   /** The latest deployment. */
   deployment: Deployment | null;
   /** The release of the deployment in progress, once its image is resolved. */
   candidate: Release | null;
   /** The release of the last deployment that succeeded. */
   release: Release | null;
-  /** The time at which the transition in progress fails; null if none is in progress. */
-  deadlineAt: string | null;
-  /** The earliest start of a container that replaces a crashed one. */
-  restartAt: string | null;
-  /** The depth of the requested sleep; null if there is none, in which case a `stopping` agent stops for good. */
-  wantedSleep: SleepDepth | null;
-  /** The depth of the current sleep; null if the agent is awake. */
-  sleepDepth: SleepDepth | null;
-  sleptAt: string | null;
-  /** The time since which the agent has been `active`; null in every other status, so that only a run that was ready counts as steady. */
-  activeSince: string | null;
-  crashes: number;
   failure: FailureKind | null;
 }
 

@@ -1,9 +1,11 @@
 import type { Decider } from '../../platform/event-store/event-definition.ts';
 import { Refusal } from '../../platform/errors/refusal.ts';
+import { bringUpSeconds, deadlineIn, restartSeconds } from '../../sandboxes/lifecycle/deadlines.decider.ts';
+import type { SleepDepth, SleepReason } from '../../sandboxes/lifecycle/sandbox.decider.ts';
 import { decideRecord, isDeploying, type AgentRecord } from './agent-records.decider.ts';
 import { evolve, initialState, isAsleep, type Agent, type AgentState } from './agent-state.decider.ts';
-import { bringUpSeconds, deadlineIn, restartSeconds, type StartTimes } from './deadlines.decider.ts';
-import type { AgentEvent, AgentSettings, DeploymentSource, EarlierImage, SleepDepth, SleepReason } from './agents.events.ts';
+import { startTimeoutOf, type StartTimes } from './deadlines.decider.ts';
+import type { AgentEvent, AgentSettings, DeploymentSource, EarlierImage } from './agents.events.ts';
 
 interface Timed {
   /** The deadline of the transition. */
@@ -163,7 +165,7 @@ function start(agent: Agent, times: StartTimes, now: Date): AgentEvent[] {
       return [
         {
           type: 'AgentStartRequested',
-          data: { generation: agent.generation + 1, deadline_at: deadlineIn(bringUpSeconds(agent.release, times), now) },
+          data: { generation: agent.generation + 1, deadline_at: deadlineIn(bringUpSeconds(startTimeoutOf(agent.release, times)), now) },
         },
       ];
   }
@@ -195,7 +197,10 @@ function restart(agent: Agent, times: StartTimes, now: Date): AgentEvent[] {
 }
 
 function restartRequested(agent: Agent, generation: number, times: StartTimes, now: Date): AgentEvent {
-  return { type: 'AgentRestartRequested', data: { generation, deadline_at: deadlineIn(restartSeconds(agent.release, times), now) } };
+  return {
+    type: 'AgentRestartRequested',
+    data: { generation, deadline_at: deadlineIn(restartSeconds(startTimeoutOf(agent.release, times)), now) },
+  };
 }
 
 function sleep(agent: Agent, command: { depth: SleepDepth; reason: SleepReason } & Timed): AgentEvent[] {
@@ -224,7 +229,9 @@ function sleep(agent: Agent, command: { depth: SleepDepth; reason: SleepReason }
 
 function wake(agent: Agent, trigger: string, times: StartTimes, now: Date): AgentEvent[] {
   if (isAsleep(agent))
-    return [{ type: 'AgentWakeRequested', data: { trigger, deadline_at: deadlineIn(bringUpSeconds(agent.release, times), now) } }];
+    return [
+      { type: 'AgentWakeRequested', data: { trigger, deadline_at: deadlineIn(bringUpSeconds(startTimeoutOf(agent.release, times)), now) } },
+    ];
   if (agent.status === 'active' || agent.status === 'starting' || agent.status === 'restarting' || agent.status === 'waking') return [];
   throw new Refusal('agent_unavailable', `The agent is not running (${agent.status}).`, {
     members: { agent_status: agent.status },

@@ -1,10 +1,9 @@
 import type { AgentEgress } from '../../platform/runtime/runtime.ts';
+import type { SleepDepth, SleepReason } from '../../sandboxes/lifecycle/sandbox.decider.ts';
 import { defineEvent, type EventsOf, type JsonObject } from '../../platform/event-store/event-definition.ts';
 
 export type ImageChoice = 'openclaw' | 'crewai' | 'langgraph' | 'docker' | 'custom' | 'auto';
 export type DeploymentSource = 'docker' | 'github' | 'template';
-export type SleepDepth = 'frozen' | 'stopped';
-export type SleepReason = 'requested' | 'idle' | 'deep' | 'memory';
 /**
  * The reason why an agent is in `error`: its deployment failed, its container keeps exiting, it was not ready in time, the engine was
  * unavailable, or its volume is full.

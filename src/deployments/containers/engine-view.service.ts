@@ -1,7 +1,8 @@
 import { Injectable } from '@nestjs/common';
 
 import type { Agent } from '../../agents/index.ts';
-import { Activity, Agents } from '../../agents/services.ts';
+import { Agents } from '../../agents/services.ts';
+import { Activity } from '../../sandboxes/services.ts';
 import { timeoutSignal } from '../../platform/async/timeout-signal.ts';
 import { Clock } from '../../platform/clock.ts';
 import type { EventWatch } from '../../platform/event-store/following/event-waits.ts';

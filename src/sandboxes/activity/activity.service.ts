@@ -11,31 +11,31 @@ const RENEW_EVERY_MS = 2_500;
 /** The age in milliseconds at which a hold may have expired unnoticed, because the process was suspended and did not renew it. */
 const DOUBTFUL_MS = 6_000;
 /**
- * The time in milliseconds for which a row stays after its last release, so that an agent that is used again by then costs no statement.
+ * The time in milliseconds for which a row stays after its last release, so that a sandbox that is used again by then costs no statement.
  */
 const LINGER_MS = 1_000;
 
 /**
- * The condition under which a row `h` of `agent_holds` keeps its agent awake. The hold of a replica that is known to be dead does not count,
+ * The condition under which a row `h` of `agent_holds` keeps its sandbox awake. The hold of a replica that is known to be dead does not count,
  * even before it expires. A program of an older version has no lease under the owner's name, so its holds count until they expire.
  */
 export const HOLD_COUNTS = `
   h.expires_at > clock_timestamp()
   and not exists (select from consumer_leases l where l.name = '${REPLICA}' || h.owner and ${LEASE_IS_FREE})`;
 
-/** The time from which on the agent in the row `v` of `agent_activity` is idle: that of its last use, or now while it is kept awake. */
+/** The time from which on the sandbox in the row `v` of `agent_activity` is idle: that of its last use, or now while it is kept awake. */
 export const IDLE_FROM = `
   case when v.kept_until is null then v.last_active_at else greatest(v.last_active_at, least(v.kept_until, clock_timestamp())) end`;
 
 /**
- * Keeps the agent $1 awake until $2. With `$3` an earlier time takes the place of a later one, up to which the agent was used then. Does not
- * recreate the row of an agent that was forgotten meanwhile.
+ * Keeps the sandbox $1 awake until $2. With `$3` an earlier time takes the place of a later one, up to which the sandbox was used then. Does not
+ * recreate the row of one that was forgotten meanwhile.
  */
 const KEEP = `
   update agent_activity v set kept_until = $2, last_active_at = ${IDLE_FROM}
    where agent_id = $1 and kept_until is distinct from $2 and ($3 or kept_until is null or kept_until < $2)`;
 
-/** Writes holds ($1) of the owner. Rows of several agents are locked in one order everywhere, so that two replicas never wait for each other. */
+/** Writes holds ($1) of the owner. Rows of several sandboxes are locked in one order everywhere, so that two replicas never wait for each other. */
 const HOLD = `
   with used as (
     insert into agent_activity as a (agent_id, last_active_at)
@@ -46,7 +46,7 @@ const HOLD = `
   on conflict (agent_id, owner) do update set expires_at = excluded.expires_at`;
 
 /**
- * Stamps the last use of agents. $2: their ids; $3: how many seconds ago each was used. Does not recreate the row of an agent that was
+ * Stamps the last use of sandboxes. $2: their ids; $3: how many seconds ago each was used. Does not recreate the row of one that was
  * forgotten meanwhile.
  */
 const STAMP = `
@@ -71,19 +71,19 @@ interface LastUse {
 
 /** A row of this process that has existed without a gap. It stays the same object for as long as that is certain. */
 export interface HeldRow {
-  readonly agentId: string;
+  readonly sandboxId: string;
 }
 
-/** A durable promise that work for the agent is in flight. The agent is not put to sleep while it exists. */
+/** A durable promise that work for the sandbox is in flight, which is not put to sleep while the promise exists. */
 export interface Hold {
   readonly row: HeldRow;
-  /** Ends the hold and notes that the agent was used until now. Idempotent. The row is deleted a second later, with others. */
+  /** Ends the hold and notes that the sandbox was used until now. Idempotent. The row is deleted a second later, with others. */
   release(): void;
 }
 
-/** The hold of this process on one agent: one row, however many callers share it. */
+/** The hold of this process on one sandbox: one row, however many callers share it. */
 interface Held {
-  readonly agentId: string;
+  readonly sandboxId: string;
   holders: number;
   /** The row; null while there is none, or it may have expired. */
   row: HeldRow | null;
@@ -94,17 +94,17 @@ interface Held {
   usedAt: number;
 }
 
-/** Records when agents were used and that they are in use, visible to every replica. */
+/** Records when sandboxes were used and that they are in use, visible to every replica. */
 @Injectable()
 export class Activity implements BeforeApplicationShutdown {
   private readonly logger = new Logger('Activity');
   private readonly owner: string;
-  private readonly byAgent = new Map<string, Held>();
+  private readonly bySandbox = new Map<string, Held>();
   private renewal: NodeJS.Timeout | null = null;
   private releasing: NodeJS.Timeout | null = null;
   private isStopping = false;
-  private readonly holds = new SharedQuestions((agentIds: string[]) => this.writeHolds(agentIds));
-  private readonly looks = new SharedQuestions((agentIds: string[]) => this.look(agentIds));
+  private readonly holds = new SharedQuestions((sandboxIds: string[]) => this.writeHolds(sandboxIds));
+  private readonly looks = new SharedQuestions((sandboxIds: string[]) => this.look(sandboxIds));
 
   constructor(
     private readonly database: Database,
@@ -112,16 +112,16 @@ export class Activity implements BeforeApplicationShutdown {
   ) {
     this.owner = replica.id;
     // Other replicas may have ignored the holds of this process while it had no lease.
-    replica.onLost(() => this.byAgent.forEach((held) => (held.row = null)));
+    replica.onLost(() => this.bySandbox.forEach((held) => (held.row = null)));
   }
 
   /**
-   * Holds the agent awake. The hold is committed when this resolves, so every later reader sees it. Writes nothing if the row of an earlier
+   * Holds the sandbox awake. The hold is committed when this resolves, so every later reader sees it. Writes nothing if the row of an earlier
    * hold still exists.
    */
-  async hold(agentId: string): Promise<Hold> {
-    const held = this.byAgent.get(agentId) ?? newHeld(agentId);
-    this.byAgent.set(agentId, held);
+  async hold(sandboxId: string): Promise<Hold> {
+    const held = this.bySandbox.get(sandboxId) ?? newHeld(sandboxId);
+    this.bySandbox.set(sandboxId, held);
     held.holders += 1;
     if (held.row === null || Date.now() - held.renewedAt > DOUBTFUL_MS) this.write(held);
     const row = held.row as HeldRow;
@@ -141,61 +141,61 @@ export class Activity implements BeforeApplicationShutdown {
     return { row, release };
   }
 
-  /** Returns the row of this process that keeps the agent awake; null if there is none. */
-  rowOf(agentId: string): HeldRow | null {
-    return this.byAgent.get(agentId)?.row ?? null;
+  /** Returns the row of this process that keeps the sandbox awake; null if there is none. */
+  rowOf(sandboxId: string): HeldRow | null {
+    return this.bySandbox.get(sandboxId)?.row ?? null;
   }
 
-  /** Returns true if any process, on any replica, has work in flight for the agent. */
-  async held(agentId: string): Promise<boolean> {
-    await this.releaseIdle(agentId);
+  /** Returns true if any process, on any replica, has work in flight for the sandbox. */
+  async held(sandboxId: string): Promise<boolean> {
+    await this.releaseIdle(sandboxId);
     const [row] = await this.database.query<{ held: boolean }>(
       `select exists (select from agent_holds h where h.agent_id = $1 and ${HOLD_COUNTS}) as held`,
-      [agentId],
+      [sandboxId],
     );
     return row?.held ?? false;
   }
 
-  /** Returns the time of the last use; null if the agent was never used. */
-  async lastActiveAt(agentId: string): Promise<Date | null> {
-    await this.releaseIdle(agentId);
-    return (await this.looks.answerFor(agentId))?.last_active_at ?? null;
+  /** Returns the time of the last use; null if the sandbox was never used. */
+  async lastActiveAt(sandboxId: string): Promise<Date | null> {
+    await this.releaseIdle(sandboxId);
+    return (await this.looks.answerFor(sandboxId))?.last_active_at ?? null;
   }
 
-  /** Returns the time from which on the agent is idle: that of the last use, or now while it is kept awake. */
-  async idleFrom(agentId: string): Promise<Date | null> {
-    await this.releaseIdle(agentId);
-    return (await this.looks.answerFor(agentId))?.idle_from ?? null;
+  /** Returns the time from which on the sandbox is idle: that of the last use, or now while it is kept awake. */
+  async idleFrom(sandboxId: string): Promise<Date | null> {
+    await this.releaseIdle(sandboxId);
+    return (await this.looks.answerFor(sandboxId))?.idle_from ?? null;
   }
 
-  /** Lets the agent count as used until the time, or longer if it does already. It outlives this process. */
-  async keepAwake(agentId: string, until: Date): Promise<void> {
-    await this.database.query(KEEP, [agentId, until, false]);
+  /** Lets the sandbox count as used until the time, or longer if it does already. It outlives this process. */
+  async keepAwake(sandboxId: string, until: Date): Promise<void> {
+    await this.database.query(KEEP, [sandboxId, until, false]);
   }
 
-  /** Lets the agent count as used until the time and no longer; null ends it now. */
-  async keepAwakeOnly(agentId: string, until: Date | null): Promise<void> {
-    await this.database.query(KEEP, [agentId, until, true]);
+  /** Lets the sandbox count as used until the time and no longer; null ends it now. */
+  async keepAwakeOnly(sandboxId: string, until: Date | null): Promise<void> {
+    await this.database.query(KEEP, [sandboxId, until, true]);
   }
 
-  private async look(agentIds: string[]): Promise<Map<string, LastUse>> {
+  private async look(sandboxIds: string[]): Promise<Map<string, LastUse>> {
     const rows = await this.database.query<LastUse & Record<string, unknown>>(
       `select agent_id, last_active_at, ${IDLE_FROM} as idle_from from agent_activity v where agent_id = any($1::text[])`,
-      [agentIds],
+      [sandboxIds],
     );
     return new Map(rows.map((row) => [row.agent_id, row]));
   }
 
-  private async writeHolds(agentIds: string[]): Promise<ReadonlyMap<string, never>> {
-    await this.database.query(HOLD, [agentIds, this.owner, HOLD_TTL_SECONDS]);
+  private async writeHolds(sandboxIds: string[]): Promise<ReadonlyMap<string, never>> {
+    await this.database.query(HOLD, [sandboxIds, this.owner, HOLD_TTL_SECONDS]);
     return new Map<string, never>();
   }
 
-  /** Deletes the rows of a deleted agent. */
-  async forget(agentId: string): Promise<void> {
+  /** Deletes the rows of a deleted sandbox. */
+  async forget(sandboxId: string): Promise<void> {
     await this.database.query(
       `with holds as (delete from agent_holds where agent_id = $1) delete from agent_activity where agent_id = $1`,
-      [agentId],
+      [sandboxId],
     );
   }
 
@@ -205,17 +205,17 @@ export class Activity implements BeforeApplicationShutdown {
     if (this.renewal !== null) clearInterval(this.renewal);
     if (this.releasing !== null) clearTimeout(this.releasing);
     await this.releaseAll((held) => held.holders === 0);
-    await Promise.allSettled([...this.byAgent.values()].map((held) => held.written));
+    await Promise.allSettled([...this.bySandbox.values()].map((held) => held.written));
     await this.database.query('delete from agent_holds where owner = $1', [this.owner]).catch((error: Error) => this.warn(error));
   }
 
   private write(held: Held): void {
-    held.row = { agentId: held.agentId };
+    held.row = { sandboxId: held.sandboxId };
     held.renewedAt = Date.now();
     const before = held.written;
     held.written = (async () => {
       await before.catch(() => undefined);
-      await this.holds.answerFor(held.agentId);
+      await this.holds.answerFor(held.sandboxId);
     })();
   }
 
@@ -225,52 +225,55 @@ export class Activity implements BeforeApplicationShutdown {
     if (held.holders === 0) this.releaseLater(LINGER_MS);
   }
 
-  /** Starts the timer that all agents share. When it fires, one statement releases all agents that have been idle for long enough. */
+  /** Starts the timer that all sandboxes share. When it fires, one statement releases all that have been idle for long enough. */
   private releaseLater(ms: number): void {
     if (this.isStopping) return;
     this.releasing ??= setTimeout(() => {
       this.releasing = null;
       const idleSince = Date.now() - LINGER_MS / 2;
       void this.releaseAll(({ holders, usedAt }) => holders === 0 && usedAt <= idleSince).then(() => {
-        if ([...this.byAgent.values()].some(({ holders }) => holders === 0)) this.releaseLater(LINGER_MS / 2);
+        if ([...this.bySandbox.values()].some(({ holders }) => holders === 0)) this.releaseLater(LINGER_MS / 2);
       });
     }, ms).unref();
   }
 
-  /** Releases the agent now if it has no holders, so that a caller that is about to put it to sleep need not wait for the timer. */
-  private async releaseIdle(agentId: string): Promise<void> {
-    const held = this.byAgent.get(agentId);
+  /** Releases the sandbox now if it has no holders, so that a caller that is about to put it to sleep need not wait for the timer. */
+  private async releaseIdle(sandboxId: string): Promise<void> {
+    const held = this.bySandbox.get(sandboxId);
     if (held?.holders === 0) await this.releaseAll((other) => other === held);
   }
 
   /**
-   * Deletes the rows and stamps the agents. Never throws: a row that can't be deleted expires. A caller that arrives meanwhile writes its
+   * Deletes the rows and stamps the sandboxes. Never throws: a row that can't be deleted expires. A caller that arrives meanwhile writes its
    * row afterwards.
    */
   private async releaseAll(chosen: (held: Held) => boolean): Promise<void> {
-    const idle = [...this.byAgent.values()].filter(chosen);
+    const idle = [...this.bySandbox.values()].filter(chosen);
     if (idle.length === 0) return;
     const before = idle.map(({ written }) => written);
     const removed = (async () => {
       await Promise.allSettled(before);
       const ago = idle.map(({ usedAt }) => Math.max(0, Date.now() - usedAt) / 1_000);
-      await this.database.query(RELEASE, [this.owner, idle.map(({ agentId }) => agentId), ago]).catch((error: Error) => this.warn(error));
+      await this.database
+        .query(RELEASE, [this.owner, idle.map(({ sandboxId }) => sandboxId), ago])
+        .catch((error: Error) => this.warn(error));
     })();
     for (const held of idle) Object.assign(held, { row: null, written: removed });
     await removed;
     for (const held of idle)
-      if (held.holders === 0 && held.written === removed && this.byAgent.get(held.agentId) === held) this.byAgent.delete(held.agentId);
-    if (this.byAgent.size > 0 || this.renewal === null) return;
+      if (held.holders === 0 && held.written === removed && this.bySandbox.get(held.sandboxId) === held)
+        this.bySandbox.delete(held.sandboxId);
+    if (this.bySandbox.size > 0 || this.renewal === null) return;
     clearInterval(this.renewal);
     this.renewal = null;
   }
 
   private async renew(): Promise<void> {
-    const inUse = [...this.byAgent.values()].filter(({ holders }) => holders > 0);
+    const inUse = [...this.bySandbox.values()].filter(({ holders }) => holders > 0);
     const now = Date.now();
     // The row may have expired before it is renewed, so the next caller may not rely on it.
     for (const held of inUse) if (now - held.renewedAt > DOUBTFUL_MS) held.row = null;
-    const ids = inUse.map(({ agentId }) => agentId);
+    const ids = inUse.map(({ sandboxId }) => sandboxId);
     try {
       await this.database.query(RENEW, [this.owner, ids, ids.map(() => 0), HOLD_TTL_SECONDS]);
       for (const held of inUse) held.renewedAt = now;
@@ -281,10 +284,10 @@ export class Activity implements BeforeApplicationShutdown {
   }
 
   private warn(error: Error): void {
-    this.logger.warn(`holds on agents could not be written: ${error.message}`);
+    this.logger.warn(`holds on sandboxes could not be written: ${error.message}`);
   }
 }
 
-function newHeld(agentId: string): Held {
-  return { agentId, holders: 0, row: null, written: Promise.resolve(), renewedAt: 0, usedAt: 0 };
+function newHeld(sandboxId: string): Held {
+  return { sandboxId, holders: 0, row: null, written: Promise.resolve(), renewedAt: 0, usedAt: 0 };
 }

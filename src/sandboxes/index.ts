@@ -1,0 +1,1 @@
+export { agentActivityTable } from './activity/agent-activity.table.ts';

@@ -1,0 +1,1 @@
+export { Activity, HOLD_COUNTS, IDLE_FROM, type HeldRow } from './activity/activity.service.ts';
