@@ -2,6 +2,7 @@ import { Module } from '@nestjs/common';
 
 import { Projections } from '../platform/projections/projections.ts';
 import { SandboxesModule } from '../sandboxes/sandboxes.module.ts';
+import { AgentWakes } from './activity/agent-wakes.service.ts';
 import { AgentAnswers } from './agent-answers.ts';
 import { AwaitAgentHandler } from './agent-wait.handlers.ts';
 import {
@@ -26,7 +27,6 @@ import { Agents } from './aggregate/agents.service.ts';
 import { AllowLists } from './policies/allow-lists.service.ts';
 import { AgentsController, AgentsV1Controller } from './agents.controller.ts';
 import { SourceHosts } from './policies/source-hosts.service.ts';
-import { WakeGate } from './activity/wake-gate.service.ts';
 
 @Module({
   imports: [SandboxesModule],
@@ -34,10 +34,10 @@ import { WakeGate } from './activity/wake-gate.service.ts';
   providers: [
     Agents,
     AgentAnswers,
+    AgentWakes,
     AgentWriter,
     AllowLists,
     SourceHosts,
-    WakeGate,
     StartAgentHandler,
     StopAgentHandler,
     RestartAgentHandler,
@@ -52,7 +52,7 @@ import { WakeGate } from './activity/wake-gate.service.ts';
     AgentsThatMayWriteHandler,
     AwaitAgentHandler,
   ],
-  exports: [Agents, AgentAnswers, AllowLists, SourceHosts, WakeGate],
+  exports: [Agents, AgentAnswers, AgentWakes, AllowLists, SourceHosts],
 })
 export class AgentsModule {
   constructor(projections: Projections) {

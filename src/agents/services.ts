@@ -2,5 +2,4 @@ export { agentsProjection } from './agents.projection.ts';
 export { Agents } from './aggregate/agents.service.ts';
 export { AllowLists } from './policies/allow-lists.service.ts';
 export { SourceHosts, RESOLVE_HOST } from './policies/source-hosts.service.ts';
-export { LiveContainers, runningContainer } from './activity/live-containers.service.ts';
-export { WakeGate } from './activity/wake-gate.service.ts';
+export { AgentWakes } from './activity/agent-wakes.service.ts';

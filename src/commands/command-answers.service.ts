@@ -1,12 +1,13 @@
 import { Injectable } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 
-import { Agents, runningContainer } from '../agents/services.ts';
+import { Agents } from '../agents/services.ts';
 import { FairLimiter } from '../platform/async/fair-limiter.ts';
 import { timeoutSignal } from '../platform/async/timeout-signal.ts';
 import type { CommandState } from '../platform/runtime/agent-commands.ts';
 import { ContainerRuntime } from '../platform/runtime/runtime.ts';
 import { PageBytes } from '../platform/page-bytes.ts';
+import { LiveContainers } from '../sandboxes/services.ts';
 import { CommandRecords } from './command-records.service.ts';
 import { type CommandDto, type OutputBytes, toCommandDto } from './commands.dto.ts';
 import { GetCommand, ListCommands } from './commands.queries.ts';
@@ -32,6 +33,7 @@ export class CommandAnswers {
     private readonly queries: QueryBus,
     private readonly records: CommandRecords,
     private readonly agents: Agents,
+    private readonly containers: LiveContainers,
     private readonly runtime: ContainerRuntime,
   ) {}
 
@@ -72,7 +74,7 @@ export class CommandAnswers {
       const { status, generation } = await this.agents.load(agentId, accountId);
       if (status !== 'active') return new Map();
       return await this.places.run({ account: accountId, agent: agentId }, signal, async () =>
-        this.runtime.commands.states(await runningContainer(this.runtime, agentId, generation), signal),
+        this.runtime.commands.states(await this.containers.running(agentId, generation), signal),
       );
     } catch {
       // The numbers are told where they are known; the answer does not depend on them.

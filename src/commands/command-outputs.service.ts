@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
-import { Agents, LiveContainers } from '../agents/services.ts';
+import { Agents } from '../agents/services.ts';
 import { FairLimiter } from '../platform/async/fair-limiter.ts';
 import { ReadShare } from '../platform/async/read-share.ts';
 import { timeoutSignal } from '../platform/async/timeout-signal.ts';
@@ -10,6 +10,7 @@ import type { ServerSentEvent } from '../platform/http/response-streams.ts';
 import type { CommandOutput as OutputPiece } from '../platform/runtime/agent-commands.ts';
 import { ContainerRuntime } from '../platform/runtime/runtime.ts';
 import { TextPieces } from '../platform/text-pieces.ts';
+import { LiveContainers } from '../sandboxes/services.ts';
 import { CommandRecords } from './command-records.service.ts';
 import { callRefused, type CommandCall } from './command-runs.service.ts';
 import { type EndedCommand, findCommand, hasEnded, type RunningCommand } from './commands.decider.ts';
@@ -132,7 +133,7 @@ export class CommandOutputs {
     const command = await this.records.find(agentId, accountId, commandId);
     if (hasEnded(command) && !(await this.mayHaveMore(call, command, request.offset))) return { command, pieces: null };
     const pieces = await this.containers
-      .use({ ...call, trigger: 'commands' }, this.places, (handle, woken) => {
+      .use({ ...call, sandboxId: call.agentId, trigger: 'commands' }, this.places, (handle, woken) => {
         if (woken) call.onWoken();
         return this.runtime.commands.output(handle, commandId, request, signal);
       })

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
-import { Agents, LiveContainers } from '../agents/services.ts';
-import { Activity } from '../sandboxes/services.ts';
+import { Agents } from '../agents/services.ts';
+import { Activity, LiveContainers } from '../sandboxes/services.ts';
 import { FairLimiter } from '../platform/async/fair-limiter.ts';
 import { timeoutSignal } from '../platform/async/timeout-signal.ts';
 import type { CommandContext } from '../platform/context/command-context.ts';
@@ -104,7 +104,7 @@ export class CommandRuns {
       if (woken) call.onWoken();
       return work(handle, generation);
     };
-    return this.containers.use({ ...call, trigger: 'commands' }, this.places, inContainer).catch(callRefused);
+    return this.containers.use({ ...call, sandboxId: call.agentId, trigger: 'commands' }, this.places, inContainer).catch(callRefused);
   }
 
   /** Records the start, if that was not done before, and returns the command as it is recorded. */

@@ -1,9 +1,9 @@
 import { Module } from '@nestjs/common';
 
 import { AgentsModule } from '../agents/agents.module.ts';
-import { LiveContainers } from '../agents/services.ts';
 import { Projections } from '../platform/projections/projections.ts';
 import { SandboxesModule } from '../sandboxes/sandboxes.module.ts';
+import { LiveContainers } from '../sandboxes/services.ts';
 import { CommandAnswers } from './command-answers.service.ts';
 import { CommandFollowers } from './command-followers.service.ts';
 import { CommandLooks } from './command-looks.service.ts';

@@ -1,6 +1,5 @@
 import { Injectable } from '@nestjs/common';
 
-import { runningContainer } from '../agents/services.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import {
   ContainerGone,
@@ -10,21 +9,24 @@ import {
   type Terminal,
   type TerminalRequest,
 } from '../platform/runtime/runtime.ts';
+import { LiveContainers } from '../sandboxes/services.ts';
 
-/** Finds the containers in which terminals run. */
+/** Opens terminals in containers. */
 @Injectable()
 export class Containers {
-  constructor(private readonly runtime: ContainerRuntime) {}
+  constructor(
+    private readonly live: LiveContainers,
+    private readonly runtime: ContainerRuntime,
+  ) {}
 
   /** Throws `runtime_unavailable` if the engine does not answer within a second. */
-  async requireEngine(): Promise<void> {
-    if (!(await this.runtime.available()))
-      throw new Refusal('runtime_unavailable', 'The container engine does not answer; the terminal was not opened.');
+  requireEngine(): Promise<void> {
+    return this.live.requireEngine('the terminal was not opened');
   }
 
   /** Opens a terminal in the agent's running container. Throws `agent_unavailable` if there is none. */
   async terminal(agentId: string, generation: number, request: TerminalRequest): Promise<Terminal> {
-    return this.runtime.terminal(await runningContainer(this.runtime, agentId, generation), request);
+    return this.runtime.terminal(await this.live.running(agentId, generation), request);
   }
 }
 

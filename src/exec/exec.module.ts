@@ -1,7 +1,8 @@
 import { Module } from '@nestjs/common';
 
 import { AgentsModule } from '../agents/agents.module.ts';
-import { LiveContainers } from '../agents/services.ts';
+import { SandboxesModule } from '../sandboxes/sandboxes.module.ts';
+import { LiveContainers } from '../sandboxes/services.ts';
 import { AgentExecs } from './agent-execs.service.ts';
 import { Containers } from './containers.service.ts';
 import { ExecController } from './exec.controller.ts';
@@ -11,7 +12,7 @@ import { TerminalTickets } from './terminal-tickets.service.ts';
 import { Terminals } from './terminals.service.ts';
 
 @Module({
-  imports: [AgentsModule],
+  imports: [AgentsModule, SandboxesModule],
   controllers: [ExecController, TerminalsController],
   providers: [AgentExecs, Containers, Exec, LiveContainers, Terminals, TerminalTickets],
 })

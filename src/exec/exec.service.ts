@@ -1,10 +1,10 @@
 import { Injectable, Logger } from '@nestjs/common';
 
-import { LiveContainers } from '../agents/services.ts';
 import { FairLimiter } from '../platform/async/fair-limiter.ts';
 import { ReadShare } from '../platform/async/read-share.ts';
 import type { CommandContext } from '../platform/context/command-context.ts';
 import { type ContainerHandle, ContainerRuntime, type ExecResult, type OutputStream } from '../platform/runtime/runtime.ts';
+import { LiveContainers } from '../sandboxes/services.ts';
 import { AgentExecs } from './agent-execs.service.ts';
 import { argvOf } from './command-fields.ts';
 import { commandRefused } from './containers.service.ts';
@@ -64,7 +64,7 @@ export class Exec {
    */
   run(order: ExecOrder, listener: ExecListener = {}): Promise<ExecResult> {
     const { accountId, agentId, context, signal } = order;
-    const need = { agentId, accountId, context, signal, trigger: 'exec' };
+    const need = { sandboxId: agentId, accountId, context, signal, trigger: 'exec' };
     const work = (handle: ContainerHandle, woken: boolean) => this.recorded(order, handle, woken, listener);
     return this.containers.use(need, this.places, work).catch(commandRefused);
   }

@@ -2,8 +2,6 @@ import { type BeforeApplicationShutdown, Injectable, Logger } from '@nestjs/comm
 import type { WebSocket } from 'ws';
 
 import { timeoutSignal } from '../platform/async/timeout-signal.ts';
-import type { Agent } from '../agents/index.ts';
-import { Agents, WakeGate } from '../agents/services.ts';
 import { pause } from '../platform/async/pause.ts';
 import { unlessAborted } from '../platform/async/unless-aborted.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
@@ -11,6 +9,7 @@ import type { Call } from '../platform/http/call.ts';
 import { CLOSE } from '../platform/http/close-codes.ts';
 import { WebSockets } from '../platform/http/web-sockets.ts';
 import type { Terminal } from '../platform/runtime/runtime.ts';
+import { WakeGate } from '../sandboxes/services.ts';
 import { AgentExecs } from './agent-execs.service.ts';
 import { commandRefused, Containers } from './containers.service.ts';
 import type { TerminalEnd } from './exec.events.ts';
@@ -53,7 +52,6 @@ export class Terminals implements BeforeApplicationShutdown {
     private readonly containers: Containers,
     private readonly execs: AgentExecs,
     private readonly sockets: WebSockets,
-    private readonly agents: Agents,
   ) {}
 
   /**
@@ -66,8 +64,10 @@ export class Terminals implements BeforeApplicationShutdown {
     await this.containers.requireEngine();
     const gone = call.goneSignal();
     const { accountId, context } = call;
-    const need = { agentId, accountId, context, signal: gone, trigger: 'terminal' };
-    const { result: open } = await this.gate.whileAwake(need, (agent) => this.opened(order, agent, gone)).catch(commandRefused);
+    const need = { sandboxId: agentId, accountId, context, signal: gone, trigger: 'terminal' };
+    const { result: open } = await this.gate
+      .whileAwake(need, ({ generation }) => this.opened(order, generation, gone))
+      .catch(commandRefused);
     const serving = this.attend(order, open, this.holder(need));
     this.running.add(serving);
     await serving.finally(() => this.running.delete(serving));
@@ -78,7 +78,7 @@ export class Terminals implements BeforeApplicationShutdown {
     await Promise.allSettled(this.running);
   }
 
-  private async opened(order: TerminalOrder, { generation }: Agent, gone: AbortSignal): Promise<OpenTerminal> {
+  private async opened(order: TerminalOrder, generation: number, gone: AbortSignal): Promise<OpenTerminal> {
     const { call, agentId, cols, rows } = order;
     this.takePlace(call, agentId);
     const ending = new AbortController();
@@ -123,8 +123,7 @@ export class Terminals implements BeforeApplicationShutdown {
 
   /** Returns whether the shell ended by itself or with its container. */
   private async endOf(agentId: string, generation: number): Promise<TerminalEnd> {
-    const { state } = await this.agents.find(agentId).catch(() => ({ state: null }));
-    return state?.status === 'active' && state.generation === generation ? 'exited' : 'agent_ended';
+    return (await this.gate.isSameRun(agentId, generation).catch(() => false)) ? 'exited' : 'agent_ended';
   }
 
   /**

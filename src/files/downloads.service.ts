@@ -5,7 +5,7 @@ import { finished, pipeline } from 'node:stream/promises';
 import { Injectable } from '@nestjs/common';
 
 import { timeoutSignal } from '../platform/async/timeout-signal.ts';
-import { LiveContainers } from '../agents/services.ts';
+import { LiveContainers } from '../sandboxes/services.ts';
 import { FairLimiter } from '../platform/async/fair-limiter.ts';
 import { FILE_TRANSFER_MS_MAX, type FileRange, type FileRead } from '../platform/runtime/files.ts';
 import { ContainerRuntime, type ContainerHandle } from '../platform/runtime/runtime.ts';
@@ -58,7 +58,9 @@ export class Downloads {
         resolve(download);
         await sent;
       };
-      this.containers.use({ ...call, trigger: 'files' }, this.places, send).catch((error: unknown) => reject(fileRefusal(error)));
+      this.containers
+        .use({ ...call, sandboxId: call.agentId, trigger: 'files' }, this.places, send)
+        .catch((error: unknown) => reject(fileRefusal(error)));
     });
   }
 

@@ -3,7 +3,7 @@ import { Readable } from 'node:stream';
 import { Injectable } from '@nestjs/common';
 
 import { timeoutSignal } from '../platform/async/timeout-signal.ts';
-import { LiveContainers } from '../agents/services.ts';
+import { LiveContainers } from '../sandboxes/services.ts';
 import { FairLimiter } from '../platform/async/fair-limiter.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import { FileRefused, type FileList } from '../platform/runtime/files.ts';
@@ -81,7 +81,7 @@ export class Files {
   }
 
   private inContainer<T>(call: FileCall, work: (handle: ContainerHandle, signal: AbortSignal) => Promise<T>): Promise<T> {
-    return this.containers.use({ ...call, trigger: 'files' }, this.places, async (handle, woken) => {
+    return this.containers.use({ ...call, sandboxId: call.agentId, trigger: 'files' }, this.places, async (handle, woken) => {
       if (woken) call.onWoken();
       return work(handle, AbortSignal.any([call.signal, timeoutSignal(CALL_TIMEOUT_MS)])).catch(refused);
     });

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { v5 as uuidv5 } from 'uuid';
 
 import { timeoutSignal } from '../platform/async/timeout-signal.ts';
-import { LiveContainers } from '../agents/services.ts';
+import { LiveContainers } from '../sandboxes/services.ts';
 import { MessageIntake } from '../messages/services.ts';
 import { FairLimiter } from '../platform/async/fair-limiter.ts';
 import { invalidField } from '../platform/errors/refusal.ts';
@@ -40,7 +40,7 @@ export class Uploads {
   /** Stores the file of the form. Its bytes are not read before it is this upload's turn. */
   async receive(call: FileCall, form: MultipartForm): Promise<UploadedFileDto> {
     try {
-      return await this.containers.use({ ...call, trigger: 'files' }, this.places, (handle, woken) => {
+      return await this.containers.use({ ...call, sandboxId: call.agentId, trigger: 'files' }, this.places, (handle, woken) => {
         if (woken) call.onWoken();
         return form.read((file) => this.recorded(call, handle, file));
       });

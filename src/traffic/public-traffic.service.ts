@@ -1,7 +1,7 @@
 import { Injectable, Logger, type OnModuleDestroy } from '@nestjs/common';
 
 import { type Agent, agentNotFound, type AgentState, publicPathOf, startTimeoutOf } from '../agents/index.ts';
-import { Agents, WakeGate } from '../agents/services.ts';
+import { Agents, AgentWakes } from '../agents/services.ts';
 import { Config } from '../platform/config/config.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import { categoryOf, idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
@@ -22,7 +22,7 @@ export class PublicTraffic implements OnModuleDestroy {
 
   constructor(
     private readonly agents: Agents,
-    private readonly gate: WakeGate,
+    private readonly wakes: AgentWakes,
     private readonly addresses: AgentAddresses,
     private readonly config: Config,
     follower: LogFollower,
@@ -104,7 +104,7 @@ export class PublicTraffic implements OnModuleDestroy {
     const gone = call.goneSignal();
     const signal = status === 'active' ? gone : AbortSignal.any([gone, inTime(startTimeoutOf(release, this.config))]);
     const context = { ...call.context, accountId };
-    await this.gate.whileAwake({ agentId, accountId, trigger: 'public', context, signal }, async (agent, woken) => {
+    await this.wakes.whileAwake({ sandboxId: agentId, accountId, trigger: 'public', context, signal }, async (agent, woken) => {
       const endpoint = this.addresses.of(agentId, agent);
       const timeouts = { replyTimeoutMs: replyTimeoutSeconds * 1_000, idleTimeoutMs: trafficIdleSeconds * 1_000 };
       await exchange({ call, endpoint, woken, ...place, ...timeouts });

@@ -4,7 +4,7 @@ import { Injectable } from '@nestjs/common';
 
 import { pause } from '../../platform/async/pause.ts';
 import { type Agent } from '../../agents/index.ts';
-import { WakeGate } from '../../agents/services.ts';
+import { AgentWakes } from '../../agents/services.ts';
 import { Config } from '../../platform/config/config.ts';
 import {
   AgentErrorResponse,
@@ -57,7 +57,7 @@ export class MessageDelivery {
   private readonly readers = new ReplyReaders();
 
   constructor(
-    private readonly gate: WakeGate,
+    private readonly wakes: AgentWakes,
     private readonly runtime: ContainerRuntime,
     private readonly threads: Threads,
     private readonly templates: Templates,
@@ -114,7 +114,7 @@ export class MessageDelivery {
     attempt.assertLease();
     const context = systemContext('messages', accountId, message.id);
     const work = (agent: Agent) => this.hand(attempt, agent);
-    const { result } = await this.gate.whileAwake({ agentId, accountId, trigger: message.channel, context, signal }, work);
+    const { result } = await this.wakes.whileAwake({ sandboxId: agentId, accountId, trigger: message.channel, context, signal }, work);
     return result;
   }
 

@@ -10,24 +10,24 @@ import { Aggregates } from '../../platform/event-store/aggregates.ts';
 import { systemContext } from '../../platform/context/command-context.ts';
 import { Activity } from '../../sandboxes/services.ts';
 import type { Agent } from '../aggregate/agent-state.decider.ts';
-import { WakeGate } from './wake-gate.service.ts';
+import { AgentWakes } from './agent-wakes.service.ts';
 
 let server: TestServer;
 let agents: AgentBed;
-let gate: WakeGate;
+let wakes: AgentWakes;
 let activity: Activity;
 
 beforeAll(async () => {
   server = await startFeatureServer(agentFeatures);
   agents = new AgentBed(server);
-  gate = server.app.get(WakeGate, { strict: false });
+  wakes = server.app.get(AgentWakes, { strict: false });
   activity = server.app.get(Activity, { strict: false });
 });
 afterAll(() => server?.close());
 
 const awake = <T>(agentId: string, work: (agent: Agent, woken: boolean) => Promise<T>, accountId = 'acme') =>
-  gate.whileAwake(
-    { agentId, accountId, trigger: 'chat', context: systemContext('test', accountId), signal: new AbortController().signal },
+  wakes.whileAwake(
+    { sandboxId: agentId, accountId, trigger: 'chat', context: systemContext('test', accountId), signal: new AbortController().signal },
     work,
   );
 const isWaking = (agentId: string) =>
@@ -122,8 +122,8 @@ it('does not let another account use the remembered state', async () => {
 it('ends the wait of a caller that aborts, and of no other', async () => {
   const agentId = await agents.asleep('acme');
   const impatient = new AbortController();
-  const need = { agentId, accountId: 'acme', trigger: 'chat', context: systemContext('test', 'acme') };
-  const ended = gate.whileAwake({ ...need, signal: impatient.signal }, async () => 'worked').catch((error: Error) => error.message);
+  const need = { sandboxId: agentId, accountId: 'acme', trigger: 'chat', context: systemContext('test', 'acme') };
+  const ended = wakes.whileAwake({ ...need, signal: impatient.signal }, async () => 'worked').catch((error: Error) => error.message);
   const patient = awake(agentId, async (agent) => agent.status);
   await isWaking(agentId);
   impatient.abort(new Error('enough'));
@@ -145,6 +145,22 @@ it.each(['created', 'stopped', 'deploying'] as const)('refuses an agent that is 
   }
   expect(await code(awake(agentId, async () => 'worked'))).toBe('agent_unavailable');
   expect(await activity.held(agentId)).toBe(false);
+});
+
+it('wakes nothing for a caller who does not want that, and holds what is awake', async () => {
+  const need = {
+    accountId: 'acme',
+    trigger: 'chat',
+    context: systemContext('test', 'acme'),
+    signal: new AbortController().signal,
+    wake: false,
+  };
+  const [asleep, active] = [await agents.asleep('acme'), await agents.active('acme')];
+  expect(await code(wakes.whileAwake({ ...need, sandboxId: asleep }, async () => 'worked'))).toBe('agent_unavailable');
+  expect(await agents.types(asleep)).not.toContain('AgentWakeRequested');
+  expect(await activity.lastActiveAt(asleep)).toBeNull();
+  const { result, woken } = await wakes.whileAwake({ ...need, sandboxId: active }, () => activity.held(active));
+  expect([result, woken]).toEqual([true, false]);
 });
 
 it('refuses callers who wait when the agent settles elsewhere', async () => {

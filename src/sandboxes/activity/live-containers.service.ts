@@ -1,0 +1,65 @@
+import { Injectable } from '@nestjs/common';
+
+import { timeoutSignal } from '../../platform/async/timeout-signal.ts';
+import type { FairLimiter } from '../../platform/async/fair-limiter.ts';
+import { Refusal } from '../../platform/errors/refusal.ts';
+import { ContainerRuntime, type ContainerHandle } from '../../platform/runtime/runtime.ts';
+import { WakeGate } from './wake-gate.service.ts';
+import type { Need } from './wakeable.ts';
+import { Wakeables } from './wakeables.ts';
+
+/** The longest time that work in a container waits for its turn, ms. */
+const TURN_TIMEOUT_MS = 10_000;
+
+/** The places in which work of one kind runs. */
+export interface Places {
+  limiter: FairLimiter;
+  /** The refusal of work that waited too long for a place. */
+  full: string;
+}
+
+/** Gives access to the running containers of live sandboxes. */
+@Injectable()
+export class LiveContainers {
+  constructor(
+    private readonly gate: WakeGate,
+    private readonly wakeables: Wakeables,
+    private readonly runtime: ContainerRuntime,
+  ) {}
+
+  /**
+   * Runs the work, in its turn, on the container of the sandbox, which is woken first and held awake meanwhile. Throws what `WakeGate.whileAwake`
+   * does, `runtime_unavailable` and `rate_limited`, all of them before the work begins, and the signal's reason if it aborts before that.
+   */
+  async use<T>(need: Need, places: Places, work: (handle: ContainerHandle, woken: boolean, generation: number) => Promise<T>): Promise<T> {
+    await this.requireEngine('nothing was done');
+    const { result } = await this.gate.whileAwake(need, async ({ generation }, woken) => {
+      const patience = timeoutSignal(TURN_TIMEOUT_MS);
+      const inTurn = async () => work(await this.running(need.sandboxId, generation), woken, generation);
+      try {
+        return await places.limiter.run(
+          { account: need.accountId, agent: need.sandboxId },
+          AbortSignal.any([need.signal, patience]),
+          inTurn,
+        );
+      } catch (error) {
+        if (error !== patience.reason) throw error;
+        throw new Refusal('rate_limited', places.full, { retryAfterSeconds: 1 });
+      }
+    });
+    return result;
+  }
+
+  /** Throws `runtime_unavailable` if the engine does not answer within a second; `consequence` says what follows from that. */
+  async requireEngine(consequence: string): Promise<void> {
+    if (!(await this.runtime.available()))
+      throw new Refusal('runtime_unavailable', `The container engine does not answer; ${consequence}.`);
+  }
+
+  /** Returns the handle of the running container of the generation. Throws the kind's refusal if there is none. */
+  async running(sandboxId: string, generation: number): Promise<ContainerHandle> {
+    const handle = await this.runtime.running({ agentId: sandboxId, generation });
+    if (handle === null) throw this.wakeables.of(sandboxId).notAwake('gone');
+    return handle;
+  }
+}

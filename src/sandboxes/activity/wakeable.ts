@@ -1,0 +1,39 @@
+import type { CommandContext } from '../../platform/context/command-context.ts';
+import type { Refusal } from '../../platform/errors/refusal.ts';
+import type { Executed, Loaded } from '../../platform/event-store/aggregates.ts';
+import type { Sandbox } from '../lifecycle/sandbox.decider.ts';
+import type { SandboxKind } from '../sandbox-id.ts';
+
+/** A caller's need for a sandbox that is awake, and its reason. */
+export interface Need {
+  sandboxId: string;
+  accountId: string;
+  /** The trigger that the wake is recorded with. */
+  trigger: string;
+  context: CommandContext;
+  /** The signal that ends the wait for the sandbox to be awake. */
+  signal: AbortSignal;
+  /** False if the need is refused in place of waking a sandbox that sleeps. */
+  wake?: boolean;
+}
+
+/** The reason why there is no container to work in: nobody wants the sandbox woken, it did not wake in time, or its container has gone. */
+export type NotAwake = 'asleep' | 'late' | 'gone';
+
+/** What the wake gate asks of a kind of sandboxes. The kind registers itself with `Wakeables`. */
+export interface Wakeable<S extends Sandbox = Sandbox> {
+  readonly kind: SandboxKind;
+  /** Returns the newest state, also of another account's sandbox or of a deleted one; null if there never was one. */
+  find(sandboxId: string): Promise<Loaded<S | null>>;
+  /** Returns the sandbox if the account may use it. Throws the kind's refusal of an unknown one. */
+  owned(sandbox: S | null, accountId: string): S;
+  /** Returns true if the container is up and ready. */
+  isAwake(sandbox: S): boolean;
+  /** Asks for the sandbox to wake, if it sleeps. Throws the kind's refusal of one that must not be woken. */
+  wake(need: Need): Promise<Executed<S | null>>;
+  /** Waits until the probe has a result, which it looks for now and after each event of the sandbox. See `EventWaits.until`. */
+  until<T>(sandboxId: string, probe: () => Promise<T | undefined>, options: { timeoutMs: number }): Promise<T | null>;
+  /** Returns the time in seconds within which a wake of the sandbox must be over. */
+  wakeSeconds(sandbox: S): number;
+  notAwake(why: NotAwake): Refusal;
+}
