@@ -12,6 +12,7 @@ import {
   RuntimeUnavailable,
   type ContainerView,
 } from '../platform/runtime/runtime.ts';
+import { kindOf } from '../sandboxes/index.ts';
 import { sagaStep } from '../platform/sagas/saga-step.ts';
 import { Sagas, type Saga, type SagaKey, type SagaPass } from '../platform/sagas/saga.ts';
 import { AgentRecords, type AgentAtRevision } from './records/agent-records.ts';
@@ -373,7 +374,9 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
     while (!signal.aborted) {
       try {
         for await (const event of this.engine.events(signal)) {
-          if (event.kind === 'changed') this.wake(event.agentId);
+          if (event.kind === 'changed') {
+            if (kindOf(event.agentId) === 'agent') this.wake(event.agentId);
+          }
           // Events were lost, so the list must be a new one.
           else for (const { key, account } of await this.differences.find(0)) this.wake(key, account);
         }

@@ -1,2 +1,3 @@
 export { agentActivityTable } from './activity/agent-activity.table.ts';
 export type { Need, NotAwake, Wakeable } from './activity/wakeable.ts';
+export { kindOf } from './sandbox-id.ts';

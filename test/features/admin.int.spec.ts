@@ -212,9 +212,10 @@ it('compares the engine with the log: desired containers, orphans by name, and m
   expect(json.images.own.count).toBeGreaterThan(0);
   expect(json.images.own.bytes).toBeGreaterThan(0);
   const stranger = uuidv7();
-  await faulty.inner.ensureVolume(stranger);
+  const computer = `computer-${uuidv7()}`;
+  for (const sandboxId of [stranger, computer]) await faulty.inner.ensureVolume(sandboxId);
   expect((await ask('GET', 'runtime')).json.orphans).toEqual({ containers: [], volumes: [`mooring-${stranger}`] });
-  await faulty.inner.removeVolume(stranger);
+  for (const sandboxId of [stranger, computer]) await faulty.inner.removeVolume(sandboxId);
 });
 
 it('shows the work of the sagas with its accounts, and in /metrics without them', async () => {

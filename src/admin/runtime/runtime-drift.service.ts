@@ -4,6 +4,7 @@ import { QueryBus } from '@nestjs/cqrs';
 import { isInTransit, LiveAgentIds, type Agent } from '../../agents/index.ts';
 import { Agents } from '../../agents/services.ts';
 import { LastImageSweep } from '../../deployments/index.ts';
+import { kindOf } from '../../sandboxes/index.ts';
 import { ContainerRuntime, type ContainerState, type ListedContainer } from '../../platform/runtime/runtime.ts';
 import type { EngineContainerDto, EngineImagesDto, RuntimeDto } from './runtime.dto.ts';
 
@@ -21,7 +22,9 @@ export class RuntimeDrift {
 
   /** Returns the comparison and the images. Throws `RuntimeUnavailable`. */
   async find(): Promise<RuntimeDto> {
-    const { containers, volumes } = await this.runtime.list();
+    const listed = await this.runtime.list();
+    const containers = listed.containers.filter(({ agentId }) => kindOf(agentId) === 'agent');
+    const volumes = listed.volumes.filter((agentId) => kindOf(agentId) === 'agent');
     const live = await this.queries.execute(new LiveAgentIds());
     const agents = await this.existing([...new Set([...containers.map(({ agentId }) => agentId), ...volumes, ...live])]);
     const seen = containers.map((container) => ({ container, judged: judged(container, agents.get(container.agentId) ?? null) }));

@@ -58,6 +58,13 @@ describe('a bulk look at the engine', () => {
     expect(await found()).not.toContain(stranger);
     expect((await faulty.inner.inspect(stranger)).volume).toBe(true);
   });
+
+  it('leaves the sandboxes of other kinds to those who made them', async () => {
+    const computer = 'computer-00000000-0000-4000-8000-00000000beef';
+    await faulty.inner.ensureVolume(computer);
+    expect(await found()).not.toContain(computer);
+    await faulty.inner.removeVolume(computer);
+  });
 });
 
 describe('deployments whose images never arrive', () => {

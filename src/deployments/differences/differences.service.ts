@@ -4,6 +4,7 @@ import { QueryBus } from '@nestjs/cqrs';
 import { EveryAgent, type AgentInUse } from '../../agents/index.ts';
 import { ContainerRuntime, RuntimeUnavailable } from '../../platform/runtime/runtime.ts';
 import type { SagaKey } from '../../platform/sagas/saga.ts';
+import { kindOf } from '../../sandboxes/index.ts';
 import { ContainerSteps } from '../containers/container-steps.service.ts';
 import { differs, type Listed } from './differences.decider.ts';
 
@@ -56,13 +57,13 @@ export class Differences {
     if (this.unknownAgents.size < UNKNOWN_AGENTS_MAX) this.unknownAgents.add(agentId);
   }
 
-  /** Lists containers and volumes by agent. Returns null if the engine is unavailable. */
+  /** Lists containers and volumes by agent, without those of other kinds of sandboxes. Returns null if the engine is unavailable. */
   private async listed(maxAgeMs: number): Promise<Map<string, Listed> | null> {
     try {
       const { containers, volumes } = await this.runtime.listed(maxAgeMs);
       const byAgent = new Map<string, { containers: Listed['containers'][number][]; volume: boolean }>();
-      for (const agentId of volumes) byAgent.set(agentId, { containers: [], volume: true });
-      for (const container of containers) {
+      for (const agentId of volumes.filter(isAgent)) byAgent.set(agentId, { containers: [], volume: true });
+      for (const container of containers.filter(({ agentId }) => isAgent(agentId))) {
         const seen = byAgent.get(container.agentId);
         if (seen === undefined) byAgent.set(container.agentId, { containers: [container], volume: false });
         else seen.containers.push(container);
@@ -73,4 +74,8 @@ export class Differences {
       throw error;
     }
   }
+}
+
+function isAgent(sandboxId: string): boolean {
+  return kindOf(sandboxId) === 'agent';
 }

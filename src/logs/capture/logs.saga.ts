@@ -1,6 +1,7 @@
 import { Injectable, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 import { Agents } from '../../agents/services.ts';
 import { idOf, type StoredEvent } from '../../platform/event-store/event-store.ts';
+import { kindOf } from '../../sandboxes/index.ts';
 import { ContainerRuntime, RuntimeUnavailable, type ListedContainer } from '../../platform/runtime/runtime.ts';
 import { Sagas, type Saga, type SagaKey, type SagaPass } from '../../platform/sagas/saga.ts';
 import { LogCapture } from './log-capture.service.ts';
@@ -67,10 +68,11 @@ export class LogsSaga implements Saga, OnModuleInit, OnApplicationShutdown {
     return null;
   }
 
-  /** Lists the containers. Returns null if the engine is unavailable: its events tell when it is back. */
+  /** Lists the containers of agents. Returns null if the engine is unavailable: its events tell when it is back. */
   private async listed(maxAgeMs: number): Promise<readonly ListedContainer[] | null> {
     try {
-      return (await this.runtime.listed(maxAgeMs)).containers;
+      const { containers } = await this.runtime.listed(maxAgeMs);
+      return containers.filter(({ agentId }) => kindOf(agentId) === 'agent');
     } catch (error) {
       if (error instanceof RuntimeUnavailable) return null;
       throw error;
