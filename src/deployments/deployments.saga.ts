@@ -13,6 +13,7 @@ import {
   type ContainerView,
 } from '../platform/runtime/runtime.ts';
 import { kindOf } from '../sandboxes/index.ts';
+import { actualAfter, type Actual, type Rules } from '../sandboxes/lifecycle/steps.decider.ts';
 import { sagaStep } from '../platform/sagas/saga-step.ts';
 import { Sagas, type Saga, type SagaKey, type SagaPass } from '../platform/sagas/saga.ts';
 import { AgentRecords, type AgentAtRevision } from './records/agent-records.ts';
@@ -20,7 +21,7 @@ import { endedEarly, failureOf } from './records/failures.ts';
 import { ContainerSteps } from './containers/container-steps.service.ts';
 import { Differences } from './differences/differences.service.ts';
 import { deadlineSignal, EngineView, type Pass } from './containers/engine-view.service.ts';
-import { actualAfter, nextCheckAt, nextStep, type Actual, type Rules, type Step } from './containers/next-step.decider.ts';
+import { nextCheckAt, nextStep, type Step } from './containers/next-step.decider.ts';
 
 /** The largest number of steps in one pass; the next pass continues. */
 const STEPS_MAX = 60;
@@ -110,7 +111,7 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
       }
       pass.made = null;
       const done = await this.tryTo(pass, seen, step);
-      kept = done ? actualAfter(step, actual, pass.made) : null;
+      kept = done ? lookAfter(step, actual, pass.made) : null;
       if (done) sagaStep(this.name, pass.agentId, step.do === 'record' ? step.record.type : step.do);
       else if (!isInTransit(agent) && step.do !== 'freeze') return this.next(agent, actual, rules);
     }
@@ -166,11 +167,11 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
         return this.resolveImage(pass, seen, step.meanwhile);
       case 'create':
         return this.runWithinLimit(pass, agent, async () => {
-          pass.made = await this.steps.create(pass, agent, step.release);
+          pass.made = await this.steps.create(pass, agent);
         });
       case 'replace':
         return this.runWithinLimit(pass, agent, async () => {
-          pass.made = await this.steps.replace(pass, agent, step.container, step.release);
+          pass.made = await this.steps.replace(pass, agent, step.container);
         });
       case 'start': {
         const starting = this.runWithinLimit(pass, agent, () => {
@@ -397,4 +398,10 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
 function changesOnlyWords({ type, data }: StoredEvent): boolean {
   if (type !== 'AgentConfigured') return false;
   return Object.keys(data.changes as Partial<AgentSettings>).every((setting) => WORDS.has(setting));
+}
+
+/** Returns what a look after the step would show; null if only a look can tell. */
+function lookAfter(step: Doing, actual: Actual, made: ContainerView | null): Actual | null {
+  // A container that was removed while the image was resolved is missed by the step that needs it, which then leads to a look.
+  return step.do === 'resolve_image' || step.do === 'fail_exited' ? actual : actualAfter(step, actual, made);
 }

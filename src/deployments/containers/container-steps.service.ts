@@ -1,10 +1,11 @@
 import { Injectable } from '@nestjs/common';
 
-import { type Agent, type Release } from '../../agents/index.ts';
+import type { Agent } from '../../agents/index.ts';
 import { Config } from '../../platform/config/config.ts';
 import { LogCapture } from '../../logs/index.ts';
 import { ready } from '../../platform/agent-protocol/agent-protocol.ts';
 import { ContainerRuntime, type ContainerSpec, type ContainerView } from '../../platform/runtime/runtime.ts';
+import { isUp, type Rules } from '../../sandboxes/lifecycle/steps.decider.ts';
 import { bothOf } from '../../platform/async/both-of.ts';
 import { timeoutSignal } from '../../platform/async/timeout-signal.ts';
 import type { BuildLog } from '../records/build-log.ts';
@@ -14,7 +15,7 @@ import { DeploymentImages } from '../images/deployment-images.service.ts';
 import type { Pass } from './engine-view.service.ts';
 import { privateVariables } from './private-variables.ts';
 import { listeningOn, unreachableReason } from './listening-port.ts';
-import { isUp, type Rules } from './next-step.decider.ts';
+import { wantedRelease } from './next-step.decider.ts';
 
 /** The number of lines of a failed container's output that are copied to its build log. */
 const LAST_LINES = 20;
@@ -43,7 +44,7 @@ export class ContainerSteps {
 
   /** Returns how the agent's candidate or, without one, its release is run. */
   runSettings(agent: Agent) {
-    return runningAs(this.images.template((agent.candidate ?? agent.release)?.templateId));
+    return runningAs(this.images.template(wantedRelease(agent)?.templateId));
   }
 
   rules(canFreeze: boolean): Rules {
@@ -54,11 +55,10 @@ export class ContainerSteps {
   /** Starts the container. One that was never started gets the agent's custom files first. */
   async start({ agentId, assertLease }: Pass, agent: Agent, container: ContainerView): Promise<void> {
     if (container.state === 'created') {
-      const templateId = (agent.candidate ?? agent.release)?.templateId;
-      await this.contents.putFiles(agentId, container.handle, this.images.template(templateId));
+      await this.contents.putFiles(agentId, container.handle, this.images.template(wantedRelease(agent)?.templateId));
       assertLease();
     }
-    const spec = await this.specOf(agentId, agent, (agent.candidate ?? agent.release) as Release);
+    const spec = await this.specOf(agentId, agent);
     assertLease();
     await this.runtime.start(container.handle, spec.environment);
   }
@@ -78,20 +78,22 @@ export class ContainerSteps {
     return how === 'make_volume' ? this.runtime.ensureVolume(agentId) : this.runtime.removeVolume(agentId);
   }
 
-  async create({ agentId, assertLease }: Pass, agent: Agent, release: Release): Promise<ContainerView> {
-    const spec = await this.specOf(agentId, agent, release);
+  async create({ agentId, assertLease }: Pass, agent: Agent): Promise<ContainerView> {
+    const spec = await this.specOf(agentId, agent);
     assertLease();
     return this.runtime.create(spec);
   }
 
-  private async specOf(agentId: string, agent: Agent, release: Release): Promise<ContainerSpec> {
+  private async specOf(agentId: string, agent: Agent): Promise<ContainerSpec> {
+    const release = wantedRelease(agent);
+    if (release === null) throw new Error('an agent without a release has no container');
     const variables = await this.contents.variablesOf(agentId);
     return containerSpec(agentId, agent, release, this.images.template(release.templateId), variables, this.config);
   }
 
   /** Stops the older container and creates the new one at the same time. Settles when both are over. */
-  async replace(pass: Pass, agent: Agent, older: ContainerView, release: Release): Promise<ContainerView> {
-    const [made] = await bothOf(this.create(pass, agent, release), this.changeState(agent, 'stop', older));
+  async replace(pass: Pass, agent: Agent, older: ContainerView): Promise<ContainerView> {
+    const [made] = await bothOf(this.create(pass, agent), this.changeState(agent, 'stop', older));
     return made;
   }
 

@@ -2,6 +2,7 @@ import { Injectable } from '@nestjs/common';
 
 import type { Agent } from '../../agents/index.ts';
 import { Agents } from '../../agents/services.ts';
+import type { Actual } from '../../sandboxes/lifecycle/steps.decider.ts';
 import { Activity } from '../../sandboxes/services.ts';
 import { timeoutSignal } from '../../platform/async/timeout-signal.ts';
 import { Clock } from '../../platform/clock.ts';
@@ -9,7 +10,6 @@ import type { EventWatch } from '../../platform/event-store/following/event-wait
 import type { SagaPass } from '../../platform/sagas/saga.ts';
 import { ContainerRuntime, type ContainerHandle, type ContainerView, type RuntimeEvent } from '../../platform/runtime/runtime.ts';
 import { EngineLimits, type EngineWork } from '../images/engine-limits.ts';
-import type { Actual } from './next-step.decider.ts';
 
 /** The time without an event of the agent, in milliseconds, after which long work is no longer watched. */
 const WATCH_MS = 3_600_000;

@@ -1,8 +1,9 @@
-import type { Agent, Release } from '../../agents/index.ts';
+import type { Agent } from '../../agents/index.ts';
 import type { ContainerView } from '../../platform/runtime/runtime.ts';
 import * as given from '../../../test/support/agents.ts';
 import { NOON } from '../../../test/support/decider-spec.ts';
-import { actualAfter, nextCheckAt, nextStep, type Actual, type Rules, type Step } from './next-step.decider.ts';
+import { actualAfter, type Actual, type Rules } from '../../sandboxes/lifecycle/steps.decider.ts';
+import { nextCheckAt, nextStep, wantedRelease, type Step } from './next-step.decider.ts';
 
 const container = (generation: number, state: ContainerView['state'], more: Partial<ContainerView> = {}): ContainerView => ({
   agentId: 'a1',
@@ -47,6 +48,7 @@ const overdue = at(300);
 /** Describes a step in a few words; a rest includes the time of the next look. */
 function told(agent: Agent, actual: Actual, { now, rules }: Terms): string {
   const step = nextStep(agent, actual, rules, now);
+  if (step.do === 'create') return `create from ${wantedRelease(agent)?.image}`;
   if (step.do !== 'rest') return words(step);
   const again = nextCheckAt(agent, actual, rules, now);
   return again === null ? 'rest' : `rest ${(again.getTime() - NOON.getTime()) / 1000}`;
@@ -61,8 +63,6 @@ function words(step: Step): string {
     }
     case 'order':
       return `order ${step.order}`;
-    case 'create':
-      return `create from ${step.release.image}`;
     case 'await_ready': {
       const { otherwise } = step;
       return `ready g${step.container.generation} in ${step.withinMs}, else ${otherwise === null ? 'rest' : words({ do: 'record', record: otherwise })}`;
@@ -265,16 +265,14 @@ it.each(table)('%s', (_, agent, actual, when, step) => {
 describe('what a look would show after a step', () => {
   const older = container(1, 'running');
   const newer = container(2, 'created');
-  const { candidate } = redeployed;
 
   it('is what it showed before, if the step changed nothing on the engine', () => {
     const actual = there([older]);
     expect(actualAfter({ do: 'record', record: { type: 'RecordStopped' } }, actual, null)).toBe(actual);
-    expect(actualAfter({ do: 'resolve_image' }, actual, null)).toBe(actual);
   });
 
   it('is both containers, the older one ended, after one replaced the other', () => {
-    const replace = { do: 'replace', container: older, release: candidate as Release } as const;
+    const replace = { do: 'replace', container: older } as const;
     const after = actualAfter(replace, there([older], { volume: false }), newer);
     expect(after).toEqual(there([{ ...older, state: 'exited' }, newer]));
   });

@@ -6,7 +6,8 @@ import type { Agent, AgentCommand, AgentEvent } from '../../agents/index.ts';
 import type { ContainerState, ContainerView } from '../../platform/runtime/runtime.ts';
 import * as given from '../../../test/support/agents.ts';
 import { NOON } from '../../../test/support/decider-spec.ts';
-import { nextCheckAt, nextStep, type Actual, type Rules, type Step } from './next-step.decider.ts';
+import type { Actual, Rules } from '../../sandboxes/lifecycle/steps.decider.ts';
+import { nextCheckAt, nextStep, type Step } from './next-step.decider.ts';
 
 /**
  * Runs the rules in a simulated world: from any state of the agent and the engine, step by step, the world reaches the desired state and
@@ -125,7 +126,7 @@ class World {
         return;
       case 'replace':
         this.does({ do: 'stop', container: step.container });
-        return this.does({ do: 'create', release: step.release });
+        return this.does({ do: 'create' });
       case 'start':
         expect(['created', 'exited']).toContain(found?.state);
         expect([found?.isOutdated, this.facts.volume]).toEqual([false, true]);

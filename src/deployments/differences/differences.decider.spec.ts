@@ -5,7 +5,8 @@ import type { ContainerState, ContainerView, ListedContainer } from '../../platf
 import * as given from '../../../test/support/agents.ts';
 import { NOON } from '../../../test/support/decider-spec.ts';
 import { differs } from './differences.decider.ts';
-import { nextStep, type Rules } from '../containers/next-step.decider.ts';
+import type { Rules } from '../../sandboxes/lifecycle/steps.decider.ts';
+import { nextStep } from '../containers/next-step.decider.ts';
 
 const rules: Rules = { canFreeze: true, deepSleepAfterSeconds: 900, startTimeoutSeconds: 60 };
 const nothing = { containers: [], volume: false };

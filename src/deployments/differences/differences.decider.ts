@@ -1,6 +1,7 @@
 import type { Agent } from '../../agents/index.ts';
 import type { ListedContainer } from '../../platform/runtime/runtime.ts';
-import { nextStep, type Rules } from '../containers/next-step.decider.ts';
+import type { Rules } from '../../sandboxes/lifecycle/steps.decider.ts';
+import { nextStep } from '../containers/next-step.decider.ts';
 
 /** An agent, as read from its row. */
 export interface KnownAgent {
