@@ -1,4 +1,5 @@
-import { CRASHES_MAX, type Agent } from '../../src/agents/aggregate/agent-state.decider.ts';
+import type { Agent } from '../../src/agents/aggregate/agent-state.decider.ts';
+import { CRASHES_MAX } from '../../src/sandboxes/lifecycle/crashes.decider.ts';
 import { agentDecider, type AgentCommand } from '../../src/agents/aggregate/agents.decider.ts';
 import type { AgentEvent, AgentSettings } from '../../src/agents/aggregate/agents.events.ts';
 import { fold, given, NOON } from './decider-spec.ts';

@@ -1,11 +1,8 @@
-import { deadlineIn, restartSeconds } from '../../sandboxes/lifecycle/deadlines.decider.ts';
+import { afterExit } from '../../sandboxes/lifecycle/crashes.decider.ts';
 import type { LifecycleRecord, SleepDepth } from '../../sandboxes/lifecycle/sandbox.decider.ts';
-import { CRASHES_MAX, deploymentStep, isAsleep, isInTransit, type Agent } from './agent-state.decider.ts';
+import { deploymentStep, isAsleep, isInTransit, type Agent } from './agent-state.decider.ts';
 import { startTimeoutOf } from './deadlines.decider.ts';
 import type { AgentEvent, DeploymentFailureKind, FailureKind } from './agents.events.ts';
-
-/** The time in seconds for which a container must run until its earlier crashes are forgotten. */
-const STEADY_AFTER_SECONDS = 600;
 
 /** The observations of the deployment saga. A late or repeated record changes nothing. */
 export type AgentRecord =
@@ -123,12 +120,6 @@ function recordSlept(agent: Agent, depth: SleepDepth, now: Date): AgentEvent[] {
 function recordExit(agent: Agent, exit: Extract<AgentRecord, { type: 'RecordExit' }>, now: Date): AgentEvent[] {
   const expectedUp = ['active', 'starting', 'restarting', 'waking'].includes(agent.status);
   if (!expectedUp || exit.generation !== agent.generation) return [];
-  const steady = agent.activeSince !== null && now.getTime() - Date.parse(agent.activeSince) >= STEADY_AFTER_SECONDS * 1000;
-  const crashes = (steady ? 0 : agent.crashes) + 1;
-  // The first restart is immediate; the next ones wait 2, 4 and 8 s.
-  const delaySeconds = crashes === 1 ? 0 : 2 ** (crashes - 1);
-  const at = new Date(now.getTime() + delaySeconds * 1000).toISOString();
-  const deadline_at = deadlineIn(restartSeconds(startTimeoutOf(agent.release, exit)), now);
   return [
     {
       type: 'ContainerExited',
@@ -137,8 +128,7 @@ function recordExit(agent: Agent, exit: Extract<AgentRecord, { type: 'RecordExit
         exit_code: exit.exitCode,
         oom: exit.oom,
         cause: exit.cause,
-        crashes,
-        restart: crashes >= CRASHES_MAX ? null : { generation: agent.generation + 1, at, deadline_at },
+        ...afterExit(agent, startTimeoutOf(agent.release, exit), now),
       },
     },
   ];

@@ -1,4 +1,5 @@
 import { isOneOf } from '../../platform/event-store/event-definition.ts';
+import { CRASHES_MAX } from '../../sandboxes/lifecycle/crashes.decider.ts';
 import type { Sandbox } from '../../sandboxes/lifecycle/sandbox.decider.ts';
 import {
   deploymentProgressEvents,
@@ -28,8 +29,6 @@ export const agentStatuses = [
 ] as const;
 export type AgentStatus = (typeof agentStatuses)[number] | 'deleted';
 
-/** The number of consecutive crashes after which an agent is in `error`. */
-export const CRASHES_MAX = 5;
 export interface Deployment {
   id: string;
   source: DeploymentSource;
