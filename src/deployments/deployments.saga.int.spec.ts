@@ -153,6 +153,28 @@ describe('an agent', () => {
     await becomes(agentId, 'sleeping');
   });
 
+  it('is started again if the start of a killed service came into effect late, without its variables', async () => {
+    const agentId = await created();
+    const inspect = faulty.inner.inspect.bind(faulty.inner);
+    const start = faulty.inner.start.bind(faulty.inner);
+    const ended = jest.spyOn(faulty.inner, 'inspect');
+    jest
+      .spyOn(faulty.inner, 'start')
+      .mockImplementation((handle) => {
+        ended.mockImplementation(inspect);
+        return start(handle);
+      })
+      .mockImplementationOnce(() => {
+        ended.mockImplementation(async (id) => {
+          const { containers, volume } = await inspect(id);
+          return { containers: containers.map((each) => ({ ...each, state: 'exited', exitCode: 125, notBegun: true })), volume };
+        });
+        return Promise.resolve(false);
+      });
+    expect(await ask('POST', path(agentId, 'deploy'))).toMatchObject({ status: 200, json: { status: 'active' } });
+    expect(await states(agentId)).toEqual(['running']);
+  });
+
   it('gets a new container if its container was removed by hand', async () => {
     const agentId = await deployed();
     await faulty.inner.remove(`${agentId}-g1`);

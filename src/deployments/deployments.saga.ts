@@ -174,9 +174,10 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
           pass.made = await this.steps.replace(pass, agent, step.container);
         });
       case 'start': {
-        const starting = this.runWithinLimit(pass, agent, () => {
+        const starting = this.runWithinLimit(pass, agent, async () => {
           pass.started = step.container.handle;
-          return this.steps.start(pass, agent, step.container);
+          // The start of a service that was killed may only now have come into effect, without the variables.
+          if (!(await this.steps.start(pass, agent, step.container))) pass.started = null;
         });
         const [started] = await bothOf(starting, this.recordMeanwhile(pass, seen, step.meanwhile));
         return started;

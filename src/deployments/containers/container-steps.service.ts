@@ -52,15 +52,15 @@ export class ContainerSteps {
     return { canFreeze, deepSleepAfterSeconds, startTimeoutSeconds };
   }
 
-  /** Starts the container. One that was never started gets the agent's custom files first. */
-  async start({ agentId, assertLease }: Pass, agent: Agent, container: ContainerView): Promise<void> {
+  /** Starts the container. One that was never started gets the agent's custom files first. Returns false if somebody else had started it. */
+  async start({ agentId, assertLease }: Pass, agent: Agent, container: ContainerView): Promise<boolean> {
     if (container.state === 'created') {
       await this.contents.putFiles(agentId, container.handle, this.images.template(wantedRelease(agent)?.templateId));
       assertLease();
     }
     const spec = await this.specOf(agentId, agent);
     assertLease();
-    await this.runtime.start(container.handle, spec.environment);
+    return this.runtime.start(container.handle, spec.environment);
   }
 
   changeState(agent: Agent, how: 'stop' | 'freeze' | 'thaw' | 'kill', { handle }: ContainerView): Promise<void> {

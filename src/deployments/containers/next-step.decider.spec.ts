@@ -29,7 +29,8 @@ const nothing = there([], { volume: false });
 const bare = there([]);
 const one = (state: ContainerView['state'], generation = 1, more: Partial<Actual> = {}) => there([container(generation, state)], more);
 
-const notBegun = (more: Partial<Actual> = {}) => there([container(1, 'exited', { exitCode: 125, notBegun: true })], more);
+const notBegun = (generation = 1, more: Partial<Actual> = {}) =>
+  there([container(generation, 'exited', { exitCode: 125, notBegun: true })], more);
 
 const outdated = (state: ContainerView['state']) => there([container(1, state, { outdated: true })]);
 
@@ -148,7 +149,7 @@ const table: Row[] = [
   ['deploying, container was frozen', made, one('frozen'), terms(), 'thaw g1'],
   ['deploying, container ended', made, one('exited'), terms(), 'fail_exited g1'],
   ['deploying, container ended before its program began', made, notBegun(), terms(), 'start g1'],
-  ['deploying, it did so after a start in this pass', made, notBegun({ started: 'a1-g1' }), terms(), 'fail_exited g1'],
+  ['deploying, it did so after a start in this pass', made, notBegun(1, { started: 'a1-g1' }), terms(), 'fail_exited g1'],
 
   ['its volume is full, it runs', volumeFull, one('running'), terms(), 'stop g1'],
   ['its volume is full, it was frozen', volumeFull, one('frozen'), terms(), 'stop g1'],
@@ -162,6 +163,7 @@ const table: Row[] = [
   ['starting, runs', state(...starting), one('running', 2), terms(), 'ready g2 in 300000, else RecordFailure timeout'],
   ['starting, ended', state(...starting), one('exited', 2), terms(), 'RecordExit exited'],
   ['starting, out of time but runs', state(...starting), one('running', 2), overdue, 'ready g2 in 1000, else RecordFailure timeout'],
+  ['starting, container ended before its program began', state(...starting), notBegun(2), terms(), 'start g2'],
   ['starting, out of time', state(...starting), one('created', 2), overdue, 'RecordFailure timeout'],
   ['restarting, old container runs', state(...restarting), one('running'), terms(), 'remove g1'],
   ['restarting', state(...restarting), bare, terms(), 'create from nginx@sha256:1'],

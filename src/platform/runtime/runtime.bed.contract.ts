@@ -78,7 +78,7 @@ export class TestBed {
   }
 
   /** Starts a container that `created` made, with the variables of its spec. */
-  start({ handle }: ContainerView, runtime = this.runtime): Promise<void> {
+  start({ handle }: ContainerView, runtime = this.runtime): Promise<boolean> {
     return runtime.start(handle, this.environments.get(handle) ?? {});
   }
 

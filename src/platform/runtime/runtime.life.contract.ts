@@ -118,8 +118,9 @@ export function creation(bed: TestBed): void {
 
 export function lifecycle(bed: TestBed): void {
   it('runs once it is started, and answers on its port', async () => {
-    const view = await bed.running();
-    await bed.start(view);
+    const view = await bed.created();
+    expect(await bed.start(view)).toBe(true);
+    expect(await bed.start(view)).toBe(false);
     const now = await bed.look(view);
     expect(now).toMatchObject({ state: 'running', exitCode: null });
     expect(Math.abs(Date.parse(now.startedAt as string) - Date.now())).toBeLessThan(60_000);

@@ -325,8 +325,11 @@ export abstract class ContainerRuntime {
    * same for the agent's life.
    */
   abstract create(spec: ContainerSpec): Promise<ContainerView>;
-  /** Starts the container with the variables of its spec, which the engine does not keep. */
-  abstract start(handle: ContainerHandle, environment: Readonly<Record<string, string>>): Promise<void>;
+  /**
+   * Starts the container with the variables of its spec, which the engine does not keep. Returns false if somebody else had started it, who may
+   * not have given it its variables: such a container ends with `notBegun`.
+   */
+  abstract start(handle: ContainerHandle, environment: Readonly<Record<string, string>>): Promise<boolean>;
   /** Sends SIGTERM, then SIGKILL after the grace (seconds). A frozen container is thawed first. */
   abstract stop(handle: ContainerHandle, graceSeconds: number): Promise<void>;
   abstract freeze(handle: ContainerHandle): Promise<void>;

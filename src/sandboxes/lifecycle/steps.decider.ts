@@ -8,7 +8,7 @@ export interface Actual {
   /** True if work is in flight for the sandbox. */
   held: boolean;
   lastActiveAt: Date | null;
-  /** The container that was started in this pass; if it exits after that, it has crashed. */
+  /** The container that this pass itself has started; if it exits after that, it has crashed. */
   started: ContainerHandle | null;
 }
 
@@ -120,7 +120,7 @@ export function make(actual: Actual, mine: ContainerView | undefined): Step | nu
 
 /**
  * Returns the step that brings a sandbox up. With `startsExited`, a container that has ended is the one that a deep sleep stopped, which is started
- * again. Otherwise it was created for this, and must not have ended.
+ * again. Otherwise it was created for this, and must not have ended once its program began.
  */
 export function bringUp(sandbox: Sandbox, actual: Actual, startsExited: boolean, rules: Rules, now: Date): Step {
   const mine = mineOf(sandbox, actual);
@@ -135,7 +135,7 @@ export function bringUp(sandbox: Sandbox, actual: Actual, startsExited: boolean,
     case 'frozen':
       return { do: 'thaw', container: mine };
     case 'exited':
-      if (startsExited && actual.started !== mine.handle) return { do: 'start', container: mine };
+      if ((startsExited || mine.notBegun) && actual.started !== mine.handle) return { do: 'start', container: mine };
       return { do: 'record', record: exitRecord(mine, sandbox.generation, rules) };
     case 'running': {
       const withinMs = Math.max(LAST_LOOK_MS, Date.parse(sandbox.deadlineAt ?? now.toISOString()) - now.getTime());

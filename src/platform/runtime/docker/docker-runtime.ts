@@ -276,9 +276,9 @@ export class DockerRuntime extends ContainerRuntime {
     return view({ agentId, generation, deploymentId }, made);
   }
 
-  override async start(handle: ContainerHandle, environment: Readonly<Record<string, string>>): Promise<void> {
+  override async start(handle: ContainerHandle, environment: Readonly<Record<string, string>>): Promise<boolean> {
     await this.engine.assertStartable();
-    await this.agentStart.start(handle, environment);
+    return this.agentStart.start(handle, environment);
   }
 
   override stop(handle: ContainerHandle, graceSeconds: number): Promise<void> {

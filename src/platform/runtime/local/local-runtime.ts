@@ -166,10 +166,10 @@ export class LocalRuntime extends ContainerRuntime {
   }
 
   /** The variables are those of the spec, which is kept with the container. */
-  async start(handle: ContainerHandle): Promise<void> {
+  async start(handle: ContainerHandle): Promise<boolean> {
     const container = this.at(handle);
     const { state } = await container.view();
-    if (state === 'running' || state === 'frozen') return;
+    if (state === 'running' || state === 'frozen') return false;
     await new CommandRecords(container.folder).killAll();
     const spec = await container.spec();
     const run = ((await container.lastRun())?.run ?? 0) + 1;
@@ -181,6 +181,7 @@ export class LocalRuntime extends ContainerRuntime {
       cwd: container.program,
       port,
     });
+    return true;
   }
 
   async stop(handle: ContainerHandle, graceSeconds: number): Promise<void> {

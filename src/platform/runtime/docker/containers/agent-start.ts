@@ -29,7 +29,7 @@ export class AgentStart {
   constructor(private readonly parts: StartParts) {}
 
   /** Starts it with these variables (see `ContainerRuntime.start`). */
-  async start(handle: ContainerHandle, environment: Readonly<Record<string, string>>): Promise<void> {
+  async start(handle: ContainerHandle, environment: Readonly<Record<string, string>>): Promise<boolean> {
     const { instance, containers, life, starts, agentEgress, networks, reach } = this.parts;
     await agentEgress.settle();
     const made = await containers.look(handle);
@@ -38,7 +38,7 @@ export class AgentStart {
     if (!((await starts.isStartable(made)) && (await reach.canReach(made)))) await life.removeForAnother(handle);
     const variables = encodeVariables(environment, replacedVariables(environment));
     try {
-      await starts.start(handle, variables);
+      return await starts.start(handle, variables);
     } catch (error) {
       if (!(error instanceof RuntimeRefused)) throw error;
       if (hasLeftoverTask(error) || hasLostNetwork(error)) await life.removeForAnother(handle);
@@ -49,7 +49,7 @@ export class AgentStart {
       if (isListedKind(kind)) await life.removeForAnother(handle);
       await networks.ensure(kind);
       agentEgress.refuseUnheld(kind);
-      await starts.start(handle, variables);
+      return starts.start(handle, variables);
     }
   }
 

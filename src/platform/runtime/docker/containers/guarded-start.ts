@@ -54,11 +54,15 @@ export class GuardedStart {
     return this.accountFiles.areUnchanged(found, findings);
   }
 
-  /** Starts it, with the agent's variables for its supervisor. Throws `RuntimeRefused` if the engine hangs at its start for the second time, while it answers other calls. */
-  async start(handle: ContainerHandle, variables: Buffer): Promise<void> {
+  /**
+   * Starts it, with the agent's variables for its supervisor (see `ContainerRuntime.start`). Throws `RuntimeRefused` if the engine hangs at its
+   * start for the second time, while it answers other calls.
+   */
+  async start(handle: ContainerHandle, variables: Buffer): Promise<boolean> {
     try {
-      await startContainer(this.docker.getContainer(handle), variables);
+      const isOurs = await startContainer(this.docker.getContainer(handle), variables);
       this.hung.delete(handle);
+      return isOurs;
     } catch (error) {
       if (!(error instanceof RuntimeUnavailable) || !isSilence(error) || !(await this.health.available())) throw error;
       if (this.hung.has(handle)) throw new RuntimeRefused(HANGS, { cause: error });
