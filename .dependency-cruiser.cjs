@@ -109,7 +109,7 @@ const folderFloors = {
   'platform/event-store': [['following'], ['postgres', 'eventstoredb', 'states']],
   'platform/runtime/docker': [['engine'], ['image-sources'], ['networks', 'volumes'], ['builder'], ['containers', 'images'], ['channels']],
   accounts: [['aggregate', 'credentials']],
-  sandboxes: [['lifecycle'], ['activity']],
+  sandboxes: [['lifecycle'], ['activity'], ['reconciliation']],
   agents: [['aggregate'], ['activity', 'fields', 'policies']],
   messages: [['conversations'], ['delivery', 'intake']],
   logs: [['output'], ['entries'], ['retention'], ['capture']],

@@ -2,8 +2,7 @@ import { Module } from '@nestjs/common';
 
 import { AgentsModule } from '../agents/agents.module.ts';
 import { Projections } from '../platform/projections/projections.ts';
-import { SandboxesModule } from '../sandboxes/sandboxes.module.ts';
-import { LiveContainers } from '../sandboxes/services.ts';
+import { SandboxContainersModule } from '../sandboxes/sandbox-containers.module.ts';
 import { CommandAnswers } from './command-answers.service.ts';
 import { CommandFollowers } from './command-followers.service.ts';
 import { CommandLooks } from './command-looks.service.ts';
@@ -15,7 +14,7 @@ import { commandsProjection, GetCommandHandler, ListAgentsWithCommandsHandler, L
 import { CommandsSaga } from './commands.saga.ts';
 
 @Module({
-  imports: [AgentsModule, SandboxesModule],
+  imports: [AgentsModule, SandboxContainersModule],
   controllers: [CommandsController],
   providers: [
     CommandAnswers,
@@ -28,7 +27,6 @@ import { CommandsSaga } from './commands.saga.ts';
     GetCommandHandler,
     ListAgentsWithCommandsHandler,
     ListCommandsHandler,
-    LiveContainers,
   ],
 })
 export class CommandsModule {

@@ -5,7 +5,7 @@ import { CustomFilesModule } from '../custom-files/custom-files.module.ts';
 import { EnvironmentModule } from '../environment/environment.module.ts';
 import { LogsModule } from '../logs/logs.module.ts';
 import { Projections } from '../platform/projections/projections.ts';
-import { SandboxesModule } from '../sandboxes/sandboxes.module.ts';
+import { SandboxContainersModule } from '../sandboxes/sandbox-containers.module.ts';
 import { TemplatesModule } from '../templates/templates.module.ts';
 import { BuildLogAnswers } from './build-log-answers.service.ts';
 import { AgentRecords } from './records/agent-records.ts';
@@ -35,14 +35,12 @@ import {
 import { DeploymentsSaga } from './deployments.saga.ts';
 import { DeploymentsController } from './deployments.controller.ts';
 import { Differences } from './differences/differences.service.ts';
-import { EngineLimits } from './images/engine-limits.ts';
-import { EngineView } from './containers/engine-view.service.ts';
 import { NeededImagesHandler } from './needed-images.handlers.ts';
 import { VolumeMeter } from './volumes/volume-meter.service.ts';
 import { VolumesSaga } from './volumes/volumes.saga.ts';
 
 @Module({
-  imports: [AgentsModule, CustomFilesModule, EnvironmentModule, LogsModule, SandboxesModule, TemplatesModule],
+  imports: [AgentsModule, CustomFilesModule, EnvironmentModule, LogsModule, SandboxContainersModule, TemplatesModule],
   controllers: [DeploymentsController],
   providers: [
     AgentRecords,
@@ -54,8 +52,6 @@ import { VolumesSaga } from './volumes/volumes.saga.ts';
     DeploymentsSaga,
     DeploymentSources,
     Differences,
-    EngineLimits,
-    EngineView,
     ImageAttempts,
     ImageClaims,
     ImageNeeds,

@@ -12,7 +12,8 @@ import {
   RuntimeUnavailable,
   type ContainerView,
 } from '../platform/runtime/runtime.ts';
-import { kindOf } from '../sandboxes/index.ts';
+import { kindOf, type Pass } from '../sandboxes/index.ts';
+import { deadlineSignal, EngineView } from '../sandboxes/services.ts';
 import { actualAfter, type Actual, type Rules } from '../sandboxes/lifecycle/steps.decider.ts';
 import { sagaStep } from '../platform/sagas/saga-step.ts';
 import { Sagas, type Saga, type SagaKey, type SagaPass } from '../platform/sagas/saga.ts';
@@ -20,7 +21,6 @@ import { AgentRecords, type AgentAtRevision } from './records/agent-records.ts';
 import { endedEarly, failureOf } from './records/failures.ts';
 import { ContainerSteps } from './containers/container-steps.service.ts';
 import { Differences } from './differences/differences.service.ts';
-import { deadlineSignal, EngineView, type Pass } from './containers/engine-view.service.ts';
 import { nextCheckAt, nextStep, type Step } from './containers/next-step.decider.ts';
 
 /** The largest number of steps in one pass; the next pass continues. */
@@ -82,7 +82,16 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
   }
 
   async reconcile(agentId: string, { signal, assertLease, withoutSlot, setAccount }: SagaPass): Promise<Date | null> {
-    const pass: Pass = { agentId, signal, assertLease, withoutSlot, started: null, made: null, refused: false, freezeRefused: false };
+    const pass: Pass = {
+      sandboxId: agentId,
+      signal,
+      assertLease,
+      withoutSlot,
+      started: null,
+      made: null,
+      refused: false,
+      freezeRefused: false,
+    };
     const first = await this.records.load(agentId);
     if (first === null) return this.unknown(pass);
     setAccount(first.agent.accountId);
@@ -98,7 +107,7 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
   private async walk(pass: Pass, first: AgentAtRevision): Promise<Date | null> {
     let kept: Actual | null = null;
     for (let count = 0; count < STEPS_MAX && !pass.signal.aborted; count++) {
-      const seen = count === 0 ? first : await this.records.load(pass.agentId);
+      const seen = count === 0 ? first : await this.records.load(pass.sandboxId);
       if (seen === null) return null;
       const { agent } = seen;
       // Nothing that only a new look would show interrupts a deployment, so its last look is reused where the outcome of the step is known.
@@ -112,7 +121,7 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
       pass.made = null;
       const done = await this.tryTo(pass, seen, step);
       kept = done ? lookAfter(step, actual, pass.made) : null;
-      if (done) sagaStep(this.name, pass.agentId, step.do === 'record' ? step.record.type : step.do);
+      if (done) sagaStep(this.name, pass.sandboxId, step.do === 'record' ? step.record.type : step.do);
       else if (!isInTransit(agent) && step.do !== 'freeze') return this.next(agent, actual, rules);
     }
     return this.engine.now();
@@ -153,7 +162,7 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
 
   /** Takes a step. Returns false if a wait was interrupted or the decision is stale. */
   private async take(pass: Pass, seen: AgentAtRevision, step: Doing): Promise<boolean> {
-    const { agentId } = pass;
+    const { sandboxId: agentId } = pass;
     const { agent } = seen;
     pass.assertLease();
     switch (step.do) {
@@ -219,21 +228,21 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
   /** Records what a step that runs at the same time means. The step needs no revision, so another event in between is no reason to stop. */
   private async recordMeanwhile(pass: Pass, first: AgentAtRevision, record: AgentRecord | undefined): Promise<void> {
     if (record === undefined) return;
-    for (let seen: AgentAtRevision | null = first; seen !== null; seen = await this.records.load(pass.agentId))
-      if (await this.record(pass, seen, record, null)) return sagaStep(this.name, pass.agentId, record.type);
+    for (let seen: AgentAtRevision | null = first; seen !== null; seen = await this.records.load(pass.sandboxId))
+      if (await this.record(pass, seen, record, null)) return sagaStep(this.name, pass.sandboxId, record.type);
   }
 
   private async resolveImage(pass: Pass, seen: AgentAtRevision, meanwhile: AgentRecord | undefined): Promise<boolean> {
     const { agent } = seen;
-    const log = await this.records.openBuildLog(pass.agentId, agent, agent.deployment?.id ?? '');
+    const log = await this.records.openBuildLog(pass.sandboxId, agent, agent.deployment?.id ?? '');
     try {
-      await this.steps.logPrivateVariables(pass.agentId, agent, log);
-      const resolve = (signal: AbortSignal) => this.steps.images.resolve(pass.agentId, agent, log, signal);
+      await this.steps.logPrivateVariables(pass.sandboxId, agent, log);
+      const resolve = (signal: AbortSignal) => this.steps.images.resolve(pass.sandboxId, agent, log, signal);
       const resolving = this.engine.runWithinDeadline(pass, agent, this.steps.images.workFor(agent), this.staleness(pass, agent), resolve);
       const [record] = await bothOf(resolving, this.recordMeanwhile(pass, seen, meanwhile));
       // The work may take long. Other events on the stream meanwhile are no reason to repeat it, so the record follows the current
       // revision.
-      const now = await this.records.load(pass.agentId);
+      const now = await this.records.load(pass.sandboxId);
       // The reason of a failure must be the last line of the log, so the log is written first. The record of an image need not wait for it.
       if (record.type === 'RecordDeploymentFailure') await log.flush();
       const [recorded] = await Promise.all([now !== null && this.record(pass, now, record, null), log.flush()]);
@@ -270,12 +279,12 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
     const { agent } = seen;
     const ready = { type: 'RecordReady', generation } as const;
     const deploymentId = agent.deployment?.id ?? '';
-    const scripts = await this.steps.contents.scriptsOf(pass.agentId);
+    const scripts = await this.steps.contents.scriptsOf(pass.sandboxId);
     if (scripts.length === 0) return this.record(pass, seen, ready, null);
-    if (!(await this.records.record(pass.agentId, seen, { type: 'RecordScriptsBegun', deploymentId, generation }))) return false;
+    if (!(await this.records.record(pass.sandboxId, seen, { type: 'RecordScriptsBegun', deploymentId, generation }))) return false;
     // From here on, a pass that finds this container running removes it.
     pass.started = null;
-    const log = await this.records.openBuildLog(pass.agentId, agent, deploymentId);
+    const log = await this.records.openBuildLog(pass.sandboxId, agent, deploymentId);
     const late = deadlineSignal(agent, this.engine.now());
     let failure: string | null;
     try {
@@ -292,7 +301,7 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
     } finally {
       await log.flush();
     }
-    const now = await this.records.load(pass.agentId);
+    const now = await this.records.load(pass.sandboxId);
     if (now === null || (await this.staleness(pass, agent)())) return false;
     const record = failure === null ? ready : failureOf(deploymentId, failure);
     return this.record(pass, now, record, null);
@@ -300,7 +309,7 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
 
   /** Records an outcome. The log of a failed deployment first gets the reason, and the last output of the container if there was one. */
   private async record(
-    { agentId, assertLease, withoutSlot }: Pass,
+    { sandboxId: agentId, assertLease, withoutSlot }: Pass,
     seen: AgentAtRevision,
     record: AgentRecord,
     container: ContainerView | null,
@@ -316,7 +325,7 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
     return this.records.record(agentId, seen, record);
   }
 
-  private async close({ agentId, assertLease }: Pass, seen: AgentAtRevision): Promise<void> {
+  private async close({ sandboxId: agentId, assertLease }: Pass, seen: AgentAtRevision): Promise<void> {
     assertLease();
     await this.engine.forget(agentId);
     await this.steps.contents.forget(agentId);
@@ -324,7 +333,7 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
   }
 
   /** Returns a function that returns true if the agent has changed since the step was decided. */
-  private staleness({ agentId }: Pass, agent: Agent): () => Promise<boolean> {
+  private staleness({ sandboxId: agentId }: Pass, agent: Agent): () => Promise<boolean> {
     return async () => {
       const now = (await this.records.load(agentId))?.agent;
       return now?.status !== agent.status || now.generation !== agent.generation || now.deployment?.id !== agent.deployment?.id;
@@ -333,7 +342,7 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
 
   /** Records a refusal as the failure of the transition. If the engine is unavailable, the transition is retried until its deadline. */
   private async settleFailure(pass: Pass, error: RuntimeRefused | RuntimeUnavailable): Promise<Date | null> {
-    const seen = await this.records.load(pass.agentId);
+    const seen = await this.records.load(pass.sandboxId);
     const agent = seen?.agent ?? null;
     const overdue = agent?.deadlineAt != null && this.engine.now().getTime() >= Date.parse(agent.deadlineAt);
     // A deployment that somebody just asked for need not wait for another engine.
@@ -362,7 +371,7 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
    * after the backup that was restored.
    */
   private async unknown(pass: Pass): Promise<null> {
-    const { agentId } = pass;
+    const { sandboxId: agentId } = pass;
     const { containers, volume } = await this.engine.observe(pass, null);
     if (containers.length > 0 || volume)
       this.logger.warn(`the engine has containers or a volume of agent ${agentId}, which the log does not know; they are left alone`);

@@ -1,8 +1,7 @@
 import { Module } from '@nestjs/common';
 
 import { AgentsModule } from '../agents/agents.module.ts';
-import { SandboxesModule } from '../sandboxes/sandboxes.module.ts';
-import { LiveContainers } from '../sandboxes/services.ts';
+import { SandboxContainersModule } from '../sandboxes/sandbox-containers.module.ts';
 import { AgentExecs } from './agent-execs.service.ts';
 import { Containers } from './containers.service.ts';
 import { ExecController } from './exec.controller.ts';
@@ -12,8 +11,8 @@ import { TerminalTickets } from './terminal-tickets.service.ts';
 import { Terminals } from './terminals.service.ts';
 
 @Module({
-  imports: [AgentsModule, SandboxesModule],
+  imports: [AgentsModule, SandboxContainersModule],
   controllers: [ExecController, TerminalsController],
-  providers: [AgentExecs, Containers, Exec, LiveContainers, Terminals, TerminalTickets],
+  providers: [AgentExecs, Containers, Exec, Terminals, TerminalTickets],
 })
 export class ExecModule {}

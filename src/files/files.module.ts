@@ -2,8 +2,7 @@ import { Module } from '@nestjs/common';
 
 import { AgentsModule } from '../agents/agents.module.ts';
 import { MessagesModule } from '../messages/messages.module.ts';
-import { SandboxesModule } from '../sandboxes/sandboxes.module.ts';
-import { LiveContainers } from '../sandboxes/services.ts';
+import { SandboxContainersModule } from '../sandboxes/sandbox-containers.module.ts';
 import { Downloads } from './downloads.service.ts';
 import { FileRecords } from './file-records.service.ts';
 import { FilesController } from './files.controller.ts';
@@ -12,8 +11,8 @@ import { Uploads } from './uploads.service.ts';
 import { VolumeRoom } from './volume-room.service.ts';
 
 @Module({
-  imports: [AgentsModule, MessagesModule, SandboxesModule],
+  imports: [AgentsModule, MessagesModule, SandboxContainersModule],
   controllers: [FilesController],
-  providers: [Downloads, FileRecords, Files, LiveContainers, Uploads, VolumeRoom],
+  providers: [Downloads, FileRecords, Files, Uploads, VolumeRoom],
 })
 export class FilesModule {}

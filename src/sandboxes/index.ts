@@ -1,3 +1,4 @@
 export { agentActivityTable } from './activity/agent-activity.table.ts';
 export type { Need, NotAwake, Wakeable } from './activity/wakeable.ts';
 export { kindOf } from './sandbox-id.ts';
+export type { Pass } from './reconciliation/engine-view.service.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-import { computerSandbox, kindOf, ownerOf, sandboxIdOf, sandboxOfStream } from './sandbox-id.ts';
+import { computerSandbox, kindOf, ownerOf, sandboxIdOf, sandboxOfStream, streamOf } from './sandbox-id.ts';
 
 const uuid = fc.uuid();
 
@@ -33,6 +33,7 @@ describe('the id of a sandbox', () => {
       fc.property(uuid, fc.constantFrom('exec', 'files', 'logs', 'deployment', 'viewer', 'account'), (id, category) => {
         expect(sandboxOfStream(`agent-${id}`)).toBe(id);
         expect(sandboxOfStream(`computer-${id}`)).toBe(computerSandbox(id));
+        for (const sandboxId of [id, computerSandbox(id)]) expect(sandboxOfStream(streamOf(sandboxId))).toBe(sandboxId);
         expect(sandboxOfStream(`${category}-${id}`)).toBeNull();
         expect(sandboxOfStream(`${category}-${computerSandbox(id)}`)).toBeNull();
       }),

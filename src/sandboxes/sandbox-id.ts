@@ -31,6 +31,11 @@ export function sandboxIdOf(owner: SandboxOwner): string {
   return 'computer_id' in owner ? computerSandbox(owner.computer_id) : owner.agent_id;
 }
 
+/** Returns the name of the sandbox's own stream. */
+export function streamOf(sandboxId: string): string {
+  return kindOf(sandboxId) === 'agent' ? `agent-${sandboxId}` : sandboxId;
+}
+
 /** Returns the id of the sandbox whose own stream this is; null for every other stream. */
 export function sandboxOfStream(stream: string): string | null {
   switch (categoryOf(stream)) {

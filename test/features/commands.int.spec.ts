@@ -1,8 +1,7 @@
 import { QueryBus } from '@nestjs/cqrs';
 
 import { EveryAgent } from '../../src/agents/index.ts';
-import { Activity } from '../../src/sandboxes/services.ts';
-import { EngineView } from '../../src/deployments/containers/engine-view.service.ts';
+import { Activity, EngineView } from '../../src/sandboxes/services.ts';
 import { Database } from '../../src/platform/database/database.ts';
 import { EventStore, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
 import { FollowedOutput } from '../support/followed-output.ts';
@@ -274,8 +273,9 @@ describe('a command with keep_awake', () => {
     expect(await talk.server.app.get(Activity, { strict: false }).held(talk.agentId)).toBe(false);
     await talk.server.app.get(Database, { strict: false }).query(hourAgo, [talk.agentId]);
     // The saga that puts idle agents to sleep looks at one agent, and at all of them together.
-    const pass = { agentId: talk.agentId, started: null } as unknown as Parameters<EngineView['observe']>[0];
-    const { lastActiveAt } = await talk.server.app.get(EngineView, { strict: false }).observe(pass, null);
+    const { lastActiveAt } = await talk.server.app
+      .get(EngineView, { strict: false })
+      .observe({ sandboxId: talk.agentId, started: null }, null);
     const every = await talk.server.app.get(QueryBus, { strict: false }).execute(new EveryAgent(null, 10));
     for (const usedAt of [lastActiveAt, every.find(({ agentId }) => agentId === talk.agentId)?.lastActiveAt])
       expect(Date.now() - (usedAt?.getTime() ?? 0)).toBeLessThan(60_000);

@@ -7,12 +7,12 @@ import { pack } from 'tar-stream';
 import { absoluteOf, isScript, isWithin, type CustomFile } from '../../custom-files/index.ts';
 import { CustomFiles } from '../../custom-files/services.ts';
 import { Variables } from '../../environment/services.ts';
+import type { Pass } from '../../sandboxes/index.ts';
 import { OutputLines } from '../../platform/runtime/output-lines.ts';
 import { ContainerRuntime, RuntimeRefused, type ContainerHandle } from '../../platform/runtime/runtime.ts';
 import type { Template } from '../../templates/index.ts';
 import type { BuildLog } from '../records/build-log.ts';
 import { VOLUME_PATH } from './container-spec.ts';
-import type { Pass } from './engine-view.service.ts';
 
 /** The time that one script may take, in seconds; the deployment's deadline may end it earlier. */
 const SCRIPT_SECONDS_MAX = 300;

@@ -6,13 +6,13 @@ import { LogCapture } from '../../logs/index.ts';
 import { ready } from '../../platform/agent-protocol/agent-protocol.ts';
 import { ContainerRuntime, type ContainerSpec, type ContainerView } from '../../platform/runtime/runtime.ts';
 import { isUp, type Rules } from '../../sandboxes/lifecycle/steps.decider.ts';
+import type { Pass } from '../../sandboxes/index.ts';
 import { bothOf } from '../../platform/async/both-of.ts';
 import { timeoutSignal } from '../../platform/async/timeout-signal.ts';
 import type { BuildLog } from '../records/build-log.ts';
 import { containerSpec, runningAs } from './container-spec.ts';
 import { ContainerContents } from './container-contents.service.ts';
 import { DeploymentImages } from '../images/deployment-images.service.ts';
-import type { Pass } from './engine-view.service.ts';
 import { privateVariables } from './private-variables.ts';
 import { listeningOn, unreachableReason } from './listening-port.ts';
 import { wantedRelease } from './next-step.decider.ts';
@@ -53,7 +53,7 @@ export class ContainerSteps {
   }
 
   /** Starts the container. One that was never started gets the agent's custom files first. Returns false if somebody else had started it. */
-  async start({ agentId, assertLease }: Pass, agent: Agent, container: ContainerView): Promise<boolean> {
+  async start({ sandboxId: agentId, assertLease }: Pass, agent: Agent, container: ContainerView): Promise<boolean> {
     if (container.state === 'created') {
       await this.contents.putFiles(agentId, container.handle, this.images.template(wantedRelease(agent)?.templateId));
       assertLease();
@@ -78,7 +78,7 @@ export class ContainerSteps {
     return how === 'make_volume' ? this.runtime.ensureVolume(agentId) : this.runtime.removeVolume(agentId);
   }
 
-  async create({ agentId, assertLease }: Pass, agent: Agent): Promise<ContainerView> {
+  async create({ sandboxId: agentId, assertLease }: Pass, agent: Agent): Promise<ContainerView> {
     const spec = await this.specOf(agentId, agent);
     assertLease();
     return this.runtime.create(spec);

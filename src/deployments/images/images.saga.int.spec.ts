@@ -1,5 +1,5 @@
 import type { SagaPass, Sagas } from '../../platform/sagas/saga.ts';
-import type { EngineLimits } from './engine-limits.ts';
+import type { EngineLimits } from '../../sandboxes/services.ts';
 import type { ImageSweep } from './image-sweep.service.ts';
 import { ImagesSaga } from './images.saga.ts';
 

@@ -1,7 +1,7 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 
 import { Sagas, type Saga, type SagaKey, type SagaPass } from '../../platform/sagas/saga.ts';
-import { EngineLimits } from './engine-limits.ts';
+import { EngineLimits } from '../../sandboxes/services.ts';
 import { ImageSweep } from './image-sweep.service.ts';
 
 /** The only key, so that one replica looks for all. */

@@ -1,25 +1,25 @@
 import { Injectable } from '@nestjs/common';
 
-import type { Agent } from '../../agents/index.ts';
-import { Agents } from '../../agents/services.ts';
-import type { Actual } from '../../sandboxes/lifecycle/steps.decider.ts';
-import { Activity } from '../../sandboxes/services.ts';
 import { timeoutSignal } from '../../platform/async/timeout-signal.ts';
 import { Clock } from '../../platform/clock.ts';
-import type { EventWatch } from '../../platform/event-store/following/event-waits.ts';
+import { EventWaits, type EventWatch } from '../../platform/event-store/following/event-waits.ts';
 import type { SagaPass } from '../../platform/sagas/saga.ts';
 import { ContainerRuntime, type ContainerHandle, type ContainerView, type RuntimeEvent } from '../../platform/runtime/runtime.ts';
-import { EngineLimits, type EngineWork } from '../images/engine-limits.ts';
+import { Activity } from '../activity/activity.service.ts';
+import type { Sandbox } from '../lifecycle/sandbox.decider.ts';
+import type { Actual } from '../lifecycle/steps.decider.ts';
+import { streamOf } from '../sandbox-id.ts';
+import { EngineLimits, type EngineWork } from './engine-limits.ts';
 
-/** The time without an event of the agent, in milliseconds, after which long work is no longer watched. */
+/** The time without an event of the sandbox, in milliseconds, after which long work is no longer watched. */
 const WATCH_MS = 3_600_000;
 
-/** The state of one pass over one agent. */
+/** The state of one pass over one sandbox. */
 export interface Pass {
-  agentId: string;
+  sandboxId: string;
   /** The signal aborts when the saga has to end the pass. */
   signal: AbortSignal;
-  /** Throws if another process may be working on the agent by now. */
+  /** Throws if another process may be working on the sandbox by now. */
   assertLease: () => void;
   /** Runs work that mostly waits, without holding up other passes. */
   withoutSlot: SagaPass['withoutSlot'];
@@ -32,16 +32,16 @@ export interface Pass {
   freezeRefused: boolean;
 }
 
-/** Reads the actual state of agents, and follows the changes on the engine. */
+/** Reads the actual state of sandboxes, and follows the changes on the engine. */
 @Injectable()
 export class EngineView {
-  /** Maps an agent to the wait that an event of the engine interrupts. */
+  /** Maps a sandbox to the wait that an event of the engine interrupts. */
   private readonly interruptible = new Map<string, AbortController>();
 
   constructor(
     private readonly runtime: ContainerRuntime,
     private readonly activity: Activity,
-    private readonly agents: Agents,
+    private readonly waits: EventWaits,
     private readonly limits: EngineLimits,
     private readonly clock: Clock,
   ) {}
@@ -56,35 +56,35 @@ export class EngineView {
   }
 
   /**
-   * Returns the actual state of an agent with this generation; null if the log does not know the agent. The holds are read last, because
-   * the wake gate commits its hold before it reads the agent's state.
+   * Returns the actual state of a sandbox with this generation; null if the log does not know the sandbox. The holds are read last, because
+   * the wake gate commits its hold before it reads the sandbox's state.
    */
-  async observe({ agentId, started }: Pass, generation: number | null): Promise<Actual> {
+  async observe({ sandboxId, started }: Pick<Pass, 'sandboxId' | 'started'>, generation: number | null): Promise<Actual> {
     const [{ containers, volume }, idleFrom] = await Promise.all([
-      this.runtime.inspect(agentId, generation ?? undefined),
-      this.activity.idleFrom(agentId),
+      this.runtime.inspect(sandboxId, generation ?? undefined),
+      this.activity.idleFrom(sandboxId),
     ]);
-    return { containers, volume, started, lastActiveAt: idleFrom, held: await this.activity.held(agentId) };
+    return { containers, volume, started, lastActiveAt: idleFrom, held: await this.activity.held(sandboxId) };
   }
 
   events(signal: AbortSignal): AsyncIterable<RuntimeEvent> {
     return this.runtime.events(signal);
   }
 
-  /** Deletes the time of the last use of a deleted agent. */
-  forget(agentId: string): Promise<void> {
-    return this.activity.forget(agentId);
+  /** Deletes the time of the last use of a deleted sandbox. */
+  forget(sandboxId: string): Promise<void> {
+    return this.activity.forget(sandboxId);
   }
 
   /** Runs the work as soon as the engine may do more of its kind. Rejects with the signal's reason if the signal aborts first. */
   runWithinLimit<T>(
-    { agentId, assertLease }: Pass,
+    { sandboxId, assertLease }: Pass,
     account: string,
     kind: EngineWork,
     signal: AbortSignal,
     work: () => Promise<T>,
   ): Promise<T> {
-    return this.limits.run(kind, { account, agent: agentId }, signal, () => {
+    return this.limits.run(kind, { account, agent: sandboxId }, signal, () => {
       // The wait may have been long.
       assertLease();
       return work();
@@ -94,15 +94,15 @@ export class EngineView {
   /** Runs long work as soon as the engine may do more of its kind. Its signal aborts when it is stale, or the transition is out of time. */
   runWithinDeadline<T>(
     pass: Pass,
-    agent: Agent,
+    sandbox: Sandbox,
     kind: EngineWork,
     isStale: () => Promise<boolean>,
     work: (signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
     return pass.withoutSlot(() =>
       this.runUntilStale(pass, false, isStale, (stale) => {
-        const signal = AbortSignal.any([stale, deadlineSignal(agent, this.now())]);
-        return this.runWithinLimit(pass, agent.accountId, kind, signal, () => work(signal));
+        const signal = AbortSignal.any([stale, deadlineSignal(sandbox, this.now())]);
+        return this.runWithinLimit(pass, sandbox.accountId, kind, signal, () => work(signal));
       }),
     );
   }
@@ -115,8 +115,8 @@ export class EngineView {
     work: (signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
     const changed = new AbortController();
-    if (engineToo) this.interruptible.set(pass.agentId, changed);
-    using watch = this.agents.watch(pass.agentId);
+    if (engineToo) this.interruptible.set(pass.sandboxId, changed);
+    using watch = this.waits.watch(streamOf(pass.sandboxId));
     const over = AbortSignal.any([pass.signal, changed.signal]);
     // Events between the look and the watch are not reported, so the work is checked once.
     if (await isStale()) changed.abort();
@@ -125,7 +125,7 @@ export class EngineView {
       return await work(over);
     } finally {
       changed.abort();
-      this.interruptible.delete(pass.agentId);
+      this.interruptible.delete(pass.sandboxId);
       await watching;
     }
   }
@@ -136,14 +136,14 @@ export class EngineView {
     return false;
   }
 
-  /** Interrupts the wait for an agent, because the engine reported a change of it. */
-  interruptWait(agentId: string): void {
-    this.interruptible.get(agentId)?.abort();
+  /** Interrupts the wait for a sandbox, because the engine reported a change of it. */
+  interruptWait(sandboxId: string): void {
+    this.interruptible.get(sandboxId)?.abort();
   }
 }
 
-/** Returns a signal that aborts at the end of the agent's transition. */
-export function deadlineSignal(agent: Agent, now: Date): AbortSignal {
-  const leftMs = agent.deadlineAt === null ? 0 : Date.parse(agent.deadlineAt) - now.getTime();
+/** Returns a signal that aborts at the end of the sandbox's transition. */
+export function deadlineSignal({ deadlineAt }: Sandbox, now: Date): AbortSignal {
+  const leftMs = deadlineAt === null ? 0 : Date.parse(deadlineAt) - now.getTime();
   return leftMs <= 0 ? AbortSignal.abort() : timeoutSignal(leftMs);
 }
