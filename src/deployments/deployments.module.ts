@@ -11,7 +11,8 @@ import { BuildLogAnswers } from './build-log-answers.service.ts';
 import { AgentRecords } from './records/agent-records.ts';
 import { AccountHasImageHandler, accountImagesProjection } from './images/account-images.projection.ts';
 import { ContainerContents } from './containers/container-contents.service.ts';
-import { ContainerSteps } from './containers/container-steps.service.ts';
+import { AgentContainers } from './containers/agent-containers.service.ts';
+import { AgentKind } from './containers/agent-kind.service.ts';
 import { DeploymentAnswers } from './deployment-answers.service.ts';
 import { DeploymentImages } from './images/deployment-images.service.ts';
 import { ImageAttempts } from './images/image-attempts.service.ts';
@@ -43,10 +44,11 @@ import { VolumesSaga } from './volumes/volumes.saga.ts';
   imports: [AgentsModule, CustomFilesModule, EnvironmentModule, LogsModule, SandboxContainersModule, TemplatesModule],
   controllers: [DeploymentsController],
   providers: [
+    AgentContainers,
+    AgentKind,
     AgentRecords,
     BuildLogAnswers,
     ContainerContents,
-    ContainerSteps,
     DeploymentAnswers,
     DeploymentImages,
     DeploymentsSaga,

@@ -1,14 +1,16 @@
 import { Module } from '@nestjs/common';
 
 import { LiveContainers } from './activity/live-containers.service.ts';
+import { ContainerSteps } from './reconciliation/container-steps.service.ts';
 import { EngineLimits } from './reconciliation/engine-limits.ts';
 import { EngineView } from './reconciliation/engine-view.service.ts';
+import { Reconcilers } from './reconciliation/reconciler.service.ts';
 import { SandboxesModule } from './sandboxes.module.ts';
 
 /** What works on the containers of sandboxes of all kinds, with what needs no engine. */
 @Module({
   imports: [SandboxesModule],
-  providers: [EngineLimits, EngineView, LiveContainers],
-  exports: [EngineLimits, EngineView, LiveContainers, SandboxesModule],
+  providers: [ContainerSteps, EngineLimits, EngineView, LiveContainers, Reconcilers],
+  exports: [ContainerSteps, EngineLimits, EngineView, LiveContainers, Reconcilers, SandboxesModule],
 })
 export class SandboxContainersModule {}

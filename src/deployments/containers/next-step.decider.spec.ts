@@ -3,7 +3,7 @@ import type { ContainerView } from '../../platform/runtime/runtime.ts';
 import * as given from '../../../test/support/agents.ts';
 import { NOON } from '../../../test/support/decider-spec.ts';
 import { actualAfter, type Actual, type Rules } from '../../sandboxes/lifecycle/steps.decider.ts';
-import { nextCheckAt, nextStep, wantedRelease, type Step } from './next-step.decider.ts';
+import { nextCheckAt, nextStep, wantedRelease, type OwnStep, type Step } from './next-step.decider.ts';
 
 const container = (generation: number, state: ContainerView['state'], more: Partial<ContainerView> = {}): ContainerView => ({
   agentId: 'a1',
@@ -57,6 +57,10 @@ function told(agent: Agent, actual: Actual, { now, rules }: Terms): string {
 
 function words(step: Step): string {
   switch (step.do) {
+    case 'own': {
+      const { own } = step;
+      return ('container' in own ? `${own.do} g${own.container.generation}` : own.do) + alongside(own);
+    }
     case 'record': {
       const { record } = step;
       const more = 'kind' in record ? record.kind : 'depth' in record ? record.depth : '';
@@ -75,7 +79,7 @@ function words(step: Step): string {
   }
 }
 
-function alongside(step: Step): string {
+function alongside(step: Step | OwnStep): string {
   return 'meanwhile' in step && step.meanwhile !== undefined ? `, ${step.meanwhile.type} meanwhile` : '';
 }
 

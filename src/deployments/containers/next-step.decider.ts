@@ -19,15 +19,15 @@ import {
   tearDown,
   type Actual,
   type Rules,
-  type SharedStep,
+  type Step as StepOf,
 } from '../../sandboxes/lifecycle/steps.decider.ts';
 
-/** A step that only agents take. It changes no container. */
+/** A step that only agents take. */
 export type OwnStep =
   /** With `meanwhile`, records that while the step runs. */
   { do: 'resolve_image'; meanwhile?: AgentRecord } | { do: 'fail_exited'; container: ContainerView };
 
-export type Step = SharedStep<AgentRecord> | OwnStep;
+export type Step = StepOf<AgentRecord, OwnStep>;
 
 /** Returns the next step that brings the agent's container to the desired state in its stream. The switch is a table by status. */
 export function nextStep(agent: Agent, actual: Actual, rules: Rules, now: Date): Step {
@@ -87,7 +87,10 @@ function deploy(agent: Agent, actual: Actual, rules: Rules, now: Date): Step {
   };
   if (overdue(agent, now) && mine?.state !== 'running') return { do: 'record', record: tooLate };
   const begun: AgentRecord = { type: 'RecordDeploymentStarted', deploymentId };
-  if (candidate === null) return deployment.status === 'queued' ? { do: 'resolve_image', meanwhile: begun } : { do: 'resolve_image' };
+  if (candidate === null) {
+    const meanwhile = deployment.status === 'queued' ? { meanwhile: begun } : {};
+    return { do: 'own', own: { do: 'resolve_image', ...meanwhile } };
+  }
   // An older container is removed when the agent is active, so that nobody waits for that.
   const stale = actual.containers.find((container) => !isMine(agent, container) && isUp(container));
   if (stale !== undefined) return { do: mine === undefined ? 'replace' : 'stop', container: stale };
@@ -103,7 +106,7 @@ function deploy(agent: Agent, actual: Actual, rules: Rules, now: Date): Step {
       return { do: 'thaw', container: mine };
     case 'exited':
       if (mine.notBegun && actual.started !== mine.handle) return { do: 'start', container: mine };
-      return { do: 'fail_exited', container: mine };
+      return { do: 'own', own: { do: 'fail_exited', container: mine } };
     case 'running': {
       // A service that ended in the middle of the scripts may have left one that still runs. They begin anew in a new container.
       if (deployment.scriptsBegun && actual.started !== mine.handle) return { do: 'remove', container: mine, gently: true };

@@ -7,7 +7,7 @@ import type { ContainerState, ContainerView } from '../../platform/runtime/runti
 import * as given from '../../../test/support/agents.ts';
 import { NOON } from '../../../test/support/decider-spec.ts';
 import type { Actual, Rules } from '../../sandboxes/lifecycle/steps.decider.ts';
-import { nextCheckAt, nextStep, type Step } from './next-step.decider.ts';
+import { nextCheckAt, nextStep, type OwnStep, type Step } from './next-step.decider.ts';
 
 /**
  * Runs the rules in a simulated world: from any state of the agent and the engine, step by step, the world reaches the desired state and
@@ -54,9 +54,9 @@ class World {
   step(): void {
     const actual = this.actual();
     const step = nextStep(this.agent, actual, this.rules(), new Date(this.now));
-    this.trail.push(`${this.agent.status}:${step.do === 'record' ? step.record.type : step.do}`);
+    this.trail.push(`${this.agent.status}:${step.do === 'record' ? step.record.type : step.do === 'own' ? step.own.do : step.do}`);
     if (step.do === 'rest') this.rested = nextCheckAt(this.agent, actual, this.rules(), new Date(this.now));
-    this.does(step);
+    this.does(step.do === 'own' ? step.own : step);
     this.mostUp = Math.max(
       this.mostUp,
       [...this.facts.containers.values()].filter(({ state }) => state === 'running' || state === 'frozen').length,
@@ -92,7 +92,7 @@ class World {
     return { canFreeze, deepSleepAfterSeconds: 900, startTimeoutSeconds: 60 };
   }
 
-  private does(step: Step): void {
+  private does(step: Exclude<Step, { do: 'own' }> | OwnStep): void {
     const { containers } = this.facts;
     const { generation, handle } = 'container' in step ? step.container : { ...this.agent, handle: handleOf(this.agent.generation) };
     const found = containers.get(handle);

@@ -5,7 +5,7 @@ import { EveryAgent, type AgentInUse } from '../../agents/index.ts';
 import { ContainerRuntime, RuntimeUnavailable } from '../../platform/runtime/runtime.ts';
 import type { SagaKey } from '../../platform/sagas/saga.ts';
 import { kindOf } from '../../sandboxes/index.ts';
-import { ContainerSteps } from '../containers/container-steps.service.ts';
+import { ContainerSteps } from '../../sandboxes/services.ts';
 import { differs, type Listed } from './differences.decider.ts';
 
 /** The number of rows that are read at a time. A longer page would block this thread for too long. */

@@ -1,5 +1,4 @@
 import { Injectable } from '@nestjs/common';
-import { v5 as uuidv5 } from 'uuid';
 
 import { beginsTransition, transitionDeadlines, type Agent, type AgentCommand, type AgentRecord } from '../../agents/index.ts';
 import { Agents } from '../../agents/services.ts';
@@ -7,24 +6,14 @@ import { Config } from '../../platform/config/config.ts';
 import { Variables } from '../../environment/services.ts';
 import { Keyring } from '../../platform/crypto/keyring.ts';
 import { EventStore } from '../../platform/event-store/event-store.ts';
-import { systemContext } from '../../platform/context/command-context.ts';
-import { Refusal } from '../../platform/errors/refusal.ts';
+import { executeOnce, type KindRecords, type Seen } from '../../sandboxes/index.ts';
+import type { Order } from '../../sandboxes/lifecycle/steps.decider.ts';
 import { BuildLog } from './build-log.ts';
 import { secretsOfBuilds } from './build-secrets.ts';
 
-/** The number of events that are searched for the cause of a record. */
-const CAUSE_WITHIN = 20;
-const RECORD_NAMESPACE = 'c7d1f1c4-5b0a-4d5e-8c57-2f3f1e9b7a60';
-
-/** The agent as of a revision of its stream. */
-export interface AgentAtRevision {
-  agent: Agent;
-  revision: number;
-}
-
 /** Reads the desired state from an agent's stream, and records outcomes on it. */
 @Injectable()
-export class AgentRecords {
+export class AgentRecords implements KindRecords<Agent> {
   constructor(
     private readonly agents: Agents,
     private readonly events: EventStore,
@@ -33,21 +22,20 @@ export class AgentRecords {
     private readonly config: Config,
   ) {}
 
-  async load(agentId: string): Promise<AgentAtRevision | null> {
-    const { state: agent, revision } = await this.agents.find(agentId);
-    return agent === null ? null : { agent, revision };
+  async load(agentId: string): Promise<Seen<Agent> | null> {
+    const { state, revision } = await this.agents.find(agentId);
+    return state === null ? null : { state, revision };
   }
 
   /**
    * Records an outcome. Returns false, and writes nothing, if the stream has changed since it was read, because the decision may be stale.
    */
-  record(agentId: string, seen: AgentAtRevision, record: AgentRecord): Promise<boolean> {
+  record(agentId: string, seen: Seen<Agent>, record: AgentRecord): Promise<boolean> {
     return this.execute(agentId, seen, record);
   }
 
-  /** Requests a transition that the rules require without a caller's request. Returns false as `record` does. */
-  requestTransition(agentId: string, seen: AgentAtRevision, order: 'sleep' | 'sleep_deeper' | 'wake' | 'restart'): Promise<boolean> {
-    const { accountId } = seen.agent;
+  order(agentId: string, seen: Seen<Agent>, order: Order): Promise<boolean> {
+    const { accountId } = seen.state;
     const deadlines = transitionDeadlines(this.config);
     const { startTimeoutSeconds } = this.config;
     const now = new Date();
@@ -75,14 +63,12 @@ export class AgentRecords {
     }
   }
 
-  /** Destroys the data key of an agent, then records that the agent is deleted. */
-  async erase(agentId: string, seen: AgentAtRevision): Promise<boolean> {
+  async erase(agentId: string, seen: Seen<Agent>): Promise<boolean> {
     await this.keyring.shred(agentId);
     return this.record(agentId, seen, { type: 'RecordDeleted' });
   }
 
-  /** Closes the stream of a deleted agent, so that nothing can be appended, and removes its snapshots. May be repeated. */
-  async close(agentId: string, { revision }: AgentAtRevision): Promise<void> {
+  async close(agentId: string, { revision }: Seen<Agent>): Promise<void> {
     await this.agents.close(agentId, revision);
   }
 
@@ -93,26 +79,7 @@ export class AgentRecords {
     return new BuildLog(this.events, { id: deploymentId, agentId, accountId }, all);
   }
 
-  /**
-   * Executes a command. Event ids are derived from the position in the stream, so that a record that is repeated after a crash is the same
-   * event.
-   */
-  private async execute(agentId: string, { agent, revision }: AgentAtRevision, command: AgentCommand): Promise<boolean> {
-    const context = systemContext('deployments', agent.accountId, await this.causeAt(agentId, revision));
-    const eventId = (event: { type: string }, index: number) => uuidv5(`${agentId}:${revision}:${event.type}:${index}`, RECORD_NAMESPACE);
-    try {
-      await this.agents.execute(agentId, command, context, { expectedRevision: revision, eventId });
-      return true;
-    } catch (error) {
-      if (error instanceof Refusal && error.code === 'revision_mismatch') return false;
-      throw error;
-    }
-  }
-
-  /** Returns the id of the event that began the transition under way at the revision, or null if none of the latest events did. */
-  private async causeAt(agentId: string, revision: number): Promise<string | null> {
-    const earlier = this.agents.events(agentId, { from: revision, backwards: true, limit: CAUSE_WITHIN });
-    for await (const { id, type } of earlier) if (beginsTransition(type)) return id;
-    return null;
+  private execute(agentId: string, seen: Seen<Agent>, command: AgentCommand): Promise<boolean> {
+    return executeOnce({ saga: 'deployments', streams: this.agents, beginsTransition }, agentId, seen, command);
   }
 }

@@ -23,8 +23,8 @@ export interface Rules {
 /** A transition that the rules require without a request. */
 export type Order = 'sleep' | 'sleep_deeper' | 'wake' | 'restart';
 
-/** A step that every kind of sandbox can take; `R` are the records of the kind. */
-export type SharedStep<R = LifecycleRecord> =
+/** A step; `R` are the records of the sandbox's kind, `Own` the steps that only this kind takes. */
+export type Step<R = LifecycleRecord, Own = never> =
   | { do: 'rest' }
   | { do: 'record'; record: R }
   | { do: 'make_volume' }
@@ -40,9 +40,9 @@ export type SharedStep<R = LifecycleRecord> =
   /** Records RecordReady if the container is ready within the time, else the record `otherwise`; null means another look later. */
   | { do: 'await_ready'; container: ContainerView; withinMs: number; otherwise: R | null }
   | { do: 'order'; order: Order }
-  | { do: 'erase' };
-
-type Step = SharedStep;
+  | { do: 'erase' }
+  /** Such a step changes no container. */
+  | { do: 'own'; own: Own };
 
 export const rest: Step = { do: 'rest' };
 /** The duration of the last look at a container whose time is over, in milliseconds. One that is ready by then has succeeded. */
@@ -67,8 +67,8 @@ export function nextCheckAt(sandbox: Sandbox, actual: Actual, idleSeconds: numbe
 }
 
 /** Returns what a look after the step would show; null if only a look can tell. `made` is the container that the step created. */
-export function actualAfter(step: SharedStep<unknown>, actual: Actual, made: ContainerView | null): Actual | null {
-  if (step.do === 'record') return actual;
+export function actualAfter(step: Step<unknown, unknown>, actual: Actual, made: ContainerView | null): Actual | null {
+  if (step.do === 'record' || step.do === 'own') return actual;
   if (made === null) return null;
   const stopped = step.do === 'replace' ? step.container : null;
   const others = actual.containers.map((each) => (each === stopped ? { ...each, state: 'exited' as const } : each));
@@ -154,6 +154,11 @@ export function bringDown(sandbox: Sandbox, actual: Actual, now: Date): Step {
   const running = actual.containers.find(isUp);
   if (running === undefined) return { do: 'record', record: { type: 'RecordStopped' } };
   return overdue(sandbox, now) ? { do: 'kill', container: running } : { do: 'stop', container: running };
+}
+
+/** Returns true if the sandbox is awake and has been asked to sleep. */
+export function isGoingToSleep({ wantedSleep, sleepDepth }: Sandbox): boolean {
+  return wantedSleep !== null && sleepDepth === null;
 }
 
 export function putToSleep(sandbox: Sandbox, actual: Actual, rules: Rules, now: Date): Step {

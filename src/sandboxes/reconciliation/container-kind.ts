@@ -1,0 +1,94 @@
+import type { ContainerSpec, ContainerView, ImageGone } from '../../platform/runtime/runtime.ts';
+import type { Sandbox } from '../lifecycle/sandbox.decider.ts';
+import type { Actual, Order, Rules, Step } from '../lifecycle/steps.decider.ts';
+import type { Pass } from './engine-view.service.ts';
+
+/*
+ * What a feature says of its kind of sandboxes, so that the reconciler can bring their containers to what is wanted. `S` is the state of one, `R` its
+ * records, and `Own` the steps that only this kind takes.
+ */
+
+/** A sandbox as of a revision of its stream. */
+export interface Seen<S> {
+  state: S;
+  revision: number;
+}
+
+/** The rules of the kind. All of them are pure. */
+export interface KindRules<S extends Sandbox, R, Own> {
+  /** Returns the next step that brings the sandbox's container to the desired state in its stream. */
+  nextStep(sandbox: S, actual: Actual, rules: Rules, now: Date): Step<R, Own>;
+  /** Returns the earliest of the sandbox's own deadlines, at which to look again without an event; null if it has none. */
+  nextCheckAt(sandbox: S, actual: Actual, rules: Rules, now: Date): Date | null;
+  /** Returns true if the sandbox is on its way from one status to another, which has a deadline. */
+  isInTransit(sandbox: S): boolean;
+  /** Returns true if the sandbox is deleted, so that its stream can be closed once nothing of it is on the engine. */
+  isGone(sandbox: S): boolean;
+  /** Returns true if what was decided for the sandbox before does not hold any more. */
+  isOutdated(before: S, now: S): boolean;
+  /** Returns true if nothing that only a new look would show may interrupt the transition, so that its last look is used again. */
+  keepsLook(sandbox: S): boolean;
+  /** Returns true if the transition waits, until its deadline, for an engine that can do what this one can't. */
+  waitsForEngine(sandbox: S): boolean;
+  /** Returns the record of a transition that failed for this reason. */
+  failure(sandbox: S, kind: 'timeout' | 'runtime', reason: string): R;
+}
+
+/** What the containers of the kind are made of and get. */
+export interface KindContainers<S extends Sandbox> {
+  specOf(sandboxId: string, sandbox: S): Promise<ContainerSpec>;
+  /** Puts into a container that has not been started what it needs. May be repeated. */
+  prepare(sandboxId: string, sandbox: S, container: ContainerView): Promise<void>;
+  /** Returns true if the container became ready within the time, and false if it did not or the signal aborted the wait. */
+  isReady(sandbox: S, container: ContainerView, withinMs: number, signal: AbortSignal): Promise<boolean>;
+  /** Returns a sentence that explains why the container did not become ready; null if there is none. */
+  explainUnready(sandbox: S, container: ContainerView): Promise<string | null>;
+  stopGraceSeconds(sandbox: S): number;
+  /** Captures the rest of the output of a container that is about to be removed. */
+  drain(sandbox: S, container: ContainerView): Promise<void>;
+  /** Makes the image available again that the engine has lost. Throws `gone` if that is not possible. */
+  pullAgain(sandbox: S, gone: ImageGone, signal: AbortSignal): Promise<void>;
+  /** Deletes what is kept for the containers of a deleted sandbox. May be repeated. */
+  forget(sandboxId: string): Promise<void>;
+}
+
+/** The streams of the kind. What returns false has written nothing, because the stream has changed since it was read. */
+export interface KindRecords<S extends Sandbox> {
+  /** Returns the newest state; null if the log does not know the sandbox. */
+  load(sandboxId: string): Promise<Seen<S> | null>;
+  /** Requests a transition that the rules require without a caller's request. */
+  order(sandboxId: string, seen: Seen<S>, order: Order): Promise<boolean>;
+  /** Destroys the data key of the sandbox, then records that it is deleted. */
+  erase(sandboxId: string, seen: Seen<S>): Promise<boolean>;
+  /** Closes the stream of a deleted sandbox, so that nothing can be appended, and removes its snapshots. May be repeated. */
+  close(sandboxId: string, seen: Seen<S>): Promise<void>;
+}
+
+/** A step under way. */
+export interface Work<S extends Sandbox, R> {
+  readonly pass: Pass;
+  readonly seen: Seen<S>;
+  /** Returns true if what the step was decided on does not hold any more. */
+  readonly isStale: () => Promise<boolean>;
+  /** Returns true if the step is stale or the transition is out of time; the next look tells which. */
+  readonly isOver: () => Promise<boolean>;
+  /** Records an outcome. `container` is the one that it is about, whose last output may explain a failure. */
+  readonly record: (seen: Seen<S>, record: R, container: ContainerView | null) => Promise<boolean>;
+  /** Records what a step that runs at the same time means. The step needs no revision, so another event in between is no reason to stop. */
+  readonly recordMeanwhile: (record: R | undefined) => Promise<void>;
+}
+
+/** A kind of sandboxes whose containers are reconciled. */
+export interface ContainerKind<S extends Sandbox, R extends { type: string }, Own extends { do: string } = never> {
+  /** The name of the saga that reconciles them. */
+  readonly saga: string;
+  readonly rules: KindRules<S, R, Own>;
+  readonly containers: KindContainers<S>;
+  readonly records: KindRecords<S>;
+  /** Records an outcome; see `Work.record`. Returns false if nothing was written, because the stream has changed since it was read. */
+  record(pass: Pass, seen: Seen<S>, record: R, container: ContainerView | null): Promise<boolean>;
+  /** Does what is left to do once the container is ready, and records that. Returns false if it became stale. */
+  whenReady(work: Work<S, R>, container: ContainerView): Promise<boolean>;
+  /** Takes a step of the kind's own. Returns false if it became stale. */
+  takeOwn(work: Work<S, R>, step: Own): Promise<boolean>;
+}

@@ -1,0 +1,90 @@
+import { Injectable } from '@nestjs/common';
+
+import { bothOf } from '../../platform/async/both-of.ts';
+import { Config } from '../../platform/config/config.ts';
+import { ContainerRuntime, type ContainerView } from '../../platform/runtime/runtime.ts';
+import type { Sandbox } from '../lifecycle/sandbox.decider.ts';
+import { isUp, type Rules } from '../lifecycle/steps.decider.ts';
+import type { KindContainers } from './container-kind.ts';
+import type { Pass } from './engine-view.service.ts';
+
+/** Runs single steps on the engine, without retries. The rules choose the next step, and the reconciler records its outcome. */
+@Injectable()
+export class ContainerSteps {
+  constructor(
+    private readonly runtime: ContainerRuntime,
+    private readonly config: Config,
+  ) {}
+
+  /** The number of passes that run at once. Each makes one or two quick calls to the engine at a time. */
+  get quickCallsMax(): number {
+    return this.config.engineCalls;
+  }
+
+  rules(canFreeze: boolean): Rules {
+    const { deepSleepAfterSeconds, startTimeoutSeconds } = this.config;
+    return { canFreeze, deepSleepAfterSeconds, startTimeoutSeconds };
+  }
+
+  async create<S extends Sandbox>(kind: KindContainers<S>, { sandboxId, assertLease }: Pass, sandbox: S): Promise<ContainerView> {
+    const spec = await kind.specOf(sandboxId, sandbox);
+    assertLease();
+    return this.runtime.create(spec);
+  }
+
+  /** Stops the older container and creates the new one at the same time. Settles when both are over. */
+  async replace<S extends Sandbox>(kind: KindContainers<S>, pass: Pass, sandbox: S, older: ContainerView): Promise<ContainerView> {
+    const [made] = await bothOf(this.create(kind, pass, sandbox), this.changeState(kind, sandbox, 'stop', older));
+    return made;
+  }
+
+  /** Starts the container. One that was never started is prepared first. Returns false if somebody else had started it. */
+  async start<S extends Sandbox>(
+    kind: KindContainers<S>,
+    { sandboxId, assertLease }: Pass,
+    sandbox: S,
+    container: ContainerView,
+  ): Promise<boolean> {
+    if (container.state === 'created') {
+      await kind.prepare(sandboxId, sandbox, container);
+      assertLease();
+    }
+    const { environment } = await kind.specOf(sandboxId, sandbox);
+    assertLease();
+    return this.runtime.start(container.handle, environment);
+  }
+
+  changeState<S extends Sandbox>(
+    kind: KindContainers<S>,
+    sandbox: S,
+    how: 'stop' | 'freeze' | 'thaw' | 'kill',
+    { handle }: ContainerView,
+  ): Promise<void> {
+    switch (how) {
+      case 'stop':
+        return this.runtime.stop(handle, kind.stopGraceSeconds(sandbox));
+      case 'kill':
+        return this.runtime.stop(handle, 0);
+      default:
+        return this.runtime[how](handle);
+    }
+  }
+
+  changeVolume(sandboxId: string, how: 'make_volume' | 'remove_volume'): Promise<void> {
+    return how === 'make_volume' ? this.runtime.ensureVolume(sandboxId) : this.runtime.removeVolume(sandboxId);
+  }
+
+  /** Removes the container. With `gently`, stops it first and captures the rest of its output. */
+  async remove<S extends Sandbox>(
+    kind: KindContainers<S>,
+    { assertLease }: Pass,
+    sandbox: S,
+    container: ContainerView,
+    gently: boolean,
+  ): Promise<void> {
+    if (gently && isUp(container)) await this.runtime.stop(container.handle, kind.stopGraceSeconds(sandbox));
+    if (gently && container.state !== 'created') await kind.drain(sandbox, container);
+    assertLease();
+    await this.runtime.remove(container.handle);
+  }
+}

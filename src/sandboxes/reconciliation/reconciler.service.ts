@@ -1,0 +1,284 @@
+import { Injectable, Logger } from '@nestjs/common';
+
+import { bothOf } from '../../platform/async/both-of.ts';
+import {
+  ContainerGone,
+  EngineUnsupported,
+  ImageGone,
+  RuntimeRefused,
+  RuntimeUnavailable,
+  type ContainerView,
+} from '../../platform/runtime/runtime.ts';
+import { sagaStep } from '../../platform/sagas/saga-step.ts';
+import type { SagaPass } from '../../platform/sagas/saga.ts';
+import type { Sandbox } from '../lifecycle/sandbox.decider.ts';
+import { actualAfter, isGoingToSleep, overdue, type Actual, type Rules, type Step } from '../lifecycle/steps.decider.ts';
+import type { ContainerKind, Seen, Work } from './container-kind.ts';
+import { ContainerSteps } from './container-steps.service.ts';
+import { deadlineSignal, EngineView, type Pass } from './engine-view.service.ts';
+
+/** The largest number of steps in one pass; the next pass continues. */
+const STEPS_MAX = 60;
+/** The longest wait for a turn, in milliseconds, after which the sandbox is not read again. */
+const TURN_CAME_AT_ONCE_MS = 50;
+/** The shortest time until the next look at a sandbox, in milliseconds, such as one whose work delays its sleep. */
+const HELD_AGAIN_MS = 1_000;
+
+/**
+ * Brings the containers of one kind of sandboxes to the desired state in their streams, step by step: start, stop, sleep, wake, delete and
+ * crash share one code path.
+ */
+export class Reconciler<S extends Sandbox, R extends { type: string }, Own extends { do: string } = never> {
+  private readonly logger = new Logger('Reconciler');
+
+  constructor(
+    private readonly kind: ContainerKind<S, R, Own>,
+    private readonly engine: EngineView,
+    private readonly steps: ContainerSteps,
+    private readonly unknownSandboxes: { ignore(sandboxId: string): void },
+  ) {}
+
+  /** Does what is to be done for the sandbox now. Returns the time of the next look without an event; null if there is none. */
+  async reconcile(sandboxId: string, { signal, assertLease, withoutSlot, setAccount }: SagaPass): Promise<Date | null> {
+    const pass: Pass = { sandboxId, signal, assertLease, withoutSlot, started: null, made: null, refused: false, freezeRefused: false };
+    const first = await this.kind.records.load(sandboxId);
+    if (first === null) return this.leave(pass);
+    setAccount(first.state.accountId);
+    try {
+      return await this.walk(pass, first);
+    } catch (error) {
+      if (signal.aborted) throw error;
+      if (error instanceof RuntimeRefused || error instanceof RuntimeUnavailable) return this.settleFailure(pass, error);
+      throw error;
+    }
+  }
+
+  private async walk(pass: Pass, first: Seen<S>): Promise<Date | null> {
+    const { rules: own, records } = this.kind;
+    let kept: Actual | null = null;
+    for (let count = 0; count < STEPS_MAX && !pass.signal.aborted; count++) {
+      const seen = count === 0 ? first : await records.load(pass.sandboxId);
+      if (seen === null) return null;
+      const { state } = seen;
+      // The last look is used again where nothing may interrupt the transition and the outcome of the step is known.
+      const actual: Actual = (own.keepsLook(state) ? kept : null) ?? (await this.engine.observe(pass, state.generation));
+      const rules = this.steps.rules(await this.engine.canFreeze(pass));
+      const step = own.nextStep(state, actual, rules, this.engine.now());
+      if (step.do === 'rest') {
+        if (own.isGone(state)) await this.close(pass, seen);
+        return this.next(state, actual, rules);
+      }
+      pass.made = null;
+      const done = await this.tryTo(pass, seen, step);
+      kept = done ? actualAfter(step, actual, pass.made) : null;
+      if (done) sagaStep(this.kind.saga, pass.sandboxId, nameOf(step));
+      else if (!own.isInTransit(state) && step.do !== 'freeze') return this.next(state, actual, rules);
+    }
+    return this.engine.now();
+  }
+
+  /**
+   * Takes a step. Returns false, so that the sandbox is looked at again, if the container changed meanwhile: it is gone, or the engine
+   * refuses for the first time.
+   */
+  private async tryTo(pass: Pass, seen: Seen<S>, step: Step<R, Own>): Promise<boolean> {
+    const work = this.workOf(pass, seen);
+    try {
+      pass.assertLease();
+      return await this.take(work, step);
+    } catch (error) {
+      const isRefused = error instanceof RuntimeRefused;
+      // The sandbox then sleeps by being stopped.
+      if (isRefused && step.do === 'freeze') pass.freezeRefused = true;
+      else if (error instanceof ContainerGone || (isRefused && !pass.refused)) pass.refused ||= isRefused;
+      else throw error;
+      if (error instanceof ImageGone) await this.pullAgain(work, error);
+      return false;
+    }
+  }
+
+  /** Pulls the image anew that the engine has lost, such as after its disk was cleared or it was replaced by another one. */
+  private async pullAgain({ pass, seen: { state }, isStale, isOver }: Work<S, R>, gone: ImageGone): Promise<void> {
+    const pull = (signal: AbortSignal) => this.kind.containers.pullAgain(state, gone, signal);
+    try {
+      await this.engine.runWithinDeadline(pass, state, 'pull', isStale, pull);
+    } catch (error) {
+      if (pass.signal.aborted || !(await isOver())) throw error;
+    }
+  }
+
+  /** Takes a step. Returns false if a wait was interrupted or the decision is stale. */
+  private async take(work: Work<S, R>, step: Step<R, Own>): Promise<boolean> {
+    const { pass, seen } = work;
+    const { sandboxId } = pass;
+    const { containers, records } = this.kind;
+    switch (step.do) {
+      case 'rest':
+        return true;
+      case 'record':
+        return work.record(seen, step.record, null);
+      case 'order':
+        return records.order(sandboxId, seen, step.order);
+      case 'erase':
+        return records.erase(sandboxId, seen);
+      case 'own':
+        return this.kind.takeOwn(work, step.own);
+      case 'create':
+        return this.runWithinLimit(work, async () => {
+          pass.made = await this.steps.create(containers, pass, seen.state);
+        });
+      case 'replace':
+        return this.runWithinLimit(work, async () => {
+          pass.made = await this.steps.replace(containers, pass, seen.state, step.container);
+        });
+      case 'start':
+        return this.start(work, step.container, step.meanwhile);
+      case 'await_ready':
+        return this.awaitReady(work, step);
+      case 'remove':
+        await pass.withoutSlot(() => this.steps.remove(containers, pass, seen.state, step.container, step.gently));
+        return true;
+      case 'stop':
+        await pass.withoutSlot(() => this.steps.changeState(containers, seen.state, 'stop', step.container));
+        return true;
+      case 'make_volume':
+      case 'remove_volume':
+        await pass.withoutSlot(() => this.steps.changeVolume(sandboxId, step.do));
+        return true;
+      default:
+        await this.steps.changeState(containers, seen.state, step.do, step.container);
+        return true;
+    }
+  }
+
+  private async start(work: Work<S, R>, container: ContainerView, meanwhile: R | undefined): Promise<boolean> {
+    const { pass, seen } = work;
+    const starting = this.runWithinLimit(work, async () => {
+      pass.started = container.handle;
+      // The start of a service that was killed may only now have come into effect, without the variables.
+      if (!(await this.steps.start(this.kind.containers, pass, seen.state, container))) pass.started = null;
+    });
+    const [started] = await bothOf(starting, work.recordMeanwhile(meanwhile));
+    return started;
+  }
+
+  /** Creates or starts a container as soon as the engine may start one more. Returns false if the sandbox changed during the wait. */
+  private runWithinLimit({ pass, seen, isStale }: Work<S, R>, run: () => Promise<void>): Promise<boolean> {
+    const asked = performance.now();
+    return pass.withoutSlot(() =>
+      this.engine.runWithinLimit(pass, seen.state.accountId, 'start', pass.signal, async () => {
+        const waited = performance.now() - asked > TURN_CAME_AT_ONCE_MS;
+        if (waited && (await isStale())) return false;
+        pass.assertLease();
+        await run();
+        return true;
+      }),
+    );
+  }
+
+  private async awaitReady(work: Work<S, R>, step: Extract<Step<R, Own>, { do: 'await_ready' }>): Promise<boolean> {
+    const { pass, seen } = work;
+    const { container, withinMs, otherwise } = step;
+    const { containers } = this.kind;
+    let cutShort = false;
+    const isReady = await pass.withoutSlot(() =>
+      this.engine.runUntilStale(pass, true, work.isStale, async (signal) => {
+        const answer = await containers.isReady(seen.state, container, withinMs, signal);
+        cutShort = signal.aborted;
+        return answer;
+      }),
+    );
+    if (isReady) return this.kind.whenReady(work, container);
+    if (cutShort || otherwise === null) return false;
+    const why = await pass.withoutSlot(() => containers.explainUnready(seen.state, container));
+    const failure = why === null || !('reason' in otherwise) ? otherwise : { ...otherwise, reason: `${String(otherwise.reason)} ${why}` };
+    return work.record(seen, failure, container);
+  }
+
+  private workOf(pass: Pass, seen: Seen<S>): Work<S, R> {
+    const { rules, records } = this.kind;
+    const isStale = async () => {
+      const now = await records.load(pass.sandboxId);
+      return now === null || rules.isOutdated(seen.state, now.state);
+    };
+    const isOver = async () => (await isStale()) || deadlineSignal(seen.state, this.engine.now()).aborted;
+    const record = (at: Seen<S>, outcome: R, container: ContainerView | null) => this.record(pass, at, outcome, container);
+    const recordMeanwhile = async (outcome: R | undefined) => {
+      if (outcome === undefined) return;
+      for (let at: Seen<S> | null = seen; at !== null; at = await records.load(pass.sandboxId))
+        if (await record(at, outcome, null)) return sagaStep(this.kind.saga, pass.sandboxId, outcome.type);
+    };
+    return { pass, seen, isStale, isOver, record, recordMeanwhile };
+  }
+
+  private record(pass: Pass, seen: Seen<S>, outcome: R, container: ContainerView | null): Promise<boolean> {
+    // A process that was suspended sees every timeout expire, whatever happened meanwhile, so the right to act is checked.
+    if ('reason' in outcome) pass.assertLease();
+    return this.kind.record(pass, seen, outcome, container);
+  }
+
+  private async close({ sandboxId, assertLease }: Pass, seen: Seen<S>): Promise<void> {
+    assertLease();
+    await this.engine.forget(sandboxId);
+    await this.kind.containers.forget(sandboxId);
+    await this.kind.records.close(sandboxId, seen);
+  }
+
+  /** Records a refusal as the failure of the transition. If the engine is unavailable, the transition is retried until its deadline. */
+  private async settleFailure(pass: Pass, error: RuntimeRefused | RuntimeUnavailable): Promise<Date | null> {
+    const { rules, records } = this.kind;
+    const seen = await records.load(pass.sandboxId);
+    if (seen === null || !rules.isInTransit(seen.state)) throw error;
+    const waits = error instanceof EngineUnsupported ? rules.waitsForEngine(seen.state) : error instanceof RuntimeUnavailable;
+    if (waits && !overdue(seen.state, this.engine.now())) throw error;
+    const kind = error instanceof RuntimeRefused ? 'timeout' : 'runtime';
+    await this.record(pass, seen, rules.failure(seen.state, kind, error.message), null);
+    return this.engine.now();
+  }
+
+  private next(sandbox: S, actual: Actual, rules: Rules): Date | null {
+    const now = this.engine.now();
+    const at = isGoingToSleep(sandbox) ? now : this.kind.rules.nextCheckAt(sandbox, actual, rules, now);
+    const soon = now.getTime() + HELD_AGAIN_MS;
+    return at !== null && at.getTime() < soon ? new Date(soon) : at;
+  }
+
+  /**
+   * Leaves alone a sandbox that the log does not know, and logs its containers or volume. It may belong to another database, or to the time
+   * after the backup that was restored.
+   */
+  private async leave(pass: Pass): Promise<null> {
+    const { sandboxId } = pass;
+    const { containers, volume } = await this.engine.observe(pass, null);
+    if (containers.length > 0 || volume)
+      this.logger.warn(`the engine has containers or a volume of ${sandboxId}, which the log does not know; they are left alone`);
+    this.unknownSandboxes.ignore(sandboxId);
+    return null;
+  }
+}
+
+function nameOf(step: Step<{ type: string }, { do: string }>): string {
+  if (step.do === 'record') return step.record.type;
+  return step.do === 'own' ? step.own.do : step.do;
+}
+
+/** Makes the reconciler of a kind of sandboxes, for the saga of that kind. */
+@Injectable()
+export class Reconcilers {
+  constructor(
+    private readonly engine: EngineView,
+    private readonly steps: ContainerSteps,
+  ) {}
+
+  /** The number of passes that a saga runs at once. */
+  get passesMax(): number {
+    return this.steps.quickCallsMax;
+  }
+
+  of<S extends Sandbox, R extends { type: string }, Own extends { do: string }>(
+    kind: ContainerKind<S, R, Own>,
+    unknownSandboxes: { ignore(sandboxId: string): void },
+  ): Reconciler<S, R, Own> {
+    return new Reconciler(kind, this.engine, this.steps, unknownSandboxes);
+  }
+}
