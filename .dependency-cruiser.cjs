@@ -113,7 +113,7 @@ const folderFloors = {
   agents: [['aggregate'], ['activity', 'fields', 'policies']],
   messages: [['conversations'], ['delivery', 'intake']],
   logs: [['output'], ['entries'], ['retention'], ['capture']],
-  deployments: [['records', 'sources', 'volumes'], ['images'], ['containers'], ['differences']],
+  deployments: [['records', 'sources', 'volumes'], ['images'], ['containers']],
   admin: [['events', 'keys', 'projections', 'runtime', 'work']],
   subscriptions: [['delivery']],
   history: [['entries'], ['audit', 'time-travel'], ['explain']],

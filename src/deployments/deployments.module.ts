@@ -35,7 +35,6 @@ import {
 } from './deployments.projection.ts';
 import { DeploymentsSaga } from './deployments.saga.ts';
 import { DeploymentsController } from './deployments.controller.ts';
-import { Differences } from './differences/differences.service.ts';
 import { NeededImagesHandler } from './needed-images.handlers.ts';
 import { VolumeMeter } from './volumes/volume-meter.service.ts';
 import { VolumesSaga } from './volumes/volumes.saga.ts';
@@ -53,7 +52,6 @@ import { VolumesSaga } from './volumes/volumes.saga.ts';
     DeploymentImages,
     DeploymentsSaga,
     DeploymentSources,
-    Differences,
     ImageAttempts,
     ImageClaims,
     ImageNeeds,

@@ -1,7 +1,10 @@
 import { Module } from '@nestjs/common';
 
 import { LiveContainers } from './activity/live-containers.service.ts';
+import { ContainerKinds } from './reconciliation/container-kinds.ts';
 import { ContainerSteps } from './reconciliation/container-steps.service.ts';
+import { Differences } from './reconciliation/differences.service.ts';
+import { EngineFollower } from './reconciliation/engine-follower.service.ts';
 import { EngineLimits } from './reconciliation/engine-limits.ts';
 import { EngineView } from './reconciliation/engine-view.service.ts';
 import { Reconcilers } from './reconciliation/reconciler.service.ts';
@@ -10,7 +13,7 @@ import { SandboxesModule } from './sandboxes.module.ts';
 /** What works on the containers of sandboxes of all kinds, with what needs no engine. */
 @Module({
   imports: [SandboxesModule],
-  providers: [ContainerSteps, EngineLimits, EngineView, LiveContainers, Reconcilers],
-  exports: [ContainerSteps, EngineLimits, EngineView, LiveContainers, Reconcilers, SandboxesModule],
+  providers: [ContainerKinds, ContainerSteps, Differences, EngineFollower, EngineLimits, EngineView, LiveContainers, Reconcilers],
+  exports: [ContainerKinds, EngineLimits, EngineView, LiveContainers, Reconcilers, SandboxesModule],
 })
 export class SandboxContainersModule {}

@@ -4,5 +4,6 @@ export { WakeGate } from './activity/wake-gate.service.ts';
 export { Wakeables } from './activity/wakeables.ts';
 export { EngineLimits } from './reconciliation/engine-limits.ts';
 export { deadlineSignal, EngineView } from './reconciliation/engine-view.service.ts';
-export { ContainerSteps } from './reconciliation/container-steps.service.ts';
+export { ContainerKinds } from './reconciliation/container-kinds.ts';
+export { Differences } from './reconciliation/differences.service.ts';
 export { Reconcilers, type Reconciler } from './reconciliation/reconciler.service.ts';

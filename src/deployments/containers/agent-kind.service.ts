@@ -1,36 +1,23 @@
-import { Injectable } from '@nestjs/common';
+import { Injectable, type OnModuleInit } from '@nestjs/common';
+import { QueryBus } from '@nestjs/cqrs';
 
-import { deploymentStep, isInTransit, type Agent, type AgentRecord } from '../../agents/index.ts';
+import { deploymentStep, EveryAgent, type Agent, type AgentRecord } from '../../agents/index.ts';
 import { bothOf } from '../../platform/async/both-of.ts';
 import { RuntimeUnavailable, type ContainerView } from '../../platform/runtime/runtime.ts';
-import type { ContainerKind, KindRules, Pass, Seen, Work } from '../../sandboxes/index.ts';
-import { deadlineSignal, EngineView } from '../../sandboxes/services.ts';
+import type { ContainerKind, KnownSandbox, Pass, Seen, Work } from '../../sandboxes/index.ts';
+import { ContainerKinds, deadlineSignal, EngineView } from '../../sandboxes/services.ts';
 import { AgentRecords } from '../records/agent-records.ts';
 import { endedEarly, failureOf } from '../records/failures.ts';
 import { AgentContainers } from './agent-containers.service.ts';
-import { nextCheckAt, nextStep, type OwnStep } from './next-step.decider.ts';
+import { agentRules } from './agent-rules.ts';
+import type { OwnStep } from './next-step.decider.ts';
 
 type AgentWork = Work<Agent, AgentRecord>;
 
-const agentRules: KindRules<Agent, AgentRecord, OwnStep> = {
-  nextStep,
-  nextCheckAt,
-  isInTransit,
-  isGone: ({ status }) => status === 'deleted',
-  isOutdated: (before, now) =>
-    now.status !== before.status || now.generation !== before.generation || now.deployment?.id !== before.deployment?.id,
-  keepsLook: ({ status }) => status === 'deploying',
-  // A deployment that somebody just asked for need not wait for another engine.
-  waitsForEngine: ({ status }) => status !== 'deploying',
-  failure: ({ status, deployment }, kind, reason) =>
-    status === 'deploying'
-      ? { type: 'RecordDeploymentFailure', deploymentId: deployment?.id ?? '', kind: 'runtime', reason }
-      : { type: 'RecordFailure', kind, reason },
-};
-
 /** Tells the reconciler what is an agent's own: its images, its build log, and the scripts that a deployment ends with. */
 @Injectable()
-export class AgentKind implements ContainerKind<Agent, AgentRecord, OwnStep> {
+export class AgentKind implements ContainerKind<Agent, AgentRecord, OwnStep>, OnModuleInit {
+  readonly kind = 'agent';
   readonly saga = 'deployments';
   readonly rules = agentRules;
 
@@ -38,7 +25,18 @@ export class AgentKind implements ContainerKind<Agent, AgentRecord, OwnStep> {
     readonly records: AgentRecords,
     readonly containers: AgentContainers,
     private readonly engine: EngineView,
+    private readonly kinds: ContainerKinds,
+    private readonly queries: QueryBus,
   ) {}
+
+  onModuleInit(): void {
+    this.kinds.register(this);
+  }
+
+  async page(after: string | null, limit: number): Promise<KnownSandbox<Agent>[]> {
+    const agents = await this.queries.execute(new EveryAgent(after, limit));
+    return agents.map(({ agentId, agent, ...known }) => ({ sandboxId: agentId, sandbox: agent, ...known }));
+  }
 
   /** Records an outcome. The log of a failed deployment first gets the reason, and the last output of the container if there was one. */
   async record(

@@ -1,6 +1,7 @@
 import type { ContainerSpec, ContainerView, ImageGone } from '../../platform/runtime/runtime.ts';
 import type { Sandbox } from '../lifecycle/sandbox.decider.ts';
 import type { Actual, Order, Rules, Step } from '../lifecycle/steps.decider.ts';
+import type { SandboxKind } from '../sandbox-id.ts';
 import type { Pass } from './engine-view.service.ts';
 
 /*
@@ -14,6 +15,15 @@ export interface Seen<S> {
   revision: number;
 }
 
+/** A sandbox as read from its row. */
+export interface KnownSandbox<S extends Sandbox = Sandbox> {
+  sandboxId: string;
+  sandbox: S;
+  lastActiveAt: Date | null;
+  /** True if work is in flight for the sandbox. */
+  held: boolean;
+}
+
 /** The rules of the kind. All of them are pure. */
 export interface KindRules<S extends Sandbox, R, Own> {
   /** Returns the next step that brings the sandbox's container to the desired state in its stream. */
@@ -22,6 +32,8 @@ export interface KindRules<S extends Sandbox, R, Own> {
   nextCheckAt(sandbox: S, actual: Actual, rules: Rules, now: Date): Date | null;
   /** Returns true if the sandbox is on its way from one status to another, which has a deadline. */
   isInTransit(sandbox: S): boolean;
+  /** Returns true if the deletion of the sandbox has been requested and goes on. */
+  isBeingDeleted(sandbox: S): boolean;
   /** Returns true if the sandbox is deleted, so that its stream can be closed once nothing of it is on the engine. */
   isGone(sandbox: S): boolean;
   /** Returns true if what was decided for the sandbox before does not hold any more. */
@@ -78,10 +90,18 @@ export interface Work<S extends Sandbox, R> {
   readonly recordMeanwhile: (record: R | undefined) => Promise<void>;
 }
 
-/** A kind of sandboxes whose containers are reconciled. */
-export interface ContainerKind<S extends Sandbox, R extends { type: string }, Own extends { do: string } = never> {
-  /** The name of the saga that reconciles them. */
+/** A kind of sandboxes that are compared with the engine. The kind registers itself with `ContainerKinds`. */
+export interface FollowedKind<S extends Sandbox = Sandbox> {
+  readonly kind: SandboxKind;
+  /** The name of the saga that reconciles them, whose keys are their ids. */
   readonly saga: string;
+  readonly rules: KindRules<S, unknown, unknown>;
+  /** Returns a page of the sandboxes of all accounts, ordered by id, that follow the one with the id. */
+  page(after: string | null, limit: number): Promise<KnownSandbox<S>[]>;
+}
+
+/** A kind of sandboxes whose containers are reconciled. */
+export interface ContainerKind<S extends Sandbox, R extends { type: string }, Own extends { do: string } = never> extends FollowedKind<S> {
   readonly rules: KindRules<S, R, Own>;
   readonly containers: KindContainers<S>;
   readonly records: KindRecords<S>;

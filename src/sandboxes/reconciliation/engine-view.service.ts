@@ -4,7 +4,7 @@ import { timeoutSignal } from '../../platform/async/timeout-signal.ts';
 import { Clock } from '../../platform/clock.ts';
 import { EventWaits, type EventWatch } from '../../platform/event-store/following/event-waits.ts';
 import type { SagaPass } from '../../platform/sagas/saga.ts';
-import { ContainerRuntime, type ContainerHandle, type ContainerView, type RuntimeEvent } from '../../platform/runtime/runtime.ts';
+import { ContainerRuntime, type ContainerHandle, type ContainerView } from '../../platform/runtime/runtime.ts';
 import { Activity } from '../activity/activity.service.ts';
 import type { Sandbox } from '../lifecycle/sandbox.decider.ts';
 import type { Actual } from '../lifecycle/steps.decider.ts';
@@ -32,7 +32,7 @@ export interface Pass {
   freezeRefused: boolean;
 }
 
-/** Reads the actual state of sandboxes, and follows the changes on the engine. */
+/** Reads the actual state of sandboxes, and interrupts what waits for it to change. */
 @Injectable()
 export class EngineView {
   /** Maps a sandbox to the wait that an event of the engine interrupts. */
@@ -65,10 +65,6 @@ export class EngineView {
       this.activity.idleFrom(sandboxId),
     ]);
     return { containers, volume, started, lastActiveAt: idleFrom, held: await this.activity.held(sandboxId) };
-  }
-
-  events(signal: AbortSignal): AsyncIterable<RuntimeEvent> {
-    return this.runtime.events(signal);
   }
 
   /** Deletes the time of the last use of a deleted sandbox. */

@@ -10,11 +10,12 @@ import {
   type ContainerView,
 } from '../../platform/runtime/runtime.ts';
 import { sagaStep } from '../../platform/sagas/saga-step.ts';
-import type { SagaPass } from '../../platform/sagas/saga.ts';
+import type { SagaKey, SagaPass } from '../../platform/sagas/saga.ts';
 import type { Sandbox } from '../lifecycle/sandbox.decider.ts';
 import { actualAfter, isGoingToSleep, overdue, type Actual, type Rules, type Step } from '../lifecycle/steps.decider.ts';
 import type { ContainerKind, Seen, Work } from './container-kind.ts';
 import { ContainerSteps } from './container-steps.service.ts';
+import { Differences } from './differences.service.ts';
 import { deadlineSignal, EngineView, type Pass } from './engine-view.service.ts';
 
 /** The largest number of steps in one pass; the next pass continues. */
@@ -35,8 +36,13 @@ export class Reconciler<S extends Sandbox, R extends { type: string }, Own exten
     private readonly kind: ContainerKind<S, R, Own>,
     private readonly engine: EngineView,
     private readonly steps: ContainerSteps,
-    private readonly unknownSandboxes: { ignore(sandboxId: string): void },
+    private readonly differences: Differences,
   ) {}
+
+  /** Returns the sandboxes for which a pass would do something. See `Differences.find`. */
+  find(listMaxAgeMs: number): Promise<SagaKey[]> {
+    return this.differences.find(this.kind, listMaxAgeMs);
+  }
 
   /** Does what is to be done for the sandbox now. Returns the time of the next look without an event; null if there is none. */
   async reconcile(sandboxId: string, { signal, assertLease, withoutSlot, setAccount }: SagaPass): Promise<Date | null> {
@@ -252,7 +258,7 @@ export class Reconciler<S extends Sandbox, R extends { type: string }, Own exten
     const { containers, volume } = await this.engine.observe(pass, null);
     if (containers.length > 0 || volume)
       this.logger.warn(`the engine has containers or a volume of ${sandboxId}, which the log does not know; they are left alone`);
-    this.unknownSandboxes.ignore(sandboxId);
+    this.differences.ignore(sandboxId);
     return null;
   }
 }
@@ -268,6 +274,7 @@ export class Reconcilers {
   constructor(
     private readonly engine: EngineView,
     private readonly steps: ContainerSteps,
+    private readonly differences: Differences,
   ) {}
 
   /** The number of passes that a saga runs at once. */
@@ -275,10 +282,7 @@ export class Reconcilers {
     return this.steps.quickCallsMax;
   }
 
-  of<S extends Sandbox, R extends { type: string }, Own extends { do: string }>(
-    kind: ContainerKind<S, R, Own>,
-    unknownSandboxes: { ignore(sandboxId: string): void },
-  ): Reconciler<S, R, Own> {
-    return new Reconciler(kind, this.engine, this.steps, unknownSandboxes);
+  of<S extends Sandbox, R extends { type: string }, Own extends { do: string }>(kind: ContainerKind<S, R, Own>): Reconciler<S, R, Own> {
+    return new Reconciler(kind, this.engine, this.steps, this.differences);
   }
 }

@@ -1,10 +1,11 @@
-import { AgentBed } from '../../../test/support/agent-bed.ts';
-import { FaultyRuntimeModule, type FaultyRuntime } from '../../../test/support/faulty-runtime.ts';
-import { startFeatureServer } from '../../../test/support/feature-server.ts';
-import { runningFeatures } from '../../../test/support/features.ts';
-import type { TestServer } from '../../../test/support/http-server.ts';
-import { until } from '../../../test/support/until.ts';
-import { Differences } from './differences.service.ts';
+import { AgentBed } from '../../test/support/agent-bed.ts';
+import { FaultyRuntimeModule, type FaultyRuntime } from '../../test/support/faulty-runtime.ts';
+import { startFeatureServer } from '../../test/support/feature-server.ts';
+import { runningFeatures } from '../../test/support/features.ts';
+import type { TestServer } from '../../test/support/http-server.ts';
+import { until } from '../../test/support/until.ts';
+import { Differences } from '../sandboxes/services.ts';
+import { AgentKind } from './containers/agent-kind.service.ts';
 
 const settings = { image: 'auto' as const, image_name: null, template_id: 'hello' };
 
@@ -28,7 +29,8 @@ const path = (agentId: string, action = '') => `/api/v1/agents/${agentId}${actio
 const ask = (account: string, method: string, where: string, wait = 25) =>
   server.request(method, where, { credential: `mk_${account}`, headers: { prefer: `wait=${wait}` } });
 const status = async (agentId: string) => (await bed.load(agentId)).state?.status;
-const found = async () => (await server.app.get(Differences, { strict: false }).find(0)).map(({ key }) => key);
+const search = () => server.app.get(Differences, { strict: false }).find(server.app.get(AgentKind, { strict: false }), 0);
+const found = async () => (await search()).map(({ key }) => key);
 
 async function deployed(account: string): Promise<string> {
   const agentId = await bed.created(account, settings);
@@ -53,7 +55,7 @@ describe('a bulk look at the engine', () => {
   it('finds an agent that the log does not know, and then leaves it alone', async () => {
     const stranger = '00000000-0000-4000-8000-00000000beef';
     await faulty.inner.ensureVolume(stranger);
-    expect(await server.app.get(Differences, { strict: false }).find(0)).toContainEqual({ key: stranger, account: null });
+    expect(await search()).toContainEqual({ key: stranger, account: null });
     server.app.get(Differences, { strict: false }).ignore(stranger);
     expect(await found()).not.toContain(stranger);
     expect((await faulty.inner.inspect(stranger)).volume).toBe(true);

@@ -4,9 +4,10 @@ import type { AgentEvent } from '../../agents/index.ts';
 import type { ContainerState, ContainerView, ListedContainer } from '../../platform/runtime/runtime.ts';
 import * as given from '../../../test/support/agents.ts';
 import { NOON } from '../../../test/support/decider-spec.ts';
-import { differs } from './differences.decider.ts';
+import { differs } from '../../sandboxes/reconciliation/differences.decider.ts';
 import type { Rules } from '../../sandboxes/lifecycle/steps.decider.ts';
-import { nextStep } from '../containers/next-step.decider.ts';
+import { agentRules } from './agent-rules.ts';
+import { nextStep } from './next-step.decider.ts';
 
 const rules: Rules = { canFreeze: true, deepSleepAfterSeconds: 900, startTimeoutSeconds: 60 };
 const nothing = { containers: [], volume: false };
@@ -21,7 +22,7 @@ function asListed({ agentId, generation, deploymentId, handle, state: now }: Con
   return { agentId, generation, deploymentId, handle, state: now };
 }
 
-const known = (...events: AgentEvent[]) => ({ agent: given.stateAfter(...events), lastActiveAt: NOON, held: false });
+const known = (...events: AgentEvent[]) => ({ sandbox: given.stateAfter(...events), lastActiveAt: NOON, held: false });
 
 const histories: AgentEvent[][] = [
   ...Object.values(given.everyStatus),
@@ -61,7 +62,9 @@ describe('what differs between the log and the engine', () => {
         const containers = pairs.map(([generation, each]) => container(generation, each));
         const wanted = nextStep(agent, { containers, volume, held, lastActiveAt, started: null }, { ...rules, canFreeze }, now);
         const listed = { containers: pairs.map(([generation, each]) => asListed(container(generation, each))), volume };
-        expect(differs({ agent, lastActiveAt, held }, listed, { ...rules, canFreeze }, now)).toBe(wanted.do !== 'rest');
+        expect(differs(agentRules, { sandbox: agent, lastActiveAt, held }, listed, { ...rules, canFreeze }, now)).toBe(
+          wanted.do !== 'rest',
+        );
       }),
       { numRuns: 3_000 },
     );
@@ -76,19 +79,20 @@ describe('what differs between the log and the engine', () => {
       [given.active, [container(given.stateAfter(...given.active).generation, 'running')]],
       [given.sleeping, [container(given.stateAfter(...given.sleeping).generation, 'frozen')]],
     ];
-    for (const [events, containers] of atRest) expect(differs(known(...events), { containers, volume: true }, rules, NOON)).toBe(false);
+    for (const [events, containers] of atRest)
+      expect(differs(agentRules, known(...events), { containers, volume: true }, rules, NOON)).toBe(false);
   });
 
   it('is an agent whose container is gone, or that has one of an older generation', () => {
-    expect(differs(known(...given.active), nothing, rules, NOON)).toBe(true);
+    expect(differs(agentRules, known(...given.active), nothing, rules, NOON)).toBe(true);
     const { generation } = given.stateAfter(...given.stopped);
     const left = { containers: [container(generation + 1, 'exited')], volume: true };
-    expect(differs(known(...given.stopped), left, rules, NOON)).toBe(true);
+    expect(differs(agentRules, known(...given.stopped), left, rules, NOON)).toBe(true);
   });
 
   it('is only what is in transit if the engine is unavailable', () => {
-    expect(differs(known(...given.active), null, rules, NOON)).toBe(false);
-    expect(differs(known(...given.starting), null, rules, NOON)).toBe(true);
-    expect(differs(known(...given.deleting), null, rules, NOON)).toBe(true);
+    expect(differs(agentRules, known(...given.active), null, rules, NOON)).toBe(false);
+    expect(differs(agentRules, known(...given.starting), null, rules, NOON)).toBe(true);
+    expect(differs(agentRules, known(...given.deleting), null, rules, NOON)).toBe(true);
   });
 });

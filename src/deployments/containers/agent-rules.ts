@@ -1,0 +1,21 @@
+import { isInTransit, type Agent, type AgentRecord } from '../../agents/index.ts';
+import type { KindRules } from '../../sandboxes/index.ts';
+import { nextCheckAt, nextStep, type OwnStep } from './next-step.decider.ts';
+
+/** What the reconciler needs to know of an agent's state. */
+export const agentRules: KindRules<Agent, AgentRecord, OwnStep> = {
+  nextStep,
+  nextCheckAt,
+  isInTransit,
+  isBeingDeleted: ({ status }) => status === 'deleting',
+  isGone: ({ status }) => status === 'deleted',
+  isOutdated: (before, now) =>
+    now.status !== before.status || now.generation !== before.generation || now.deployment?.id !== before.deployment?.id,
+  keepsLook: ({ status }) => status === 'deploying',
+  // A deployment that somebody just asked for need not wait for another engine.
+  waitsForEngine: ({ status }) => status !== 'deploying',
+  failure: ({ status, deployment }, kind, reason) =>
+    status === 'deploying'
+      ? { type: 'RecordDeploymentFailure', deploymentId: deployment?.id ?? '', kind: 'runtime', reason }
+      : { type: 'RecordFailure', kind, reason },
+};

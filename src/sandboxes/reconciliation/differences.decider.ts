@@ -1,0 +1,27 @@
+import type { ListedContainer } from '../../platform/runtime/runtime.ts';
+import type { Sandbox } from '../lifecycle/sandbox.decider.ts';
+import type { Rules } from '../lifecycle/steps.decider.ts';
+import type { KindRules, KnownSandbox } from './container-kind.ts';
+
+/** The containers and the volume of a sandbox in one bulk listing of the engine. */
+export interface Listed {
+  containers: readonly ListedContainer[];
+  volume: boolean;
+}
+
+/**
+ * Returns true if a pass over the sandbox would do something. It applies the rules of the pass, so the two cannot disagree. What a list omits
+ * of a container (its exit code, its start time) affects what is recorded, never whether there is something to do. If the engine is
+ * unavailable (null), a sandbox is looked at only if it has a deadline or is being deleted.
+ */
+export function differs<S extends Sandbox>(
+  kind: Pick<KindRules<S, unknown, unknown>, 'nextStep' | 'isBeingDeleted'>,
+  { sandbox, lastActiveAt, held }: Omit<KnownSandbox<S>, 'sandboxId'>,
+  listed: Listed | null,
+  rules: Rules,
+  now: Date,
+): boolean {
+  if (listed === null) return sandbox.deadlineAt !== null || kind.isBeingDeleted(sandbox);
+  const containers = listed.containers.map((container) => ({ ...container, exitCode: null, oomKilled: false, startedAt: null }));
+  return kind.nextStep(sandbox, { containers, volume: listed.volume, held, lastActiveAt, started: null }, rules, now).do !== 'rest';
+}

@@ -1,0 +1,77 @@
+import { Injectable } from '@nestjs/common';
+
+import { ContainerRuntime, RuntimeUnavailable } from '../../platform/runtime/runtime.ts';
+import type { SagaKey } from '../../platform/sagas/saga.ts';
+import { kindOf, type SandboxKind } from '../sandbox-id.ts';
+import type { FollowedKind, KnownSandbox } from './container-kind.ts';
+import { ContainerSteps } from './container-steps.service.ts';
+import { differs, type Listed } from './differences.decider.ts';
+
+/** The number of rows that are read at a time. A longer page would block this thread for too long. */
+const PAGE = 500;
+/** The largest number of sandboxes that one search returns; the next search finds the rest. */
+const FOUND_MAX = 5_000;
+/** The largest number of sandboxes unknown to the log that are remembered in order to leave them alone. */
+const UNKNOWN_MAX = 10_000;
+
+const NOTHING: Listed = { containers: [], volume: false };
+
+/** Compares the engine with the rows of a kind's sandboxes. Lists both in bulk, and returns only the sandboxes that differ. */
+@Injectable()
+export class Differences {
+  private readonly unknown = new Set<string>();
+
+  constructor(
+    private readonly runtime: ContainerRuntime,
+    private readonly steps: ContainerSteps,
+  ) {}
+
+  /**
+   * Returns the sandboxes of the kind for which a pass would do something, and those that have containers or a volume but no row; at most
+   * 5,000. `listMaxAgeMs` is the oldest acceptable container list, in milliseconds.
+   */
+  async find(kind: FollowedKind, listMaxAgeMs: number): Promise<SagaKey[]> {
+    const [listed, { freeze }] = await Promise.all([this.listed(kind.kind, listMaxAgeMs), this.runtime.capabilities()]);
+    const rules = this.steps.rules(freeze);
+    const found: SagaKey[] = [];
+    let after: string | null = null;
+    do {
+      const page: KnownSandbox[] = await kind.page(after, PAGE);
+      const now = new Date();
+      for (const known of page) {
+        const { sandboxId, sandbox } = known;
+        const there = listed === null ? null : (listed.get(sandboxId) ?? NOTHING);
+        listed?.delete(sandboxId);
+        if (!differs(kind.rules, known, there, rules, now)) continue;
+        if (found.push({ key: sandboxId, account: sandbox.accountId }) >= FOUND_MAX) return found;
+      }
+      after = page.length < PAGE ? null : (page.at(-1)?.sandboxId ?? null);
+    } while (after !== null);
+    for (const sandboxId of listed?.keys() ?? []) if (!this.unknown.has(sandboxId)) found.push({ key: sandboxId, account: null });
+    return found.slice(0, FOUND_MAX);
+  }
+
+  /** Excludes a sandbox that the log does not know from later searches. */
+  ignore(sandboxId: string): void {
+    if (this.unknown.size < UNKNOWN_MAX) this.unknown.add(sandboxId);
+  }
+
+  /** Lists the containers and volumes of the kind by sandbox. Returns null if the engine is unavailable. */
+  private async listed(kind: SandboxKind, maxAgeMs: number): Promise<Map<string, Listed> | null> {
+    try {
+      const { containers, volumes } = await this.runtime.listed(maxAgeMs);
+      const bySandbox = new Map<string, { containers: Listed['containers'][number][]; volume: boolean }>();
+      for (const sandboxId of volumes) if (kindOf(sandboxId) === kind) bySandbox.set(sandboxId, { containers: [], volume: true });
+      for (const container of containers) {
+        if (kindOf(container.agentId) !== kind) continue;
+        const seen = bySandbox.get(container.agentId);
+        if (seen === undefined) bySandbox.set(container.agentId, { containers: [container], volume: false });
+        else seen.containers.push(container);
+      }
+      return bySandbox;
+    } catch (error) {
+      if (error instanceof RuntimeUnavailable) return null;
+      throw error;
+    }
+  }
+}

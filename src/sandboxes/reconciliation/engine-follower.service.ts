@@ -1,0 +1,62 @@
+import { Injectable, Logger, type BeforeApplicationShutdown, type OnApplicationBootstrap } from '@nestjs/common';
+
+import { pause } from '../../platform/async/pause.ts';
+import { ContainerRuntime } from '../../platform/runtime/runtime.ts';
+import { Sagas } from '../../platform/sagas/saga.ts';
+import { ContainerKinds } from './container-kinds.ts';
+import { Differences } from './differences.service.ts';
+import { EngineView } from './engine-view.service.ts';
+
+const EVENTS_AGAIN_MS = 1_000;
+
+/** Follows the engine, and wakes the saga of the kind for each change of a sandbox. The pass finds out by looking what the change means. */
+@Injectable()
+export class EngineFollower implements OnApplicationBootstrap, BeforeApplicationShutdown {
+  private readonly logger = new Logger('Engine');
+  private readonly stopping = new AbortController();
+  private following: Promise<void> = Promise.resolve();
+
+  constructor(
+    private readonly runtime: ContainerRuntime,
+    private readonly kinds: ContainerKinds,
+    private readonly sagas: Sagas,
+    private readonly engine: EngineView,
+    private readonly differences: Differences,
+  ) {}
+
+  onApplicationBootstrap(): void {
+    this.following = this.follow();
+  }
+
+  async beforeApplicationShutdown(): Promise<void> {
+    this.stopping.abort();
+    await this.following;
+  }
+
+  private async follow(): Promise<void> {
+    const { signal } = this.stopping;
+    while (!signal.aborted) {
+      try {
+        for await (const event of this.runtime.events(signal)) {
+          if (event.kind === 'changed') this.wake(event.agentId);
+          else await this.wakeAll();
+        }
+      } catch (error) {
+        if (!signal.aborted) this.logger.warn(`engine events: ${String(error)}`);
+      }
+      if (!signal.aborted) await pause(EVENTS_AGAIN_MS, signal);
+    }
+  }
+
+  /** Wakes the sagas for all sandboxes that differ. Events were lost, so the list must be a new one. */
+  private async wakeAll(): Promise<void> {
+    for (const kind of this.kinds.all()) for (const { key, account } of await this.differences.find(kind, 0)) this.wake(key, account);
+  }
+
+  private wake(sandboxId: string, account: string | null = null): void {
+    const kind = this.kinds.of(sandboxId);
+    if (kind === null) return;
+    this.engine.interruptWait(sandboxId);
+    this.sagas.wake(kind.saga, sandboxId, account ?? undefined);
+  }
+}
