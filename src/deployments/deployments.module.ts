@@ -36,8 +36,6 @@ import {
 import { DeploymentsSaga } from './deployments.saga.ts';
 import { DeploymentsController } from './deployments.controller.ts';
 import { NeededImagesHandler } from './needed-images.handlers.ts';
-import { VolumeMeter } from './volumes/volume-meter.service.ts';
-import { VolumesSaga } from './volumes/volumes.saga.ts';
 
 @Module({
   imports: [AgentsModule, CustomFilesModule, EnvironmentModule, LogsModule, SandboxContainersModule, TemplatesModule],
@@ -62,8 +60,6 @@ import { VolumesSaga } from './volumes/volumes.saga.ts';
     Repositories,
     RepositorySources,
     { provide: SourceReader, useFactory: () => SourceReader.open() },
-    VolumeMeter,
-    VolumesSaga,
     AccountHasImageHandler,
     CancelDeploymentHandler,
     DeployAgentHandler,

@@ -1,6 +1,15 @@
 export { agentActivityTable } from './activity/agent-activity.table.ts';
 export type { Need, NotAwake, Wakeable } from './activity/wakeable.ts';
 export { kindOf } from './sandbox-id.ts';
-export type { ContainerKind, KindContainers, KindRecords, KindRules, KnownSandbox, Seen, Work } from './reconciliation/container-kind.ts';
+export type {
+  ContainerKind,
+  KindContainers,
+  KindRecords,
+  KindRules,
+  KnownSandbox,
+  SandboxOfAccount,
+  Seen,
+  Work,
+} from './reconciliation/container-kind.ts';
 export type { Pass } from './reconciliation/engine-view.service.ts';
 export { executeOnce } from './reconciliation/recorded-once.ts';

@@ -9,11 +9,24 @@ import { EngineLimits } from './reconciliation/engine-limits.ts';
 import { EngineView } from './reconciliation/engine-view.service.ts';
 import { Reconcilers } from './reconciliation/reconciler.service.ts';
 import { SandboxesModule } from './sandboxes.module.ts';
+import { VolumeMeter } from './volumes/volume-meter.service.ts';
+import { VolumesSaga } from './volumes/volumes.saga.ts';
 
 /** What works on the containers of sandboxes of all kinds, with what needs no engine. */
 @Module({
   imports: [SandboxesModule],
-  providers: [ContainerKinds, ContainerSteps, Differences, EngineFollower, EngineLimits, EngineView, LiveContainers, Reconcilers],
+  providers: [
+    ContainerKinds,
+    ContainerSteps,
+    Differences,
+    EngineFollower,
+    EngineLimits,
+    EngineView,
+    LiveContainers,
+    Reconcilers,
+    VolumeMeter,
+    VolumesSaga,
+  ],
   exports: [ContainerKinds, EngineLimits, EngineView, LiveContainers, Reconcilers, SandboxesModule],
 })
 export class SandboxContainersModule {}

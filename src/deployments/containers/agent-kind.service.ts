@@ -1,10 +1,10 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 
-import { deploymentStep, EveryAgent, type Agent, type AgentRecord } from '../../agents/index.ts';
+import { AgentsThatMayWrite, deploymentStep, EveryAgent, type Agent, type AgentRecord } from '../../agents/index.ts';
 import { bothOf } from '../../platform/async/both-of.ts';
 import { RuntimeUnavailable, type ContainerView } from '../../platform/runtime/runtime.ts';
-import type { ContainerKind, KnownSandbox, Pass, Seen, Work } from '../../sandboxes/index.ts';
+import type { ContainerKind, KnownSandbox, Pass, SandboxOfAccount, Seen, Work } from '../../sandboxes/index.ts';
 import { ContainerKinds, deadlineSignal, EngineView } from '../../sandboxes/services.ts';
 import { AgentRecords } from '../records/agent-records.ts';
 import { endedEarly, failureOf } from '../records/failures.ts';
@@ -36,6 +36,11 @@ export class AgentKind implements ContainerKind<Agent, AgentRecord, OwnStep>, On
   async page(after: string | null, limit: number): Promise<KnownSandbox<Agent>[]> {
     const agents = await this.queries.execute(new EveryAgent(after, limit));
     return agents.map(({ agentId, agent, ...known }) => ({ sandboxId: agentId, sandbox: agent, ...known }));
+  }
+
+  async thatMayWrite(since: Date): Promise<SandboxOfAccount[]> {
+    const agents = await this.queries.execute(new AgentsThatMayWrite(since));
+    return agents.map(({ agentId, accountId }) => ({ sandboxId: agentId, accountId }));
   }
 
   /** Records an outcome. The log of a failed deployment first gets the reason, and the last output of the container if there was one. */

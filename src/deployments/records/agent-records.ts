@@ -6,6 +6,7 @@ import { Config } from '../../platform/config/config.ts';
 import { Variables } from '../../environment/services.ts';
 import { Keyring } from '../../platform/crypto/keyring.ts';
 import { EventStore } from '../../platform/event-store/event-store.ts';
+import { systemContext } from '../../platform/context/command-context.ts';
 import { executeOnce, type KindRecords, type Seen } from '../../sandboxes/index.ts';
 import type { Order } from '../../sandboxes/lifecycle/steps.decider.ts';
 import { BuildLog } from './build-log.ts';
@@ -66,6 +67,10 @@ export class AgentRecords implements KindRecords<Agent> {
   async erase(agentId: string, seen: Seen<Agent>): Promise<boolean> {
     await this.keyring.shred(agentId);
     return this.record(agentId, seen, { type: 'RecordDeleted' });
+  }
+
+  async recordFull(agentId: string, accountId: string, reason: string, saga: string): Promise<void> {
+    await this.agents.execute(agentId, { type: 'RecordVolumeFull', reason }, systemContext(saga, accountId));
   }
 
   async close(agentId: string, { revision }: Seen<Agent>): Promise<void> {

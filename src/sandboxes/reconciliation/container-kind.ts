@@ -24,6 +24,12 @@ export interface KnownSandbox<S extends Sandbox = Sandbox> {
   held: boolean;
 }
 
+/** A sandbox of any account, and the account. */
+export interface SandboxOfAccount {
+  sandboxId: string;
+  accountId: string;
+}
+
 /** The rules of the kind. All of them are pure. */
 export interface KindRules<S extends Sandbox, R, Own> {
   /** Returns the next step that brings the sandbox's container to the desired state in its stream. */
@@ -72,6 +78,8 @@ export interface KindRecords<S extends Sandbox> {
   order(sandboxId: string, seen: Seen<S>, order: Order): Promise<boolean>;
   /** Destroys the data key of the sandbox, then records that it is deleted. */
   erase(sandboxId: string, seen: Seen<S>): Promise<boolean>;
+  /** Records that the volume holds more than it may, for the saga of that name. */
+  recordFull(sandboxId: string, accountId: string, reason: string, saga: string): Promise<void>;
   /** Closes the stream of a deleted sandbox, so that nothing can be appended, and removes its snapshots. May be repeated. */
   close(sandboxId: string, seen: Seen<S>): Promise<void>;
 }
@@ -90,21 +98,23 @@ export interface Work<S extends Sandbox, R> {
   readonly recordMeanwhile: (record: R | undefined) => Promise<void>;
 }
 
-/** A kind of sandboxes that are compared with the engine. The kind registers itself with `ContainerKinds`. */
+/** A kind of sandboxes that are compared with the engine and measured. The kind registers itself with `ContainerKinds`. */
 export interface FollowedKind<S extends Sandbox = Sandbox> {
   readonly kind: SandboxKind;
   /** The name of the saga that reconciles them, whose keys are their ids. */
   readonly saga: string;
   readonly rules: KindRules<S, unknown, unknown>;
+  readonly records: KindRecords<S>;
   /** Returns a page of the sandboxes of all accounts, ordered by id, that follow the one with the id. */
   page(after: string | null, limit: number): Promise<KnownSandbox<S>[]>;
+  /** Returns the sandboxes of all accounts whose containers may have written to their volumes since then, 20,000 at most. */
+  thatMayWrite(since: Date): Promise<SandboxOfAccount[]>;
 }
 
 /** A kind of sandboxes whose containers are reconciled. */
 export interface ContainerKind<S extends Sandbox, R extends { type: string }, Own extends { do: string } = never> extends FollowedKind<S> {
   readonly rules: KindRules<S, R, Own>;
   readonly containers: KindContainers<S>;
-  readonly records: KindRecords<S>;
   /** Records an outcome; see `Work.record`. Returns false if nothing was written, because the stream has changed since it was read. */
   record(pass: Pass, seen: Seen<S>, record: R, container: ContainerView | null): Promise<boolean>;
   /** Does what is left to do once the container is ready, and records that. Returns false if it became stale. */

@@ -1,30 +1,30 @@
 import { Injectable, Logger } from '@nestjs/common';
-import { QueryBus } from '@nestjs/cqrs';
 
-import { AgentsThatMayWrite, type AgentOfAccount } from '../../agents/index.ts';
 import { Config } from '../../platform/config/config.ts';
 import type { VolumeSize } from '../../platform/runtime/files.ts';
 import { ContainerRuntime, RuntimeRefused } from '../../platform/runtime/runtime.ts';
+import type { SandboxOfAccount } from '../reconciliation/container-kind.ts';
+import { ContainerKinds } from '../reconciliation/container-kinds.ts';
 
 /** The longest time for which volumes are measured at a time, ms, and the largest number of them. */
 const MEASURE_MS = 20_000;
 const VOLUMES_MAX = 1_000;
-/** The time by which an agent's row may be late, ms. */
+/** The time by which a sandbox's row may be late, ms. */
 const ROW_LATE_MS = 60_000;
 const MIB = 1024 * 1024;
 
-/** Finds the agents whose volumes hold more than they may. Only what may have been written to since the last look is measured. */
+/** Finds the sandboxes whose volumes hold more than they may. Only what may have been written to since the last look is measured. */
 @Injectable()
 export class VolumeMeter {
   private readonly logger = new Logger('Volumes');
-  /** The times at which agents were measured or tried, ms since 1970. */
+  /** The times at which sandboxes were measured or tried, ms since 1970. */
   private measuredAt = new Map<string, number>();
-  /** The time up to which all agents that wrote were measured, ms since 1970. */
+  /** The time up to which all sandboxes that wrote were measured, ms since 1970. */
   private completeTo = 0;
 
   constructor(
     private readonly runtime: ContainerRuntime,
-    private readonly queries: QueryBus,
+    private readonly kinds: ContainerKinds,
     private readonly config: Config,
   ) {}
 
@@ -32,23 +32,27 @@ export class VolumeMeter {
     return this.config.volumeMaxMb > 0;
   }
 
-  /** Measures volumes for 20 s at most. Returns the agents whose volumes are too full, each with the reason in a sentence. */
+  /** Measures volumes for 20 s at most. Returns the sandboxes whose volumes are too full, each with the reason in a sentence. */
   async findFull(): Promise<Map<string, string>> {
     const now = Date.now();
-    const due: AgentOfAccount[] = await this.queries.execute(new AgentsThatMayWrite(new Date(this.completeTo - ROW_LATE_MS)));
+    const due = await this.thatMayWrite(new Date(this.completeTo - ROW_LATE_MS));
     const before = this.measuredAt;
-    this.measuredAt = new Map(due.map(({ agentId }) => [agentId, before.get(agentId) ?? 0]));
+    this.measuredAt = new Map(due.map(({ sandboxId }) => [sandboxId, before.get(sandboxId) ?? 0]));
     const chosen = inTurns(due, this.measuredAt).slice(0, VOLUMES_MAX);
     if (chosen.length === 0) return new Map();
     const sizes = await this.sizes(chosen);
-    for (const agentId of chosen) this.measuredAt.set(agentId, now);
-    if (chosen.length === due.length && chosen.every((agentId) => sizes.has(agentId))) this.completeTo = now;
+    for (const sandboxId of chosen) this.measuredAt.set(sandboxId, now);
+    if (chosen.length === due.length && chosen.every((sandboxId) => sizes.has(sandboxId))) this.completeTo = now;
     return this.reasons(sizes);
   }
 
-  private async sizes(agentIds: string[]): Promise<ReadonlyMap<string, VolumeSize>> {
+  private async thatMayWrite(since: Date): Promise<SandboxOfAccount[]> {
+    return (await Promise.all(this.kinds.all().map((kind) => kind.thatMayWrite(since)))).flat();
+  }
+
+  private async sizes(sandboxIds: string[]): Promise<ReadonlyMap<string, VolumeSize>> {
     try {
-      return await this.runtime.volumeSizes(agentIds, { withinMs: MEASURE_MS, filesMax: this.config.volumeFilesMax });
+      return await this.runtime.volumeSizes(sandboxIds, { withinMs: MEASURE_MS, filesMax: this.config.volumeFilesMax });
     } catch (error) {
       if (!(error instanceof RuntimeRefused)) throw error;
       this.logger.warn(`volumes can't be measured, so that MOORING_VOLUME_MAX_MB does not hold: ${error.message}`);
@@ -58,9 +62,9 @@ export class VolumeMeter {
 
   private reasons(sizes: ReadonlyMap<string, VolumeSize>): Map<string, string> {
     return new Map(
-      [...sizes].flatMap(([agentId, size]): [string, string][] => {
+      [...sizes].flatMap(([sandboxId, size]): [string, string][] => {
         const reason = this.reason(size);
-        return reason === null ? [] : [[agentId, reason]];
+        return reason === null ? [] : [[sandboxId, reason]];
       }),
     );
   }
@@ -76,17 +80,17 @@ export class VolumeMeter {
   }
 }
 
-/** Returns the agents' ids in the order of their turns: one agent of each account after another, each account's longest unmeasured ones first. */
-export function inTurns(due: readonly AgentOfAccount[], measuredAt: ReadonlyMap<string, number>): string[] {
-  const at = (agentId: string): number => measuredAt.get(agentId) ?? 0;
+/** Returns the sandboxes' ids in the order of their turns: one sandbox of each account after another, each account's longest unmeasured ones first. */
+export function inTurns(due: readonly SandboxOfAccount[], measuredAt: ReadonlyMap<string, number>): string[] {
+  const at = (sandboxId: string): number => measuredAt.get(sandboxId) ?? 0;
   const taken = new Map<string, number>();
   return due
-    .toSorted((one, other) => at(one.agentId) - at(other.agentId))
-    .map(({ agentId, accountId }) => {
+    .toSorted((one, other) => at(one.sandboxId) - at(other.sandboxId))
+    .map(({ sandboxId, accountId }) => {
       const turn = taken.get(accountId) ?? 0;
       taken.set(accountId, turn + 1);
-      return { agentId, turn };
+      return { sandboxId, turn };
     })
     .toSorted((one, other) => one.turn - other.turn)
-    .map(({ agentId }) => agentId);
+    .map(({ sandboxId }) => sandboxId);
 }

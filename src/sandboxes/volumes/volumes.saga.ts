@@ -1,9 +1,8 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 
-import { Agents } from '../../agents/services.ts';
-import { systemContext } from '../../platform/context/command-context.ts';
 import { sagaStep } from '../../platform/sagas/saga-step.ts';
 import { Sagas, type Saga, type SagaKey, type SagaPass } from '../../platform/sagas/saga.ts';
+import { ContainerKinds } from '../reconciliation/container-kinds.ts';
 import { VolumeMeter } from './volume-meter.service.ts';
 
 /** The only key, so that one replica measures for all. */
@@ -12,7 +11,7 @@ const AGAIN_MS = 30_000;
 /** A pause is at least this many times as long as the work before it. */
 const REST_FACTOR = 4;
 
-/** Stops agents whose volumes hold more than they may. */
+/** Stops sandboxes whose volumes hold more than they may. */
 @Injectable()
 export class VolumesSaga implements Saga, OnModuleInit {
   readonly name = 'volumes';
@@ -24,7 +23,7 @@ export class VolumesSaga implements Saga, OnModuleInit {
   constructor(
     private readonly sagas: Sagas,
     private readonly meter: VolumeMeter,
-    private readonly agents: Agents,
+    private readonly kinds: ContainerKinds,
   ) {}
 
   onModuleInit(): void {
@@ -45,12 +44,13 @@ export class VolumesSaga implements Saga, OnModuleInit {
     if (!this.meter.isLimited) return null;
     const begun = performance.now();
     const full = await withoutSlot(() => this.meter.findFull());
-    for (const [agentId, reason] of full) {
-      const { state: agent } = await this.agents.find(agentId);
-      if (agent === null) continue;
+    for (const [sandboxId, reason] of full) {
+      const records = this.kinds.of(sandboxId)?.records;
+      const seen = await records?.load(sandboxId);
+      if (records === undefined || seen == null) continue;
       assertLease();
-      await this.agents.execute(agentId, { type: 'RecordVolumeFull', reason }, systemContext(this.name, agent.accountId));
-      sagaStep(this.name, agentId, 'full');
+      await records.recordFull(sandboxId, seen.state.accountId, reason, this.name);
+      sagaStep(this.name, sandboxId, 'full');
     }
     return new Date(Date.now() + Math.max(AGAIN_MS, REST_FACTOR * (performance.now() - begun)));
   }

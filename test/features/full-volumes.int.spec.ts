@@ -1,15 +1,15 @@
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import type { AgentSettings } from '../../agents/index.ts';
-import { AgentBed } from '../../../test/support/agent-bed.ts';
-import { FaultyRuntimeModule, type FaultyRuntime } from '../../../test/support/faulty-runtime.ts';
-import { startFeatureServer } from '../../../test/support/feature-server.ts';
-import { runningFeatures } from '../../../test/support/features.ts';
-import type { TestServer } from '../../../test/support/http-server.ts';
-import { freePass } from '../../../test/support/saga-pass.ts';
-import { until } from '../../../test/support/until.ts';
-import { VolumesSaga } from './volumes.saga.ts';
+import type { AgentSettings } from '../../src/agents/index.ts';
+import { AgentBed } from '../support/agent-bed.ts';
+import { FaultyRuntimeModule, type FaultyRuntime } from '../support/faulty-runtime.ts';
+import { startFeatureServer } from '../support/feature-server.ts';
+import { runningFeatures } from '../support/features.ts';
+import type { TestServer } from '../support/http-server.ts';
+import { freePass } from '../support/saga-pass.ts';
+import { until } from '../support/until.ts';
+import { VolumesSaga } from '../../src/sandboxes/volumes/volumes.saga.ts';
 
 const settings: Partial<AgentSettings> = { image: 'auto', image_name: null, template_id: 'hello' };
 const MIB = 1024 * 1024;

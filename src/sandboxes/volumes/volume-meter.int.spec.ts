@@ -1,22 +1,24 @@
 import fc from 'fast-check';
-import type { QueryBus } from '@nestjs/cqrs';
 
 import type { Config } from '../../platform/config/config.ts';
 import { RuntimeRefused, type ContainerRuntime } from '../../platform/runtime/runtime.ts';
+import type { FollowedKind } from '../reconciliation/container-kind.ts';
+import { ContainerKinds } from '../reconciliation/container-kinds.ts';
 import { inTurns, VolumeMeter } from './volume-meter.service.ts';
 
 const MIB = 1024 * 1024;
 const due = [
-  { agentId: 'a1', accountId: 'a' },
-  { agentId: 'a2', accountId: 'a' },
-  { agentId: 'b1', accountId: 'b' },
+  { sandboxId: 'a1', accountId: 'a' },
+  { sandboxId: 'a2', accountId: 'a' },
+  { sandboxId: 'b1', accountId: 'b' },
 ];
 
-/** Returns a meter on volumes of these sizes. It remembers which agents were measured, and since when agents were asked for. */
+/** Returns a meter on volumes of these sizes. It remembers which sandboxes were measured, and since when sandboxes were asked for. */
 function meterOn(volumeSizes: ContainerRuntime['volumeSizes']) {
   const since: Date[] = [];
-  const queries = { execute: async (query: { since: Date }) => (since.push(query.since), due) } as unknown as QueryBus;
-  const meter = new VolumeMeter({ volumeSizes } as ContainerRuntime, queries, { volumeMaxMb: 10, volumeFilesMax: 100 } as Config);
+  const kinds = new ContainerKinds();
+  kinds.register({ kind: 'agent', thatMayWrite: async (time: Date) => (since.push(time), due) } as unknown as FollowedKind);
+  const meter = new VolumeMeter({ volumeSizes } as ContainerRuntime, kinds, { volumeMaxMb: 10, volumeFilesMax: 100 } as Config);
   return { meter, since };
 }
 
@@ -54,9 +56,9 @@ describe('the meter of volumes', () => {
   it('looks only at what was written since all were measured, and first at those that were not', async () => {
     const asked: string[][] = [];
     let measured = ['b1'];
-    const { meter, since } = meterOn(async (agentIds) => {
-      asked.push([...agentIds]);
-      return new Map(measured.map((agentId) => [agentId, { bytes: 0, files: 1 }]));
+    const { meter, since } = meterOn(async (sandboxIds) => {
+      asked.push([...sandboxIds]);
+      return new Map(measured.map((sandboxId) => [sandboxId, { bytes: 0, files: 1 }]));
     });
     await meter.findFull();
     await meter.findFull();
@@ -75,22 +77,22 @@ describe('the meter of volumes', () => {
     expect((await meter.findFull()).size).toBe(0);
   });
 
-  it('gives each account its turn, and takes every agent once', () => {
-    const agents = fc.uniqueArray(fc.record({ agentId: fc.uuid(), accountId: fc.constantFrom('a', 'b', 'c') }), {
-      selector: ({ agentId }) => agentId,
+  it('gives each account its turn, and takes every sandbox once', () => {
+    const sandboxes = fc.uniqueArray(fc.record({ sandboxId: fc.uuid(), accountId: fc.constantFrom('a', 'b', 'c') }), {
+      selector: ({ sandboxId }) => sandboxId,
     });
     fc.assert(
-      fc.property(agents, fc.array(fc.nat(5)), (all, times) => {
-        const measuredAt = new Map(all.map(({ agentId }, index) => [agentId, times[index] ?? 0]));
+      fc.property(sandboxes, fc.array(fc.nat(5)), (all, times) => {
+        const measuredAt = new Map(all.map(({ sandboxId }, index) => [sandboxId, times[index] ?? 0]));
         const order = inTurns(all, measuredAt);
-        expect([...order].toSorted()).toEqual(all.map(({ agentId }) => agentId).toSorted());
-        const accountOf = new Map(all.map(({ agentId, accountId }) => [agentId, accountId]));
+        expect([...order].toSorted()).toEqual(all.map(({ sandboxId }) => sandboxId).toSorted());
+        const accountOf = new Map(all.map(({ sandboxId, accountId }) => [sandboxId, accountId]));
         const counts = new Map<string | undefined, number>();
         let turn = 0;
-        for (const agentId of order) {
-          const account = accountOf.get(agentId);
+        for (const sandboxId of order) {
+          const account = accountOf.get(sandboxId);
           const own = counts.get(account) ?? 0;
-          // Nobody has a second turn before each other account with agents left had its first.
+          // Nobody has a second turn before each other account with sandboxes left had its first.
           expect(own).toBeGreaterThanOrEqual(turn);
           turn = Math.max(turn, own);
           counts.set(account, own + 1);
