@@ -2,6 +2,7 @@ import { Body, Controller, Delete, Get, HttpCode, Patch, Post, Query, type Type 
 import { ApiResponse } from '@nestjs/swagger';
 
 import { RequireScope } from '../platform/http/auth/access.ts';
+import { Operation, REST_SUFFIX } from '../platform/http/requests/operation.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import type { Scope } from '../platform/context/caller.ts';
 import { ReadsModel } from '../platform/http/responses/reads-model.ts';
@@ -14,19 +15,22 @@ import { ConfigureAgent, DeleteAgent, RestartAgent, SleepAgent, StartAgent, Stop
 /** One of the two APIs: they differ in their path, in the names of an agent's fields, and in the keys that may read agents. */
 interface Spelling<View> {
   path: string;
+  /** The end of the operations' names. */
+  suffix: string;
   View: Type<View>;
   viewOf: (row: ShownAgent) => View;
   readers: Scope[];
 }
 
 /** Returns a controller with the routes that both APIs have. */
-function agentRoutes<View>({ path, View, viewOf, readers }: Spelling<View>) {
+function agentRoutes<View>({ path, suffix, View, viewOf, readers }: Spelling<View>) {
   @Controller(path)
   class AgentRoutes {
     constructor(readonly answers: AgentAnswers) {}
 
     /** Lists the account's agents, newest first. */
     @Get()
+    @Operation(`listAgents${suffix}`)
     @RequireScope(...readers)
     @ReadsModel('agents')
     @ApiResponse({ status: 200, type: [View] })
@@ -35,6 +39,7 @@ function agentRoutes<View>({ path, View, viewOf, readers }: Spelling<View>) {
     }
 
     @Get(':agentId')
+    @Operation(`getAgent${suffix}`)
     @RequireScope(...readers)
     @ReadsModel('agents')
     @ApiResponse({ status: 200, type: View })
@@ -44,6 +49,7 @@ function agentRoutes<View>({ path, View, viewOf, readers }: Spelling<View>) {
 
     /** Answers as soon as the agent has one of the statuses, or with 408 `wait_timeout` if that takes too long. */
     @Get(':agentId/wait')
+    @Operation(`waitForAgent${suffix}`)
     @RequireScope('provision', 'deploy', 'manage')
     @ApiResponse({ status: 200, type: View })
     async wait(@AgentId() agentId: string, @Query() query: WaitQueryDto, @CurrentCall() call: Call): Promise<View> {
@@ -52,6 +58,7 @@ function agentRoutes<View>({ path, View, viewOf, readers }: Spelling<View>) {
 
     /** Starts the agent, or wakes it if it sleeps. */
     @Post(':agentId/start')
+    @Operation(`startAgent${suffix}`)
     @HttpCode(202)
     @RequireScope('deploy')
     @ApiResponse({ status: 202, type: View })
@@ -60,6 +67,7 @@ function agentRoutes<View>({ path, View, viewOf, readers }: Spelling<View>) {
     }
 
     @Post(':agentId/stop')
+    @Operation(`stopAgent${suffix}`)
     @HttpCode(202)
     @RequireScope('deploy')
     @ApiResponse({ status: 202, type: View })
@@ -69,6 +77,7 @@ function agentRoutes<View>({ path, View, viewOf, readers }: Spelling<View>) {
 
     /** Replaces the agent's container with a new one, with the current variables. */
     @Post(':agentId/restart')
+    @Operation(`restartAgent${suffix}`)
     @HttpCode(202)
     @RequireScope('deploy')
     @ApiResponse({ status: 202, type: View })
@@ -77,6 +86,7 @@ function agentRoutes<View>({ path, View, viewOf, readers }: Spelling<View>) {
     }
 
     @Post(':agentId/sleep')
+    @Operation(`sleepAgent${suffix}`)
     @HttpCode(202)
     @RequireScope('deploy')
     @ApiResponse({ status: 202, type: View })
@@ -89,6 +99,7 @@ function agentRoutes<View>({ path, View, viewOf, readers }: Spelling<View>) {
      * itself.
      */
     @Delete(':agentId')
+    @Operation(`deleteAgent${suffix}`)
     @HttpCode(204)
     @RequireScope('manage')
     @ApiResponse({ status: 204, type: View })
@@ -109,6 +120,7 @@ function agentRoutes<View>({ path, View, viewOf, readers }: Spelling<View>) {
 /** Serves agents on the REST API. */
 export class AgentsController extends agentRoutes({
   path: 'api/agents',
+  suffix: REST_SUFFIX,
   View: RestAgentDto,
   viewOf: toRestAgentDto,
   readers: ['provision', 'deploy', 'manage'],
@@ -117,12 +129,14 @@ export class AgentsController extends agentRoutes({
 /** Serves agents on the Provisioning API, which can also change their settings. */
 export class AgentsV1Controller extends agentRoutes({
   path: 'api/v1/agents',
+  suffix: '',
   View: AgentDto,
   viewOf: toAgentDto,
   readers: ['provision'],
 }) {
   /** Changes the settings that the body names. */
   @Patch(':agentId')
+  @Operation('updateAgent')
   @RequireScope('manage')
   async configure(@AgentId() agentId: string, @Body() changes: UpdateAgentDto, @CurrentCall() call: Call): Promise<AgentDto> {
     const { context, accountId, ifMatch } = call;

@@ -4,6 +4,7 @@ import { ApiOkResponse, ApiProduces } from '@nestjs/swagger';
 
 import { AgentId } from '../agents/index.ts';
 import { RequireScope } from '../platform/http/auth/access.ts';
+import { Operation } from '../platform/http/requests/operation.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { EVENT_STREAM, ResponseStreams, type Streamed } from '../platform/http/response-streams.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
@@ -23,6 +24,7 @@ export class DeploymentsController {
 
   /** Deploys the agent. The fields of the body override its settings. Answers 202 when the request is stored. */
   @Post('v1/agents/:agentId/deploy')
+  @Operation('deployAgent')
   @HttpCode(202)
   @RequireScope('deploy')
   @Idempotent()

@@ -4,6 +4,7 @@ import { v5 as uuidv5 } from 'uuid';
 
 import { AgentId } from '../agents/index.ts';
 import { RequireScope } from '../platform/http/auth/access.ts';
+import { Operation } from '../platform/http/requests/operation.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
 import { EVENT_STREAM, ResponseStreams, type Streamed } from '../platform/http/response-streams.ts';
@@ -25,6 +26,7 @@ export class ExecController {
    * streamed as it comes. If the caller goes away, the command is killed with its children.
    */
   @Post()
+  @Operation('runAgentCommand')
   @HttpCode(200)
   @RequireScope('deploy')
   @Idempotent({ sealedFor: 'agentId' })

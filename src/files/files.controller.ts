@@ -4,6 +4,7 @@ import { v5 as uuidv5 } from 'uuid';
 
 import { AgentId } from '../agents/index.ts';
 import { RequireScope } from '../platform/http/auth/access.ts';
+import { Operation } from '../platform/http/requests/operation.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
 import { RawBody } from '../platform/http/requests/body.ts';
@@ -39,6 +40,7 @@ export class FilesController {
 
   /** Lists a directory of the agent's volume. Every call to files wakes a sleeping agent. */
   @Get('list')
+  @Operation('listAgentFiles')
   @RequireScope('provision', 'deploy', 'manage')
   async list(@AgentId() agentId: string, @Query() query: ListFilesDto, @CurrentCall() call: Call): Promise<FileListDto> {
     const { path, root, entries, truncated } = await this.files.list(fileCall(agentId, call), query.path ?? '.');
@@ -52,6 +54,7 @@ export class FilesController {
 
   /** Sends a file of the agent's container, at most 100 MB, or of it the part that `Range` names; a directory as a tar. */
   @Get('download')
+  @Operation('downloadAgentFile')
   @RequireScope('provision', 'deploy', 'manage')
   @ApiHeader({ name: 'Range', required: false, description: 'One part of a file: bytes=0-499, bytes=500- or bytes=-500.' })
   @ApiOkResponse({ content: { 'application/octet-stream': { schema: { type: 'string', format: 'binary' } } } })
@@ -79,6 +82,7 @@ export class FilesController {
 
   /** Writes a text as a file of the volume, in whole or not at all. Missing directories are made. */
   @Put('write')
+  @Operation('writeAgentFile')
   @RequireScope('deploy')
   write(@AgentId() agentId: string, @Body() { path, content }: WriteFileDto, @CurrentCall() call: Call): Promise<WrittenFileDto> {
     return this.files.write(fileCall(agentId, call), path, content);

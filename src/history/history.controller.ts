@@ -4,6 +4,7 @@ import { ApiOkResponse, ApiProduces } from '@nestjs/swagger';
 
 import { AgentId } from '../agents/index.ts';
 import { RequireScope } from '../platform/http/auth/access.ts';
+import { Operation } from '../platform/http/requests/operation.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { LargeRead } from '../platform/http/responses/large-reads.interceptor.ts';
 import { EVENT_STREAM, ResponseStreams, type ServerSentEvent, type Streamed } from '../platform/http/response-streams.ts';
@@ -38,6 +39,7 @@ export class HistoryController {
    * as they happen.
    */
   @Get()
+  @Operation('listAgentHistory')
   @ApiProduces('application/json', EVENT_STREAM)
   @ApiOkResponse({ type: [HistoryItem] })
   async list(@AgentId() agentId: string, @Query() query: HistoryQueryDto, @CurrentCall() call: Call): Promise<HistoryItem[] | Streamed> {
@@ -69,6 +71,7 @@ export class HistoryController {
 
   /** Explains the agent's current status: returns the chain of causes, starting with the first one. */
   @Get('explain')
+  @Operation('explainAgent')
   explain(@AgentId() agentId: string, @CurrentCall() { accountId }: Call): Promise<ExplanationDto> {
     return this.queries.execute(new ExplainStatus(accountId, agentId));
   }

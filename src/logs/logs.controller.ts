@@ -2,6 +2,7 @@ import { Controller, Get, Query } from '@nestjs/common';
 import { ApiOkResponse } from '@nestjs/swagger';
 import { AgentId } from '../agents/index.ts';
 import { RequireScope } from '../platform/http/auth/access.ts';
+import { Operation } from '../platform/http/requests/operation.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { LargeRead } from '../platform/http/responses/large-reads.interceptor.ts';
 import { ReadsModel } from '../platform/http/responses/reads-model.ts';
@@ -16,6 +17,7 @@ export class LogsController {
 
   /** Lists the newest entries, oldest first. With `Accept: text/event-stream` it continues with new entries. */
   @Get()
+  @Operation('listAgentLogs')
   @RequireScope('provision', 'deploy', 'manage')
   @LargeRead()
   @ReadsModel('agents', 'log_journal')

@@ -4,6 +4,7 @@ import { ApiOkResponse } from '@nestjs/swagger';
 import { AgentId } from '../agents/index.ts';
 import { PageQueryDto } from '../platform/http/requests/page.dto.ts';
 import { RequireScope } from '../platform/http/auth/access.ts';
+import { Operation } from '../platform/http/requests/operation.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
 import { EVENT_STREAM, type Streamed } from '../platform/http/response-streams.ts';
@@ -31,6 +32,7 @@ export class MessagesController {
    * caller who goes away does not end the turn: the reply is in the thread afterwards.
    */
   @Post('chat')
+  @Operation('chatWithAgent')
   @HttpCode(200)
   @RequireScope('deploy')
   @Idempotent({ sealedFor: 'agentId' })

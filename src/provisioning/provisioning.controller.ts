@@ -3,6 +3,7 @@ import { CommandBus } from '@nestjs/cqrs';
 
 import { AgentAnswers, type ShownAgent, AgentDto, toAgentDto, RestAgentDto, toRestAgentDto } from '../agents/index.ts';
 import { RequireScope } from '../platform/http/auth/access.ts';
+import { Operation } from '../platform/http/requests/operation.ts';
 import { requireScope } from '../platform/http/auth/scopes.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
@@ -19,6 +20,7 @@ export class ProvisioningController {
 
   /** Makes an agent and deploys it; answers 200 with the existing agent if one has the same external_id. */
   @Post('v1/provision')
+  @Operation('provisionAgent')
   @RequireScope('provision')
   @Idempotent()
   async provision(@Body() body: ProvisionAgentDto, @CurrentCall() call: Call): Promise<AgentDto> {
@@ -27,6 +29,7 @@ export class ProvisioningController {
 
   /** Makes an agent from a template and deploys it; answers 200 with the existing agent if one has the same externalId. */
   @Post('agents')
+  @Operation('createAgent')
   @RequireScope('provision')
   @Idempotent()
   async create(@Body() body: CreateAgentDto, @CurrentCall() call: Call): Promise<RestAgentDto> {

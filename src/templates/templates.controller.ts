@@ -1,5 +1,6 @@
 import { Controller, Get } from '@nestjs/common';
 import { Public } from '../platform/http/auth/access.ts';
+import { Operation } from '../platform/http/requests/operation.ts';
 import { TemplateDto, toTemplateDto } from './templates.dto.ts';
 import { Templates } from './templates.ts';
 
@@ -9,6 +10,7 @@ export class TemplatesController {
 
   /** Lists the templates from which agents can be made. */
   @Get()
+  @Operation('listTemplates')
   @Public()
   list(): TemplateDto[] {
     return this.templates.list().map(toTemplateDto);

@@ -5,6 +5,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { ACCESS, type Access, TICKET } from './access.ts';
 import { IDEMPOTENT } from '../idempotency/idempotency.interceptor.ts';
 import { knownRoutes } from '../requests/known-routes.ts';
+import { OPERATION, REST_SUFFIX } from '../requests/operation.ts';
 import { READS_MODEL } from '../responses/reads-model.ts';
 
 /** The paths that the OpenAPI part itself serves, open to all. */
@@ -22,6 +23,8 @@ export interface RouteAccess {
   takesTicket: boolean;
   /** The read models from which the route answers. */
   readModels: string[];
+  /** The name of the operation in the OpenAPI document; undefined if the route does not give it one. */
+  operationId: string | undefined;
 }
 
 type Rules = Pick<RouteAccess, 'access' | 'takesTicket' | 'readModels'>;
@@ -85,17 +88,22 @@ function routesOf(controller: Type): RouteAccess[] {
     const idempotent = reflector.get<object | undefined>(IDEMPOTENT, handler as never) !== undefined;
     const takesTicket = reflector.get<true | undefined>(TICKET, handler as never) === true;
     const readModels = reflector.get<string[] | undefined>(READS_MODEL, handler as never) ?? [];
-    return pathsOf(controller).flatMap((prefix) =>
-      pathsOf(handler).map((path) => ({
-        method: RequestMethod[method] ?? 'ALL',
-        path: join(prefix, path),
-        access,
-        idempotent,
-        takesTicket,
-        readModels,
-      })),
-    );
+    const operation = reflector.get<string | undefined>(OPERATION, handler as never);
+    const paths = pathsOf(controller).flatMap((prefix) => pathsOf(handler).map((path) => join(prefix, path)));
+    return paths.map((path) => ({
+      method: RequestMethod[method] ?? 'ALL',
+      path,
+      access,
+      idempotent,
+      takesTicket,
+      readModels,
+      operationId: operation === undefined ? undefined : `${operation}${paths.length === 1 || isProvisioning(path) ? '' : REST_SUFFIX}`,
+    }));
   });
+}
+
+function isProvisioning(path: string): boolean {
+  return path.startsWith('/api/v1/');
 }
 
 function pathsOf(target: Function): string[] {

@@ -47,9 +47,10 @@ export function openApiDocument(app: NestFastifyApplication): OpenAPIObject {
     operationIdFactory: (controller, method) => `${controller.replace(/Controller$/, '')}_${method}`,
   });
   document.components = { ...document.components, schemas: { ...document.components?.schemas, Problem: problemSchema } };
-  for (const { method, path, access, idempotent } of listRoutes(app.get(ModulesContainer))) {
+  for (const { method, path, access, idempotent, operationId } of listRoutes(app.get(ModulesContainer))) {
     const item = document.paths[path.replace(/:(\w+)/g, '{$1}')] as Record<string, Operation> | undefined;
     const operation = item?.[method.toLowerCase()];
+    if (operation && operationId !== undefined) operation.operationId = operationId;
     if (operation && access) describe(operation, access);
     if (operation && idempotent) operation.parameters = [...(operation.parameters ?? []), idempotencyKey];
   }
@@ -66,6 +67,7 @@ function sortEnumerations(part: unknown): void {
 }
 
 interface Operation {
+  operationId: string;
   security?: Record<string, string[]>[];
   parameters?: unknown[];
   responses: Record<string, unknown>;
