@@ -28,6 +28,7 @@ import { HistoryModule } from './history/history.module.ts';
 import { logEvents } from './logs/index.ts';
 import { LogsModule } from './logs/logs.module.ts';
 import { conversationEvents } from './messages/index.ts';
+import { McpModule } from './mcp/mcp.module.ts';
 import { MessagesModule } from './messages/messages.module.ts';
 import { CryptoModule } from './platform/crypto/crypto.module.ts';
 import { DatabaseModule } from './platform/database/database.module.ts';
@@ -116,6 +117,7 @@ export class AppModule {
         ProvisioningModule,
         SubscriptionsModule,
         AdminModule,
+        McpModule,
       ],
     };
   }

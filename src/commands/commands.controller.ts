@@ -5,6 +5,7 @@ import { v5 as uuidv5 } from 'uuid';
 import { AgentId } from '../agents/index.ts';
 import { argvOf } from '../exec/index.ts';
 import { RequireScope } from '../platform/http/auth/access.ts';
+import { Operation } from '../platform/http/requests/operation.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
 import { RawBody } from '../platform/http/requests/body.ts';
@@ -41,6 +42,7 @@ export class CommandsController {
    * command freezes with its agent; a deep sleep, a stop, a restart or a deployment ends it.
    */
   @Post()
+  @Operation('startAgentCommand')
   @RequireScope('deploy')
   @Idempotent({ sealedFor: 'agentId' })
   async start(@AgentId() agentId: string, @Body() body: StartCommandDto, @CurrentCall() call: Call): Promise<StartedCommandDto> {
@@ -51,6 +53,7 @@ export class CommandsController {
 
   /** Lists the commands that go on in the agent and the last 50 that ended, the latest first. */
   @Get()
+  @Operation('listAgentCommands')
   @RequireScope('provision', 'deploy', 'manage')
   @LargeRead()
   @ReadsModel('agents', 'commands')
@@ -62,6 +65,7 @@ export class CommandsController {
   }
 
   @Get(':commandId')
+  @Operation('getAgentCommand')
   @RequireScope('provision', 'deploy', 'manage')
   @ReadsModel('agents', 'commands')
   show(@Param() { agentId, commandId }: CommandPathDto, @CurrentCall() call: Call): Promise<CommandDto> {
@@ -74,6 +78,7 @@ export class CommandsController {
    * what is printed later, until the command has ended. Wakes a sleeping agent, unless there is nothing more to read.
    */
   @Get(':commandId/output')
+  @Operation('readAgentCommandOutput')
   @RequireScope('provision', 'deploy', 'manage')
   @LargeRead()
   @ApiHeader({ name: 'Last-Event-ID', required: false, description: 'The offset to go on from, after a stream broke off.' })
@@ -131,6 +136,7 @@ export class CommandsController {
 
   /** Kills the command with all that it started, if it runs, and forgets it and its output. */
   @Delete(':commandId')
+  @Operation('deleteAgentCommand')
   @HttpCode(204)
   @RequireScope('deploy')
   async remove(@Param() { agentId, commandId }: CommandPathDto, @CurrentCall() call: Call): Promise<void> {

@@ -73,6 +73,7 @@ export class MessagesController {
    * texts reach 1 MiB.
    */
   @Get('conversations/:conversationId/messages')
+  @Operation('listAgentMessages')
   @LargeRead()
   @RequireScope('provision', 'deploy', 'manage')
   async messages(

@@ -68,6 +68,19 @@ async function deployingAgent(world: World): Promise<void> {
 const fileChanges: Act[] = [
   fileChange('POST', 'mkdir', ['DirectoryCreated'], 201, { json: () => ({ path: 'made' }) }),
   fileChange('PUT', 'write', ['FileWritten'], 200, { json: () => ({ path: 'made/a', content: 'a' }) }),
+  {
+    route: 'POST /api/mcp',
+    leaves: ['FileChangeStarted', 'FileWritten'],
+    by: 'key',
+    status: 200,
+    path: () => '/api/mcp',
+    json: ({ agentId }) => ({
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'tools/call',
+      params: { name: 'write_agent_file', arguments: { agentId, path: 'made/a', content: 'b' } },
+    }),
+  },
   fileChange('POST', 'move', ['FileMoved'], 200, { json: () => ({ from: 'made/a', to: 'made/b' }) }),
   fileChange('DELETE', 'delete', ['FileDeleted'], 204, {}, '?path=made'),
   fileChange('POST', 'upload', ['MessageAccepted', 'FileUploaded'], 200, { body: form }),

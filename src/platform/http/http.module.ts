@@ -13,6 +13,7 @@ import { PostgresIdempotencyStore } from './idempotency/postgres-idempotency-sto
 import { ProblemsFilter } from './responses/problems.filter.ts';
 import { LargeReads } from './responses/large-reads.ts';
 import { LoginLimiter } from './auth/login-limiter.ts';
+import { OwnRoutes } from './own-routes.ts';
 import { PacedRefusals } from './responses/paced-refusals.ts';
 import { ReadinessChecks } from './health/readiness-checks.service.ts';
 import { ResponseStreams } from './response-streams.ts';
@@ -40,6 +41,7 @@ import { createValidationPipe } from './requests/validation.ts';
     IdleMemory,
     Metrics,
     OpenRequests,
+    OwnRoutes,
     PacedRefusals,
     Positions,
     ReadinessChecks,
@@ -51,6 +53,6 @@ import { createValidationPipe } from './requests/validation.ts';
     { provide: APP_FILTER, useClass: ProblemsFilter },
     { provide: APP_PIPE, useFactory: createValidationPipe },
   ],
-  exports: [IdempotencyStore, LargeReads, LoginLimiter, Metrics, OpenRequests, ResponseStreams, Tickets, WebSockets],
+  exports: [IdempotencyStore, LargeReads, LoginLimiter, Metrics, OpenRequests, OwnRoutes, ResponseStreams, Tickets, WebSockets],
 })
 export class HttpModule {}

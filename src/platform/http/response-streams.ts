@@ -20,7 +20,7 @@ export type Streamed = AsyncGenerator<string>;
 /** The silence after which a comment is sent, so that proxies do not end the connection, ms. */
 const KEEP_ALIVE_MS = 15_000;
 
-/** Makes bodies that are streamed, and bounds their number: the methods throw `rate_limited` if the account, or the process, has too many. */
+/** Makes bodies that are streamed, and bounds their number: methods that open one throw `rate_limited` if the account, or the process, has too many. */
 @Injectable()
 export class ResponseStreams {
   constructor(private readonly requests: OpenRequests) {}
@@ -47,11 +47,26 @@ export class ResponseStreams {
     this.requests.addStream(call);
     const gone = call.goneSignal();
     const events = await open(gone);
-    call.setHeader('content-type', `${EVENT_STREAM}; charset=utf-8`);
-    call.setHeader('cache-control', 'no-cache, no-transform');
-    call.setHeader('x-accel-buffering', 'no');
+    setEventStreamHeaders(call);
     return frames(events, gone);
   }
+
+  /** Streams what is an event stream in UTF-8 already. Its opener has counted it, and ends it when the caller disconnects. */
+  relayed(call: Call, pieces: AsyncIterable<Uint8Array>): Streamed {
+    setEventStreamHeaders(call);
+    return texts(pieces);
+  }
+}
+
+function setEventStreamHeaders(call: Call): void {
+  call.setHeader('content-type', `${EVENT_STREAM}; charset=utf-8`);
+  call.setHeader('cache-control', 'no-cache, no-transform');
+  call.setHeader('x-accel-buffering', 'no');
+}
+
+async function* texts(pieces: AsyncIterable<Uint8Array>): Streamed {
+  const decoder = new TextDecoder();
+  for await (const piece of pieces) yield decoder.decode(piece, { stream: true });
 }
 
 async function* lines(items: AsyncIterable<unknown>): Streamed {

@@ -6,6 +6,7 @@ import { Refusal } from '../errors/refusal.ts';
 import { OpenRequests } from './auth/open-requests.ts';
 import type { Call } from './call.ts';
 import { CLOSE } from './close-codes.ts';
+import { isAllowedOrigin } from './requests/origins.ts';
 
 /** The time in which peers answer the end of a connection when the service stops, ms. */
 const CLOSING_MS = 1_000;
@@ -41,7 +42,7 @@ export class WebSockets implements OnModuleDestroy {
       throw new Refusal('invalid_request', 'This address takes WebSocket connections: send a handshake with Upgrade: websocket.');
     }
     const { origin, host = '' } = upgrade.request.headers;
-    if (origin !== undefined && !this.isAllowed(origin, host))
+    if (origin !== undefined && !isAllowedOrigin(origin, host, this.config))
       throw new Refusal('origin_not_allowed', 'Pages of this origin may not open connections; the operator can allow it.');
     this.requests.addStream(call);
   }
@@ -76,12 +77,6 @@ export class WebSockets implements OnModuleDestroy {
 
   onModuleDestroy(): void {
     this.closeAll();
-  }
-
-  private isAllowed(origin: string, host: string): boolean {
-    const { baseUrl, allowedOrigins } = this.config;
-    const own = baseUrl === null ? [`http://${host}`, `https://${host}`] : [new URL(baseUrl).origin];
-    return [...own, ...allowedOrigins].includes(origin.toLowerCase());
   }
 }
 

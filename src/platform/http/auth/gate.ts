@@ -2,17 +2,14 @@ import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
-import type { Access } from './access.ts';
 import type { MooringRequest } from '../requests/request.ts';
-import type { Caller } from '../../context/caller.ts';
-import { unauthenticated } from './credential.ts';
 import { Identification } from './identification.ts';
 import { Refusal } from '../../errors/refusal.ts';
 import { hostFault } from '../requests/host.ts';
 import { OpenRequests } from './open-requests.ts';
 import { Positions } from '../responses/positions.ts';
 import { RouteTable } from './route-table.ts';
-import { requireScope } from './scopes.ts';
+import { requireAccess } from './scopes.ts';
 
 /**
  * The only gate in front of all routes. It decides by the headers alone, so that nothing of the body of a refused caller is read. It
@@ -49,7 +46,8 @@ export class Gate implements OnModuleInit {
       const identify = this.identification.claimOf(request, rules);
       const caller = await identify(await this.positions.catchUpToHead(request));
       if (access === undefined) throw new Refusal('insufficient_scope', 'This route is open to nobody.');
-      check(access, caller);
+      // A caller without the scope does not learn what exists.
+      requireAccess(access, caller);
       const refusal = caller.webhook?.refusal;
       if (refusal !== undefined) {
         // The refusals of all callers without a token of an account are one share, however many addresses they have.
@@ -61,13 +59,4 @@ export class Gate implements OnModuleInit {
     }
     await this.positions.waitForReadModels(request, readModels);
   }
-}
-
-/** Checks the access rule before any lookup, so that a caller without the scope does not learn what exists. */
-function check(access: Access, caller: Caller): void {
-  const needsSession = access.kind === 'session' || access.kind === 'admin';
-  if (needsSession && caller.kind !== 'session') throw unauthenticated('This route takes a session token, not an API key.');
-  if (access.kind === 'admin' && caller.role !== 'admin')
-    throw new Refusal('insufficient_scope', "This route needs an administrator's session.", { members: { required_role: 'admin' } });
-  if (access.kind === 'scope') requireScope(caller, access.anyOf, 'This route');
 }

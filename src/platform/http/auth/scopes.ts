@@ -1,5 +1,7 @@
 import type { Caller, Scope } from '../../context/caller.ts';
 import { Refusal } from '../../errors/refusal.ts';
+import type { Access } from './access.ts';
+import { unauthenticated } from './credential.ts';
 
 /** The scopes that a scope includes. */
 const includedScopes: Partial<Record<Scope, readonly Scope[]>> = { manage: ['deploy', 'provision'] };
@@ -15,4 +17,23 @@ export function requireScope({ kind, scopes }: Caller, anyOf: readonly Scope[], 
   throw new Refusal('insufficient_scope', `${what} needs a key with the scope ${anyOf.join(' or ')}.`, {
     members: { required_scopes: [...anyOf] },
   });
+}
+
+/** Throws `unauthenticated` or `insufficient_scope` if the access rule of a route does not allow the caller. */
+export function requireAccess(access: Access, caller: Caller): void {
+  const needsSession = access.kind === 'session' || access.kind === 'admin';
+  if (needsSession && caller.kind !== 'session') throw unauthenticated('This route takes a session token, not an API key.');
+  if (access.kind === 'admin' && caller.role !== 'admin')
+    throw new Refusal('insufficient_scope', "This route needs an administrator's session.", { members: { required_role: 'admin' } });
+  if (access.kind === 'scope') requireScope(caller, access.anyOf, 'This route');
+}
+
+/** Returns whether the access rule of a route allows the caller. */
+export function isAllowed(access: Access, caller: Caller): boolean {
+  try {
+    requireAccess(access, caller);
+    return true;
+  } catch {
+    return false;
+  }
 }

@@ -14,16 +14,21 @@ import { errorCodes } from '../../errors/refusal.ts';
 
 const committed = new URL('../../../../docs/openapi.json', import.meta.url);
 
+/** Returns the committed OpenAPI document. */
+export function committedDocument(): OpenAPIObject {
+  return JSON.parse(readFileSync(committed, 'utf8')) as OpenAPIObject;
+}
+
 /** Serves the committed OpenAPI document, which a test compares with the sources, and its pages; both are public. */
 export function setUpOpenApi(app: NestFastifyApplication): void {
-  SwaggerModule.setup(DOCS_PATH, app, () => JSON.parse(readFileSync(committed, 'utf8')) as OpenAPIObject, {
+  SwaggerModule.setup(DOCS_PATH, app, () => committedDocument(), {
     raw: false,
     customSiteTitle: 'Mooring API',
   });
   // The library would write the document anew for each request, and anybody may ask.
   let bytes: Buffer | undefined;
   app.getHttpAdapter().get(DOCUMENT_PATH, (_request: FastifyRequest, reply: FastifyReply) => {
-    bytes ??= Buffer.from(JSON.stringify(JSON.parse(readFileSync(committed, 'utf8'))));
+    bytes ??= Buffer.from(JSON.stringify(committedDocument()));
     return reply.type('application/json; charset=utf-8').send(bytes);
   });
 }

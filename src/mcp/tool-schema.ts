@@ -1,0 +1,107 @@
+import type { Tool } from './tools.ts';
+
+/** A JSON schema. */
+export type Schema = Readonly<Record<string, unknown>>;
+
+/** An operation of the OpenAPI document, as far as tools need it. */
+export interface DocumentedOperation {
+  summary?: string;
+  parameters?: readonly DocumentedParameter[];
+  requestBody?: { required?: boolean; content: Readonly<Record<string, { schema?: unknown }>> };
+}
+
+interface DocumentedParameter {
+  name: string;
+  in: string;
+  required?: boolean;
+  description?: string;
+  schema?: unknown;
+}
+
+/** The place of a request in which an argument is sent. Arguments without one are members of the body. */
+export interface ArgumentPlace {
+  in: 'path' | 'query' | 'header';
+  /** The name there. */
+  name: string;
+}
+
+/** The arguments of a tool, and their places in the request. */
+export interface ToolInput {
+  /** The schema of all arguments, as clients of MCP get it. */
+  schema: { type: 'object'; properties: Record<string, Schema>; required: string[]; additionalProperties: false };
+  places: ReadonlyMap<string, ArgumentPlace>;
+  hasBody: boolean;
+}
+
+/** The headers that are arguments, by their names as such. Others belong to the transmission. */
+const headerArguments: Readonly<Record<string, string>> = { 'idempotency-key': 'idempotency_key', range: 'range' };
+/** The depth to which schemas refer to each other. */
+const DEPTH_MAX = 20;
+
+/**
+ * Returns the input of the tool: the parameters of its operation and the members of its body, merged. Throws if two have one name, or if the body
+ * is no JSON object.
+ */
+export function toolInput(
+  { operationId, bounds = {} }: Tool,
+  operation: DocumentedOperation,
+  schemas: Readonly<Record<string, unknown>>,
+): ToolInput {
+  const places = new Map<string, ArgumentPlace>();
+  const properties: Record<string, Schema> = {};
+  const required: string[] = [];
+  const add = (name: string, schema: Schema, isRequired: boolean) => {
+    if (Object.hasOwn(properties, name)) throw new Error(`${operationId} takes two arguments with the name ${name}`);
+    const most = bounds[name];
+    properties[name] = most === undefined ? schema : { ...schema, maximum: most, default: most };
+    if (isRequired) required.push(name);
+  };
+  for (const parameter of operation.parameters ?? []) {
+    const place = placeOf(parameter);
+    if (place === null) continue;
+    places.set(place.argument, place);
+    const { description, schema, required: isRequired = false } = parameter;
+    add(place.argument, { ...inlined(schema, schemas), ...(description === undefined ? {} : { description }) }, isRequired);
+  }
+  const body = bodyOf(operationId, operation, schemas);
+  for (const [name, schema] of Object.entries(body?.properties ?? {})) add(name, schema, body?.required?.includes(name) === true);
+  const unknown = Object.keys(bounds).filter((name) => !Object.hasOwn(properties, name));
+  if (unknown.length > 0) throw new Error(`${operationId} takes no ${unknown.join(', ')}`);
+  return { schema: { type: 'object', properties, required, additionalProperties: false }, places, hasBody: body !== null };
+}
+
+function placeOf({ name, in: place }: DocumentedParameter): (ArgumentPlace & { argument: string }) | null {
+  if (place === 'path' || place === 'query') return { in: place, name, argument: name };
+  const argument = place === 'header' ? headerArguments[name.toLowerCase()] : undefined;
+  return argument === undefined ? null : { in: 'header', name: name.toLowerCase(), argument };
+}
+
+interface BodySchema {
+  type?: unknown;
+  properties?: Record<string, Schema>;
+  required?: string[];
+}
+
+function bodyOf(operationId: string, { requestBody }: DocumentedOperation, schemas: Readonly<Record<string, unknown>>): BodySchema | null {
+  if (requestBody === undefined) return null;
+  const body = inlined(requestBody.content['application/json']?.schema, schemas) as BodySchema;
+  if (body.type !== 'object') throw new Error(`the body of ${operationId} is no JSON object`);
+  return body;
+}
+
+/** Returns the schema with every reference replaced by what it refers to. */
+function inlined(schema: unknown, schemas: Readonly<Record<string, unknown>>, depth = 0): Schema {
+  return resolved(schema ?? {}, schemas, depth) as Schema;
+}
+
+function resolved(part: unknown, schemas: Readonly<Record<string, unknown>>, depth: number): unknown {
+  if (typeof part !== 'object' || part === null) return part;
+  if (Array.isArray(part)) return part.map((item) => resolved(item, schemas, depth));
+  const { $ref, ...rest } = part as { $ref?: string };
+  if ($ref !== undefined) {
+    const name = $ref.replace('#/components/schemas/', '');
+    if (!Object.hasOwn(schemas, name) || depth >= DEPTH_MAX) throw new Error(`the reference ${$ref} leads nowhere`);
+    return { ...inlined(schemas[name], schemas, depth + 1), ...(resolved(rest, schemas, depth) as object) };
+  }
+  return Object.fromEntries(Object.entries(part).map(([key, value]) => [key, resolved(value, schemas, depth)]));
+}

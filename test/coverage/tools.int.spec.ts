@@ -1,0 +1,28 @@
+import { catalogueOf } from '../../src/mcp/tool-catalogue.service.ts';
+import { tools } from '../../src/mcp/tools.ts';
+import { routesOfTheService } from './service-routes.ts';
+
+describe('the tools of models', () => {
+  it('each have a route, a description, and arguments with names of their own', async () => {
+    const catalogue = catalogueOf(await routesOfTheService());
+    expect(catalogue.map(({ tool }) => tool.operationId)).toEqual(tools.map(({ operationId }) => operationId));
+    for (const { listed } of catalogue) {
+      expect(listed.name).toMatch(/^[a-z]+(_[a-z]+)+$/);
+      expect([listed.name, listed.description.length > 20]).toEqual([listed.name, true]);
+      expect(JSON.stringify(listed.inputSchema)).not.toContain('$ref');
+      for (const argument of Object.keys(listed.inputSchema.properties)) expect(argument).toMatch(/^[A-Za-z_]{1,64}$/);
+    }
+  });
+
+  it('name only tools that exist as the next one, and as the one that makes them superfluous', () => {
+    const known = new Set(tools.map(({ operationId }) => operationId));
+    const named = tools.flatMap(({ next, insteadOf }) => [next, insteadOf]).filter((one) => one !== undefined);
+    expect(named.filter((one) => !known.has(one))).toEqual([]);
+    expect(known.size).toBe(tools.length);
+  });
+
+  it('that read have routes that read, and only those', async () => {
+    for (const { tool, method } of catalogueOf(await routesOfTheService()))
+      expect([tool.operationId, tool.effect === 'reads']).toEqual([tool.operationId, method === 'GET']);
+  });
+});
