@@ -1,5 +1,6 @@
 import { TestBed, type RuntimeUnderTest } from './runtime.bed.contract.ts';
 import { files } from './runtime.files.contract.ts';
+import { dials } from './runtime.dial.contract.ts';
 import { commands } from './runtime.commands.contract.ts';
 import { fileAttacks } from './runtime.attacks.contract.ts';
 import { adoption, creation, lifecycle, sleep } from './runtime.life.contract.ts';
@@ -25,6 +26,7 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeUnderTe
     describe('commands that go on', () => commands(bed));
     describe('sessions', () => sessions(bed));
     describe('terminals', () => terminals(bed));
+    describe('connections into a container', () => dials(bed));
     describe('archives', () => archives(bed));
     describe('files', () => files(bed));
     describe('files of a hostile agent', () => fileAttacks(bed));

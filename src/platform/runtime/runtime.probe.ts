@@ -8,6 +8,7 @@ export const probeFiles = {
 import { spawn } from 'node:child_process';
 import { appendFileSync, readFileSync, writeFileSync, writeSync } from 'node:fs';
 import { createServer } from 'node:http';
+import { createServer as createSocketServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -41,6 +42,7 @@ if (process.argv[2] === 'beat') {
 
 function serve() {
   let count = 0;
+  const connections = new Map();
   appendFileSync(onVolume('starts'), 'x');
   process.on('SIGTERM', () => {
     if (env.ON_SIGTERM === 'ignore') return;
@@ -72,6 +74,20 @@ function serve() {
       spawn(process.execPath, [fileURLToPath(import.meta.url), 'beat'], { stdio: 'inherit' });
       return until(() => readFileSync(onVolume('beats')).length > 0);
     },
+    // Listens at a socket on the volume: it says a text and closes, floods with so many bytes, or says what it hears.
+    socket: ([name, act, detail]) => {
+      process.chdir(env.MOORING_VOLUME);
+      const server = createSocketServer((socket) => {
+        socket.on('error', () => undefined);
+        if (act === 'say') socket.end(detail);
+        else if (act === 'flood') socket.end(Buffer.alloc(Number(detail), 'x'));
+        else socket.pipe(socket);
+        connections.set(name, (connections.get(name) ?? 0) + 1);
+        socket.on('close', () => connections.set(name, connections.get(name) - 1));
+      });
+      return new Promise((resolve) => server.listen(name, () => resolve('')));
+    },
+    connections: ([name]) => String(connections.get(name) ?? 0),
     file: ([name], body, method) => (method === 'PUT' ? writeFileSync(onVolume(name), body) : readFileSync(onVolume(name))),
   };
   const server = createServer(async (asked, answer) => {

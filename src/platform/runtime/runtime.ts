@@ -4,7 +4,8 @@ import type { AgentAddress } from '../agent-address.ts';
 import type { AllowList } from '../allow-list.ts';
 import type { AgentCommands } from './agent-commands.ts';
 import type { AgentPorts } from './agent-ports.ts';
-import type { EngineStatus } from './engine-status.ts';
+import type { DialTarget } from './dial-target.ts';
+import type { DockerfileBuilds, EgressStatus, EngineStatus } from './engine-status.ts';
 import type { AgentFiles, MeasureBounds, VolumeSize } from './files.ts';
 import type { ImageStore } from './image-store.ts';
 import type { BuildSettings, ProjectPlan } from './project-plan.ts';
@@ -204,28 +205,6 @@ export type RuntimeEvent = { kind: 'changed'; agentId: string } | { kind: 'lost'
 /** The addresses that one agent may reach: everything that the operator allows agents to reach, nothing, or the listed names alone. */
 export type AgentEgress = 'internet' | 'none' | AllowList;
 
-/** The state of the enforcement of the operator's egress setting, by whose every value agents and builds reach none of each other. */
-export interface EgressStatus {
-  /** The reason why it can't be enforced; null if it is. */
-  lack: string | null;
-  /** The reason why agents are not kept from each other's frames on the link that they share; null if they are. */
-  linkLack: string | null;
-  /** The number of refused packets of agents by destination, at most a minute old. */
-  refused: ReadonlyMap<string, number>;
-  /** The reason why the proxy of agents with a list of names does not run, so that they reach nothing; null if it runs, or none is needed. */
-  proxyLack: string | null;
-  /** The number of requests of agents with a list of names that were refused, by reason, at most a minute old. */
-  refusedRequests: ReadonlyMap<string, number>;
-}
-
-/** The state of the builds of accounts' Dockerfiles. */
-export interface DockerfileBuilds {
-  /** The reason why none can be built; null if they can, or nobody has tried. */
-  lack: string | null;
-  /** The sentence that says what keeps builds from each other less than it could; null if nothing does. */
-  weakness: string | null;
-}
-
 /** The engine can't be reached, or hangs. The outcome of the call is unknown; try again later. */
 export class RuntimeUnavailable extends Error {
   constructor(cause: unknown, message = 'the container engine does not answer') {
@@ -373,6 +352,12 @@ export abstract class ContainerRuntime {
    * Opens a terminal in the running container, with bash or sh of its image, or else the helper's shell. The shell ends with the service, too.
    */
   abstract terminal(handle: ContainerHandle, request: TerminalRequest): Promise<Terminal>;
+  /**
+   * Connects to a socket or a port in the running container. The signal ends the wait for the connection, and not the connection. That stays open
+   * while the container is frozen, and closes, with no other error, when either side or the container ends. A container has 40 at most. Throws
+   * `RuntimeRefused` if nobody accepts it.
+   */
+  abstract dial(handle: ContainerHandle, to: DialTarget, signal: AbortSignal): Promise<Duplex>;
   /** Unpacks a plain tar into a container that has not been started. */
   abstract copyIn(handle: ContainerHandle, path: string, tar: NodeJS.ReadableStream): Promise<void>;
   /**

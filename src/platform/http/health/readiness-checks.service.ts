@@ -7,8 +7,8 @@ import { EventStore } from '../../event-store/event-store.ts';
 import { hasGit } from '../../git/git-process.ts';
 import { type ReadModelProgress, ReadModels } from '../../projections/projection.ts';
 import type { AgentPorts } from '../../runtime/agent-ports.ts';
-import { ContainerRuntime, type DockerfileBuilds, type EgressStatus } from '../../runtime/runtime.ts';
-import type { EngineStatus } from '../../runtime/engine-status.ts';
+import type { DockerfileBuilds, EgressStatus, EngineStatus } from '../../runtime/engine-status.ts';
+import { ContainerRuntime } from '../../runtime/runtime.ts';
 import type { DependencyDto, ReadinessDto } from './health.dto.ts';
 
 /** The time after which a dependency counts as unavailable, ms. */

@@ -1,5 +1,8 @@
+import type { Duplex } from 'node:stream';
 import { LRUCache } from 'lru-cache';
 import { unlessAborted } from '../../async/unless-aborted.ts';
+import { refuseOtherTarget, type DialTarget } from '../dial-target.ts';
+import { Dials } from '../dials.ts';
 import {
   RuntimeRefused,
   type ContainerHandle,
@@ -9,6 +12,7 @@ import {
   type Terminal,
   type TerminalRequest,
 } from '../runtime.ts';
+import { dialOver } from './channel-dial.ts';
 import { runtimeError } from './channel-errors.ts';
 import { execOver } from './channel-exec.ts';
 import type { FilesChannel } from './channel-files.ts';
@@ -35,6 +39,7 @@ export class AgentChannels {
   private readonly entries = new Map<ContainerHandle, Entry>();
   /** The containers that the engine said were running. */
   private readonly running = new LRUCache<string, ContainerHandle>({ max: CHANNELS_MAX });
+  private readonly dials = new Dials();
   private readonly sweeper: NodeJS.Timeout;
 
   /** `connect` opens the channel to a running container; `helper` is the program in it with what images often lack. */
@@ -94,6 +99,16 @@ export class AgentChannels {
     const { channel } = await this.of(handle, request.signal);
     await channel.free(request.signal);
     return terminalOver(channel, request, this.helper);
+  }
+
+  /** Connects to a socket or a port in a running container (see `ContainerRuntime.dial`). */
+  async dial(handle: ContainerHandle, to: DialTarget, signal: AbortSignal): Promise<Duplex> {
+    refuseOtherTarget(to);
+    return this.dials.add(handle, async () => {
+      const { channel } = await this.of(handle, signal);
+      await channel.free(signal);
+      return dialOver(channel, to, signal);
+    });
   }
 
   /** Notes whether the container is frozen: nothing is sent to one that can't answer. */

@@ -24,6 +24,7 @@ export class ChannelStream {
   private since: number | null = null;
   private window: number;
   private owed = 0;
+  private abandoning: NodeJS.Timeout | undefined;
 
   constructor(
     private readonly send: (type: FrameType, payload: Buffer | null) => void,
@@ -85,6 +86,13 @@ export class ChannelStream {
     if (this.end === null) this.send(FrameType.reset, null);
   }
 
+  /** Ends the call as `reset` does, and here without the supervisor if its end has not come within so many ms. */
+  resetWithin(ms: number): void {
+    if (this.end !== null || this.failure !== null || this.abandoning !== undefined) return;
+    this.reset();
+    this.abandoning = setTimeout(() => this.abandon(), ms).unref();
+  }
+
   /** The time since when the supervisor has owed the end of a call that was abandoned, as `performance.now()`; null if it does not. */
   get abandonedAt(): number | null {
     return this.since;
@@ -108,7 +116,7 @@ export class ChannelStream {
     if (type === FrameType.data) this.addOutput(output, payload);
     else if (type === FrameType.head) this.addHead(payload);
     else if (type === FrameType.credit) this.addCredit(payload);
-    else this.end ??= endOf(payload);
+    else this.endBy(payload);
     this.changed();
     return type === FrameType.end;
   }
@@ -116,7 +124,13 @@ export class ChannelStream {
   /** Ends the stream with the channel. */
   break(error: Error): void {
     this.failure = error;
+    clearTimeout(this.abandoning);
     this.changed();
+  }
+
+  private endBy(payload: Buffer): void {
+    this.end ??= endOf(payload);
+    clearTimeout(this.abandoning);
   }
 
   private addOutput(output: number, payload: Buffer): void {

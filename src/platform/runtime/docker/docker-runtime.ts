@@ -1,4 +1,5 @@
 import type { KeyObject } from 'node:crypto';
+import type { Duplex } from 'node:stream';
 import Dockerode from 'dockerode';
 import type { OpenRange } from '../../open-ranges.ts';
 import { RuntimeRefused, ContainerRuntime, ImageGone } from '../runtime.ts';
@@ -10,8 +11,6 @@ import type {
   ContainerName,
   ContainerSpec,
   ContainerView,
-  DockerfileBuilds,
-  EgressStatus,
   ExecRequest,
   ExecResult,
   ImageSource,
@@ -24,7 +23,8 @@ import type {
   Terminal,
   TerminalRequest,
 } from '../runtime.ts';
-import type { EngineStatus } from '../engine-status.ts';
+import type { DialTarget } from '../dial-target.ts';
+import type { DockerfileBuilds, EgressStatus, EngineStatus } from '../engine-status.ts';
 import type { RuntimeCapabilities } from '../runtime-capabilities.ts';
 import type { AgentAddresses, EgressMode } from '../../config/config.ts';
 import { AgentEgress, type EgressOptions } from './networks/agent-egress.ts';
@@ -332,6 +332,10 @@ export class DockerRuntime extends ContainerRuntime {
 
   override terminal(handle: ContainerHandle, request: TerminalRequest): Promise<Terminal> {
     return this.channels.terminal(handle, request);
+  }
+
+  override dial(handle: ContainerHandle, to: DialTarget, signal: AbortSignal): Promise<Duplex> {
+    return this.channels.dial(handle, to, signal);
   }
 
   override async copyIn(handle: ContainerHandle, path: string, tar: NodeJS.ReadableStream): Promise<void> {

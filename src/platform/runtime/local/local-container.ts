@@ -101,6 +101,11 @@ export class LocalContainer {
     return join(this.root, absolute);
   }
 
+  /** Returns the port on the host's loopback address for a port of the container. */
+  async hostPort(spec: ContainerSpec, port: number): Promise<number> {
+    return port === spec.port ? ((await this.lastRun())?.port ?? port) : port;
+  }
+
   /** Returns the one of the container's two folders that contains a path returned by `hostPath`. */
   homeOf(hostPath: string): string {
     return hostPath === this.volume || hostPath.startsWith(this.volume + sep) ? this.volume : this.root;

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { access, mkdir, readdir, rm } from 'node:fs/promises';
 import { basename, join, posix, resolve } from 'node:path';
+import type { Duplex } from 'node:stream';
 import {
   ContainerGone,
   ContainerRuntime,
@@ -9,7 +10,6 @@ import {
   type ContainerHandle,
   type ContainerName,
   type ContainerSpec,
-  type ContainerState,
   type ContainerView,
   type ExecRequest,
   type ExecResult,
@@ -22,6 +22,7 @@ import {
   type Terminal,
   type TerminalRequest,
 } from '../runtime.ts';
+import type { DialTarget } from '../dial-target.ts';
 import type { EngineStatus } from '../engine-status.ts';
 import type { RuntimeCapabilities } from '../runtime-capabilities.ts';
 import { filePath } from '../file-paths.ts';
@@ -30,10 +31,12 @@ import { unpack } from './archive.ts';
 import { exists, removeFolder } from './atomic-file.ts';
 import { Changes } from './changes.ts';
 import { CommandRecords } from './command-records.ts';
-import { becomes, expectState, reaches } from './container-states.ts';
+import { expectState } from './container-states.ts';
 import { LocalChannels } from './local-channels.ts';
 import { LocalCommands } from './local-commands.ts';
 import { LocalContainer } from './local-container.ts';
+import { LocalDials } from './local-dial.ts';
+import { LocalLife } from './local-life.ts';
 import { readImageRecord, type ImageRecord } from './image-record.ts';
 import { LocalFiles } from './files/local-files.ts';
 import type { Homes } from './files/walk.ts';
@@ -43,7 +46,6 @@ import { openLocalTerminal } from './local-terminal.ts';
 import { runOneShot } from './one-shot.ts';
 import { lastOutputLines, outputLines } from './output-log.ts';
 import { Ports } from './ports.ts';
-import { liveness, signalProcess } from './processes.ts';
 import { volumeSize } from './folder-size.ts';
 import { ensureProgramImage } from './program-image.ts';
 import { BuildFolders } from './projects/build-folders.ts';
@@ -59,8 +61,6 @@ export interface LocalRuntimeOptions {
 }
 
 const PROJECT_BYTES_MAX = 8 * 1024 ** 3;
-const KILL_MS = 10_000;
-const SIGNAL_MS = 5_000;
 const HANDLE = /^([0-9A-Za-z][0-9A-Za-z-]{0,99})-g(\d{1,9})$/;
 
 /**
@@ -77,7 +77,9 @@ export class LocalRuntime extends ContainerRuntime {
     return { container, environment: () => this.environmentOf(container) };
   });
   readonly commands = new LocalCommands(this.channels, (handle) => this.at(handle));
+  private readonly dials = new LocalDials();
   private readonly ports = new Ports();
+  private readonly life: LocalLife;
 
   private constructor(
     private readonly home: string,
@@ -85,6 +87,7 @@ export class LocalRuntime extends ContainerRuntime {
     private readonly changes: Changes,
   ) {
     super();
+    this.life = new LocalLife(changes);
     this.images = new LocalImages(projects.images, projects.packages);
   }
 
@@ -185,35 +188,15 @@ export class LocalRuntime extends ContainerRuntime {
   }
 
   async stop(handle: ContainerHandle, graceSeconds: number): Promise<void> {
-    const container = this.at(handle);
-    if ((await container.view()).state === 'frozen') await this.signalUntil(container, 'SIGCONT', ['running', 'exited']);
-    const agent = (await container.lastRun())?.agent ?? null;
-    signalProcess(agent, 'SIGTERM', 'process');
-    if (!(await reaches(container, ['created', 'exited'], graceSeconds * 1_000))) await this.signalUntil(container, 'SIGKILL', ['exited']);
-    await new CommandRecords(container.folder).killAll();
+    await this.life.stop(this.at(handle), graceSeconds);
   }
 
   async freeze(handle: ContainerHandle): Promise<void> {
-    const container = this.at(handle);
-    await expectState(container, ['running', 'frozen']);
-    await this.signalUntil(container, 'SIGSTOP', ['frozen']);
-    await new CommandRecords(container.folder).signalKept('SIGSTOP');
+    await this.life.freeze(this.at(handle));
   }
 
   async thaw(handle: ContainerHandle): Promise<void> {
-    const container = this.at(handle);
-    await expectState(container, ['running', 'frozen']);
-    await new CommandRecords(container.folder).signalKept('SIGCONT');
-    await this.signalUntil(container, 'SIGCONT', ['running']);
-  }
-
-  private async signalUntil(container: LocalContainer, signal: NodeJS.Signals, states: ContainerState[]): Promise<void> {
-    const agentId = (await container.view()).agentId;
-    signalProcess((await container.lastRun())?.agent ?? null, signal, 'group');
-    if (!(await reaches(container, [...states, 'exited'], SIGNAL_MS)))
-      throw new RuntimeUnavailable(new Error(`${container.handle} does not follow ${signal}`));
-    await this.changes.touch(agentId);
-    await expectState(container, states);
+    await this.life.thaw(this.at(handle));
   }
 
   async remove(handle: ContainerHandle): Promise<void> {
@@ -221,12 +204,7 @@ export class LocalRuntime extends ContainerRuntime {
     if (!(await exists(container.folder))) return;
     this.channels.forget(handle);
     const { agentId } = await container.view();
-    const run = await container.lastRun();
-    signalProcess(run?.supervisor ?? null, 'SIGKILL', 'process');
-    signalProcess(run?.agent ?? null, 'SIGKILL', 'group');
-    await new CommandRecords(container.folder).killAll();
-    const gone = () => liveness(run?.agent ?? null) === 'gone' && liveness(run?.supervisor ?? null) === 'gone';
-    if (!(await becomes(gone, KILL_MS))) throw new RuntimeUnavailable(new Error(`${handle} does not end`));
+    await this.life.end(container);
     await removeFolder(container.folder);
     this.ports.release(handle);
     await this.changes.touch(agentId);
@@ -282,6 +260,10 @@ export class LocalRuntime extends ContainerRuntime {
     });
   }
 
+  async dial(handle: ContainerHandle, to: DialTarget, signal: AbortSignal): Promise<Duplex> {
+    return this.dials.dial(this.at(handle), to, signal);
+  }
+
   async copyIn(handle: ContainerHandle, path: string, tar: NodeJS.ReadableStream): Promise<void> {
     const container = this.at(handle);
     await expectState(container, ['created']);
@@ -309,9 +291,7 @@ export class LocalRuntime extends ContainerRuntime {
   async address({ agentId, generation }: ContainerName, port: number): Promise<{ host: string; port: number }> {
     const container = this.at(`${agentId}-g${generation}`);
     await expectState(container, ['running']);
-    const spec = await container.spec();
-    const run = await container.lastRun();
-    return { host: '127.0.0.1', port: port === spec.port ? (run?.port ?? port) : port };
+    return { host: '127.0.0.1', port: await container.hostPort(await container.spec(), port) };
   }
 
   async dockerfileBuilds(): Promise<null> {
@@ -333,6 +313,7 @@ export class LocalRuntime extends ContainerRuntime {
   /** Agents go on running, as they do under an engine. */
   async close(): Promise<void> {
     this.channels.close();
+    this.dials.close();
   }
 
   private at(handle: ContainerHandle): LocalContainer {

@@ -2,7 +2,8 @@ import type Dockerode from 'dockerode';
 import { LRUCache } from 'lru-cache';
 
 import { pause } from '../../../async/pause.ts';
-import { RuntimeRefused, type DockerfileBuilds } from '../../runtime.ts';
+import type { DockerfileBuilds } from '../../engine-status.ts';
+import { RuntimeRefused } from '../../runtime.ts';
 import type { ContainerIdentities } from '../engine/container-identities.ts';
 import { labels } from '../engine/names.ts';
 import { tarOf, type TarEntry } from '../image-sources/build-context.ts';

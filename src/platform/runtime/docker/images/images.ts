@@ -4,15 +4,8 @@ import type Dockerode from 'dockerode';
 import { unlessAborted } from '../../../async/unless-aborted.ts';
 import { canonicalRepository, namesSameImage, parseImageReference } from '../../../image-reference.ts';
 import { withoutHostPaths } from '../../build-failure.ts';
-import {
-  ImageGone,
-  ImageLost,
-  RuntimeRefused,
-  type DockerfileBuilds,
-  type ImageSource,
-  type ReferenceSource,
-  type ResolvedImage,
-} from '../../runtime.ts';
+import type { DockerfileBuilds } from '../../engine-status.ts';
+import { ImageGone, ImageLost, RuntimeRefused, type ImageSource, type ReferenceSource, type ResolvedImage } from '../../runtime.ts';
 import type { DockerfileBuilder } from '../builder/dockerfile-builder.ts';
 import { folderEntries, hashOf, type TarEntry } from '../image-sources/build-context.ts';
 import { BuildLayers } from './build-layers.ts';

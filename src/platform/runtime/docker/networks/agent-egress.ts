@@ -1,6 +1,7 @@
 import type Dockerode from 'dockerode';
 import type { OpenRange } from '../../../open-ranges.ts';
-import { RuntimeRefused, type EgressStatus } from '../../runtime.ts';
+import type { EgressStatus } from '../../engine-status.ts';
+import { RuntimeRefused } from '../../runtime.ts';
 import type { EgressMode } from '../../../config/config.ts';
 import { agentBridges, type Bridges } from './bridges.ts';
 import { EgressImages } from './egress-images.ts';

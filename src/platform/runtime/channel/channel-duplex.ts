@@ -1,0 +1,43 @@
+import { Duplex } from 'node:stream';
+import type { ChannelStream } from './channel-stream.ts';
+import type { StreamOutput } from './waiting-output.ts';
+
+/** The longest wait for the end of a call that was ended, ms. A frozen container ends nothing. */
+export const END_MS_MAX = 10_000;
+
+/**
+ * The output and the input of a call as one stream. It is asked for more output only as fast as its reader takes it. Closing it ends the call; and
+ * it closes, without an error, when the call or the channel ends, whatever ended that.
+ */
+export class ChannelDuplex extends Duplex {
+  private readonly outputs: AsyncGenerator<StreamOutput>;
+
+  constructor(private readonly source: ChannelStream) {
+    super({ allowHalfOpen: false });
+    this.outputs = source.output();
+  }
+
+  override _read(): void {
+    this.outputs.next().then(
+      ({ value, done }) => this.push(done ? null : value.bytes),
+      () => this.destroy(),
+    );
+  }
+
+  override _write(bytes: Buffer, _encoding: BufferEncoding, callback: () => void): void {
+    void this.source
+      .write(bytes)
+      .catch(() => this.destroy())
+      .finally(callback);
+  }
+
+  override _final(callback: () => void): void {
+    this.source.endInput();
+    callback();
+  }
+
+  override _destroy(error: Error | null, callback: (error: Error | null) => void): void {
+    this.source.resetWithin(END_MS_MAX);
+    callback(error);
+  }
+}

@@ -1,0 +1,24 @@
+import { RuntimeRefused } from './runtime.ts';
+
+/**
+ * What to connect to in a container: a socket by its absolute path there, or a port of its loopback address. Without containers, the path is that
+ * of the socket in the volume or in the agent's own folder, as for files.
+ */
+export type DialTarget = { unix: string } | { port: number };
+
+/** The longest path that the kernel takes for a socket, bytes. */
+const PATH_BYTES_MAX = 107;
+
+/** Throws `RuntimeRefused` for what nobody can listen at. */
+export function refuseOtherTarget(to: DialTarget): void {
+  if ('port' in to) {
+    if (!Number.isInteger(to.port) || to.port < 1 || to.port > 65_535) throw new RuntimeRefused('A port is a number from 1 to 65535.');
+  } else if (!to.unix.startsWith('/') || to.unix.includes('\0') || Buffer.byteLength(to.unix) > PATH_BYTES_MAX) {
+    throw new RuntimeRefused(`The path of a socket is absolute, and has ${PATH_BYTES_MAX} bytes at most.`);
+  }
+}
+
+export function nobodyAccepts(to: DialTarget, cause?: unknown): RuntimeRefused {
+  const where = 'port' in to ? `port ${to.port}` : to.unix;
+  return new RuntimeRefused(`Nobody in the container accepts connections at ${where}.`, { cause });
+}

@@ -1,0 +1,41 @@
+import type { Duplex } from 'node:stream';
+import { RuntimeRefused, type ContainerHandle } from './runtime.ts';
+
+/** The connections into one container, which leave room beside them for commands and files: a channel has 64 streams. */
+const DIALS_MAX = 40;
+
+/** The open connections into containers. Each container has its own share. */
+export class Dials {
+  private readonly counts = new Map<ContainerHandle, number>();
+  private readonly open = new Set<Duplex>();
+
+  /** Opens one more. Throws `RuntimeRefused` if the container has all that it may. */
+  async add(handle: ContainerHandle, dial: () => Promise<Duplex>): Promise<Duplex> {
+    if ((this.counts.get(handle) ?? 0) >= DIALS_MAX)
+      throw new RuntimeRefused(`The container has as many connections as it may: ${DIALS_MAX}.`);
+    this.count(handle, 1);
+    try {
+      const connection = await dial();
+      this.open.add(connection);
+      const end = () => {
+        if (this.open.delete(connection)) this.count(handle, -1);
+      };
+      connection.once('close', end);
+      if (connection.closed) end();
+      return connection;
+    } catch (error) {
+      this.count(handle, -1);
+      throw error;
+    }
+  }
+
+  close(): void {
+    for (const connection of this.open) connection.destroy();
+  }
+
+  private count(handle: ContainerHandle, more: number): void {
+    const count = (this.counts.get(handle) ?? 0) + more;
+    if (count === 0) this.counts.delete(handle);
+    else this.counts.set(handle, count);
+  }
+}
