@@ -26,6 +26,7 @@ COPY --from=build /build/app/node_modules ./node_modules
 COPY --from=build /build/app/templates ./templates
 COPY --from=build /build/app/docs/openapi.json ./docs/
 COPY --from=build /build/app/deploy/builder ./deploy/builder
+COPY --from=build /build/app/deploy/computer ./deploy/computer
 COPY --from=build /build/app/deploy/egress ./deploy/egress
 COPY --from=build /build/app/supervisor/bin ./supervisor/bin
 COPY --from=build /build/app/dist ./dist

@@ -21,6 +21,8 @@ export function containerSpec(image: string, other: Partial<ContainerSpec> = {})
     readOnlyRoot: false,
     egress: 'internet',
     tmpfs: [],
+    shmBytes: null,
+    userNamespaces: false,
     ...other,
   };
 }

@@ -19,5 +19,29 @@ export async function hostileImage(bed: DockerBed): Promise<string> {
 /** The numbers of system calls that perl has no words for. */
 export const numbers =
   process.arch === 'arm64'
-    ? { ptrace: 117, processVmReadv: 270, renameat2: 276, pidfdOpen: 434, pidfdGetfd: 438 }
-    : { ptrace: 101, processVmReadv: 310, renameat2: 316, pidfdOpen: 434, pidfdGetfd: 438 };
+    ? {
+        ptrace: 117,
+        processVmReadv: 270,
+        renameat2: 276,
+        pidfdOpen: 434,
+        pidfdGetfd: 438,
+        unshare: 97,
+        setns: 268,
+        mount: 40,
+        bpf: 280,
+        clockSettime: 112,
+        clone3: 435,
+      }
+    : {
+        ptrace: 101,
+        processVmReadv: 310,
+        renameat2: 316,
+        pidfdOpen: 434,
+        pidfdGetfd: 438,
+        unshare: 272,
+        setns: 308,
+        mount: 165,
+        bpf: 321,
+        clockSettime: 227,
+        clone3: 435,
+      };

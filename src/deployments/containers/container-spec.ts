@@ -48,6 +48,8 @@ export function containerSpec(
     openFiles: config.agentOpenFiles,
     readOnlyRoot: template?.readOnlyRoot ?? false,
     egress: agent.settings.egress ?? 'internet',
-    tmpfs: template?.tmpfs ?? [],
+    tmpfs: (template?.tmpfs ?? []).map((path) => ({ path })),
+    shmBytes: null,
+    userNamespaces: false,
   };
 }

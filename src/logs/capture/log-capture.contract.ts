@@ -93,6 +93,8 @@ export function capturing(open: () => Promise<Printer>): void {
       readOnlyRoot: false,
       egress: 'internet' as const,
       tmpfs: [],
+      shmBytes: null,
+      userNamespaces: false,
     };
     const who = { agentId, generation, deploymentId: randomUUID(), user: null, port: 8080, volumePath: '/data' };
     const environment = {

@@ -1,10 +1,4 @@
-import { RuntimeRefused } from './runtime.ts';
-
-/**
- * What to connect to in a container: a socket by its absolute path there, or a port of its loopback address. Without containers, the path is that
- * of the socket in the volume or in the agent's own folder, as for files.
- */
-export type DialTarget = { unix: string } | { port: number };
+import { RuntimeRefused, type DialTarget } from './runtime.ts';
 
 /** The longest path that the kernel takes for a socket, bytes. */
 const PATH_BYTES_MAX = 107;

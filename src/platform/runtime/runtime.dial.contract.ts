@@ -53,6 +53,26 @@ export function dials(bed: TestBed): void {
     connection.destroy();
   });
 
+  it('reach a socket in a folder in memory, which is empty at each start', async () => {
+    const sockets = '/run/user/1000';
+    const alone = await bed.running(
+      { XDG_RUNTIME_DIR: sockets },
+      { tmpfs: [{ path: sockets, uid: 10_001, mode: 0o700, sizeBytes: 65_536 }] },
+    );
+    const dialled = () => bed.runtime.dial(alone.handle, { unix: `${sockets}/echo` }, timeoutSignal(20_000));
+    for (let start = 0; start < 2; start += 1) {
+      await expect(dialled()).rejects.toThrow(RuntimeRefused);
+      await bed.ask(alone, 'GET', '/socket/echo');
+      const connection = await dialled();
+      connection.write('hello');
+      expect((await read(connection, 5)).toString()).toBe('hello');
+      connection.destroy();
+      await bed.runtime.stop(alone.handle, 1);
+      await bed.start(alone);
+      await bed.answers(alone);
+    }
+  });
+
   it('reach a port of the loopback address', async () => {
     const connection = await dial(8080);
     connection.write('GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n');

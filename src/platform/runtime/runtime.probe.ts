@@ -74,9 +74,9 @@ function serve() {
       spawn(process.execPath, [fileURLToPath(import.meta.url), 'beat'], { stdio: 'inherit' });
       return until(() => readFileSync(onVolume('beats')).length > 0);
     },
-    // Listens at a socket on the volume: it says a text and closes, floods with so many bytes, or says what it hears.
+    // Listens at a socket in the folder of sockets, or on the volume: it says a text and closes, floods with so many bytes, or says what it hears.
     socket: ([name, act, detail]) => {
-      process.chdir(env.MOORING_VOLUME);
+      process.chdir(env.XDG_RUNTIME_DIR ?? env.MOORING_VOLUME);
       const server = createSocketServer((socket) => {
         socket.on('error', () => undefined);
         if (act === 'say') socket.end(detail);

@@ -4,12 +4,12 @@ import type { AgentAddress } from '../agent-address.ts';
 import type { AllowList } from '../allow-list.ts';
 import type { AgentCommands } from './agent-commands.ts';
 import type { AgentPorts } from './agent-ports.ts';
-import type { DialTarget } from './dial-target.ts';
 import type { DockerfileBuilds, EgressStatus, EngineStatus } from './engine-status.ts';
 import type { AgentFiles, MeasureBounds, VolumeSize } from './files.ts';
 import type { ImageStore } from './image-store.ts';
 import type { BuildSettings, ProjectPlan } from './project-plan.ts';
 import type { RuntimeCapabilities } from './runtime-capabilities.ts';
+import type { TmpfsMount } from './tmpfs-mount.ts';
 
 /** An opaque handle, which is no longer valid after a stop and a wake. */
 export type ContainerHandle = string;
@@ -71,8 +71,11 @@ export interface ContainerSpec extends ContainerIdentity {
   openFiles: number;
   readOnlyRoot: boolean;
   egress: AgentEgress;
-  /** The paths of tmpfs mounts. */
-  tmpfs: string[];
+  tmpfs: TmpfsMount[];
+  /** The size of /dev/shm; null stands for the engine's own, 64 MiB. */
+  shmBytes: number | null;
+  /** True if its programs may make user namespaces, as a browser does for its sandbox. */
+  userNamespaces: boolean;
 }
 
 /** The user name and password for a registry, in clear. They must not enter a log line or an error. */
@@ -170,6 +173,12 @@ export interface TerminalRequest {
   /** Kills the shell, with all that it started, when it aborts. */
   signal: AbortSignal;
 }
+
+/**
+ * A place to connect to in a container: a socket by its absolute path there, or a port of its loopback address. Without containers, the path is that
+ * of the socket in the volume or in the agent's own folder, as for files.
+ */
+export type DialTarget = { unix: string } | { port: number };
 
 /** A terminal in a container, with a shell. */
 export interface Terminal {

@@ -1,12 +1,13 @@
 import type { Duplex } from 'node:stream';
 import { LRUCache } from 'lru-cache';
 import { unlessAborted } from '../../async/unless-aborted.ts';
-import { refuseOtherTarget, type DialTarget } from '../dial-target.ts';
+import { refuseOtherTarget } from '../dial-target.ts';
 import { Dials } from '../dials.ts';
 import {
   RuntimeRefused,
   type ContainerHandle,
   type ContainerName,
+  type DialTarget,
   type ExecRequest,
   type ExecResult,
   type Terminal,

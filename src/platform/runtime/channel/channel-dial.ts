@@ -1,14 +1,14 @@
 import type { Duplex } from 'node:stream';
 import { timeoutSignal } from '../../async/timeout-signal.ts';
 import { unlessAborted } from '../../async/unless-aborted.ts';
-import { nobodyAccepts, type DialTarget } from '../dial-target.ts';
-import { RuntimeRefused, RuntimeUnavailable } from '../runtime.ts';
+import { nobodyAccepts } from '../dial-target.ts';
+import { RuntimeRefused, RuntimeUnavailable, type DialTarget } from '../runtime.ts';
 import { ChannelDuplex, END_MS_MAX } from './channel-duplex.ts';
 import { runtimeError } from './channel-errors.ts';
 import type { Channel } from './channel.ts';
 import type { ChannelStream } from './channel-stream.ts';
 
-/** What may be under way from a container or wait here, bytes: a picture of a whole screen often comes at once. */
+/** The bytes that may be under way from a container or wait here: a picture of a whole screen often comes at once. */
 const WINDOW_BYTES = 1024 * 1024;
 /** The longest wait for a connection, ms. */
 const DIAL_MS = 10_000;

@@ -2,7 +2,7 @@ import type { KeyObject } from 'node:crypto';
 import type { Duplex } from 'node:stream';
 import Dockerode from 'dockerode';
 import type { OpenRange } from '../../open-ranges.ts';
-import { RuntimeRefused, ContainerRuntime, ImageGone } from '../runtime.ts';
+import { RuntimeRefused, ContainerRuntime } from '../runtime.ts';
 import type { AgentAddress } from '../../agent-address.ts';
 import type { AgentPorts } from '../agent-ports.ts';
 import type { MeasureBounds, VolumeSize } from '../files.ts';
@@ -11,6 +11,7 @@ import type {
   ContainerName,
   ContainerSpec,
   ContainerView,
+  DialTarget,
   ExecRequest,
   ExecResult,
   ImageSource,
@@ -23,13 +24,11 @@ import type {
   Terminal,
   TerminalRequest,
 } from '../runtime.ts';
-import type { DialTarget } from '../dial-target.ts';
 import type { DockerfileBuilds, EgressStatus, EngineStatus } from '../engine-status.ts';
 import type { RuntimeCapabilities } from '../runtime-capabilities.ts';
 import type { AgentAddresses, EgressMode } from '../../config/config.ts';
 import { AgentEgress, type EgressOptions } from './networks/agent-egress.ts';
 import { eachVolume } from './engine/bulk-list.ts';
-import { view } from './containers/container-view.ts';
 import { call, CALL_TIMEOUT_MS, pinApiVersion, pingEngine } from './engine/engine.ts';
 import { filesInto, plainTar } from './engine/archive.ts';
 import { ContainerIdentities, type KnownContainer } from './engine/container-identities.ts';
@@ -38,9 +37,9 @@ import { EngineHealth } from './engine/engine-health.ts';
 import { nearEngine, type EngineConnection } from './engine/engine-connection.ts';
 import { engineEvents } from './engine/events.ts';
 import { watchOversized } from './engine/oversized.ts';
+import { AgentCreation } from './containers/agent-creation.ts';
 import { AgentStart } from './containers/agent-start.ts';
 import { GuardedStart } from './containers/guarded-start.ts';
-import { createOptions, ignoredSettings, isUnprivileged } from './containers/hardening.ts';
 import { ChannelFiles } from '../channel/channel-files.ts';
 import { AgentChannels } from '../channel/agent-channels.ts';
 import { ChannelCommands } from '../channel/channel-commands.ts';
@@ -48,19 +47,15 @@ import { connectSupervisor } from './channels/connect-supervisor.ts';
 import { ContainerLife } from './containers/container-life.ts';
 import { ContainerLookup } from './containers/container-lookup.ts';
 import { HelperVolume } from './volumes/helper-volume.ts';
-import { refuseManyVolumes } from './image-sources/declared-volumes.ts';
 import type { DockerfileBuilder } from './builder/dockerfile-builder.ts';
 import { openBuilder, type BuilderSettings } from './builder/open-builder.ts';
 import { Images } from './images/images.ts';
-import { refuseLargeConfig } from './image-sources/large-config.ts';
 import { containerLog, lastLinesOf } from './containers/logs.ts';
-import { helperProgram, isListedKind, labels } from './engine/names.ts';
+import { helperProgram, labels } from './engine/names.ts';
 import { AgentNetworks } from './networks/agent-networks.ts';
 import { AgentReach } from './containers/agent-reach.ts';
 import { BuildNetworks } from './networks/build-networks.ts';
 import type { GuardedPorts } from './networks/port-rules.ts';
-import { refuseOwnLabels } from './image-sources/own-labels.ts';
-import { findPinned } from './image-sources/registry.ts';
 import { dockerVolumeSizes } from './volumes/volume-sizes.ts';
 import { AgentVolumes } from './volumes/agent-volumes.ts';
 
@@ -109,7 +104,6 @@ export class DockerRuntime extends ContainerRuntime {
   private readonly docker: Dockerode;
   private readonly instance: string;
   private readonly identities: ContainerIdentities;
-  private readonly ociRuntime: string | null;
   private readonly agentEgress: AgentEgress;
   private readonly networks: AgentNetworks;
   private readonly reach: AgentReach;
@@ -124,6 +118,7 @@ export class DockerRuntime extends ContainerRuntime {
   private readonly channels: AgentChannels;
   private readonly engine: EngineChecks;
   private readonly starts: GuardedStart;
+  private readonly agentCreation: AgentCreation;
   private readonly agentStart: AgentStart;
   private readonly closing = new AbortController();
 
@@ -143,7 +138,6 @@ export class DockerRuntime extends ContainerRuntime {
     this.identities = new ContainerIdentities(options.instance, options.containerKey);
     this.containers = new ContainerLookup(this.docker, this.identities, this.health);
     this.life = new ContainerLife(this.docker, this.containers, this.engine);
-    this.ociRuntime = options.ociRuntime;
     this.agentEgress = new AgentEgress({
       ...options,
       docker: this.docker,
@@ -186,6 +180,9 @@ export class DockerRuntime extends ContainerRuntime {
     this.helper = new HelperVolume(this.docker, this.instance, options.helperImage, (reason) =>
       options.logger?.warn({ reason }, 'no helper program: agents are made without exec'),
     );
+    const { docker, sources, volumes, helper } = this;
+    const means = { docker, identities, sources, volumes, helper, ociRuntime: options.ociRuntime };
+    this.agentCreation = new AgentCreation({ ...means, containers, life, starts, agentEgress, networks, reach });
   }
 
   override async capabilities(): Promise<RuntimeCapabilities> {
@@ -237,43 +234,7 @@ export class DockerRuntime extends ContainerRuntime {
 
   override async create(spec: ContainerSpec): Promise<ContainerView> {
     await this.engine.assertStartable();
-    const network = await this.networks.kindFor(spec.egress);
-    // The engine itself creates missing volumes and networks that a container names, but without our labels, so all of them are ensured
-    // first.
-    const [helperVolume, volume, image] = await Promise.all([
-      this.helper.ensure(),
-      this.volumes.ensure(spec.agentId),
-      findPinned(this.docker, spec.image),
-      this.networks.ensure(network),
-    ]);
-    if (image === null) throw new ImageGone(spec.image);
-    refuseOwnLabels(image.Config.Labels, this.instance);
-    refuseManyVolumes(image);
-    refuseLargeConfig(image.Config);
-    await this.starts.checkImage({ ...spec, image: image.Id });
-    const rootFromImage = this.sources.opensVolume(image.Id, spec.volumePath) && this.volumes.roots.isUntouched(volume);
-    if (!rootFromImage && isUnprivileged(spec.user ?? image.Config.User)) await this.volumes.roots.open(spec.agentId, volume, image.Id);
-    const { identities, ociRuntime } = this;
-    const published = await this.reach.published();
-    this.agentEgress.refuseUnheld(network);
-    const listed = isListedKind(network) ? await this.agentEgress.seat(network) : null;
-    // The image is given by its id, since an engine may know no pin of it by which it was found.
-    const found = { ...spec, image: image.Id };
-    const command = spec.command ?? [image.Config.Entrypoint ?? [], image.Config.Cmd ?? []].flat();
-    if (command.length === 0) throw new RuntimeRefused('The image has no command, and the agent none of its own.');
-    const options = createOptions(found, { identities, network, listed, helperVolume, command, ociRuntime, published, rootFromImage });
-    this.containers.expect(spec);
-    const container = await this.life.createOrAdopt(this.identities.nameOf(spec), options);
-    this.volumes.roots.mounted(volume, rootFromImage);
-    if (isListedKind(network)) await this.agentEgress.listed(network);
-    const made = await this.containers.look(container.id);
-    const ignored = ignoredSettings(options, made);
-    if (ignored.length > 0) {
-      await this.remove(container.id);
-      throw new RuntimeRefused(`The container engine ignored these settings, so the container was removed: ${ignored.join(', ')}.`);
-    }
-    const { agentId, generation, deploymentId } = spec;
-    return view({ agentId, generation, deploymentId }, made);
+    return this.agentCreation.create(spec);
   }
 
   override async start(handle: ContainerHandle, environment: Readonly<Record<string, string>>): Promise<boolean> {

@@ -3,6 +3,7 @@ import { readdir } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 import { join, posix, sep } from 'node:path';
 import { ContainerGone, RuntimeUnavailable, type ContainerSpec, type ContainerView } from '../runtime.ts';
+import type { TmpfsMount } from '../tmpfs-mount.ts';
 import { isMissing, readJson } from './atomic-file.ts';
 import type { ImageRecord } from './image-record.ts';
 import { liveness, type ProcessMark } from './processes.ts';
@@ -135,6 +136,7 @@ export class LocalContainer {
   environment(spec: ContainerSpec, image: ImageRecord, port: number): Record<string, string> {
     const { PATH = '/usr/local/bin:/usr/bin:/bin', LANG = 'C.UTF-8', TMPDIR = '/tmp' } = process.env;
     const path = `${join(process.execPath, '..')}:${PATH}`;
+    const { XDG_RUNTIME_DIR: sockets = '' } = spec.environment;
     return {
       PATH: image.builtIn === undefined ? path : withOwnPrograms(this.program, path),
       LANG,
@@ -144,9 +146,16 @@ export class LocalContainer {
       HOST: '127.0.0.1',
       ...image.environment,
       ...spec.environment,
+      // The folder of sockets is found by its name alone.
+      ...(tmpfsPaths(spec).includes(sockets) ? { XDG_RUNTIME_DIR: this.hostPath(spec, sockets) } : {}),
       HOSTNAME: `agent-${createHash('sha256').update(spec.agentId).digest('hex').slice(0, 12)}`,
       PORT: String(port),
       MOORING_VOLUME: this.volume,
     };
   }
+}
+
+/** Returns the paths of a container's folders in memory. Containers of earlier versions have nothing else of them. */
+export function tmpfsPaths({ tmpfs }: ContainerSpec): string[] {
+  return (tmpfs as (TmpfsMount | string)[]).map((mount) => (typeof mount === 'string' ? mount : mount.path));
 }

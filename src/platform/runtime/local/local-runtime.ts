@@ -11,6 +11,7 @@ import {
   type ContainerName,
   type ContainerSpec,
   type ContainerView,
+  type DialTarget,
   type ExecRequest,
   type ExecResult,
   type ImageSource,
@@ -22,7 +23,6 @@ import {
   type Terminal,
   type TerminalRequest,
 } from '../runtime.ts';
-import type { DialTarget } from '../dial-target.ts';
 import type { EngineStatus } from '../engine-status.ts';
 import type { RuntimeCapabilities } from '../runtime-capabilities.ts';
 import { filePath } from '../file-paths.ts';
@@ -35,7 +35,7 @@ import { expectState } from './container-states.ts';
 import { LocalChannels } from './local-channels.ts';
 import { LocalCommands } from './local-commands.ts';
 import { LocalContainer } from './local-container.ts';
-import { LocalDials } from './local-dial.ts';
+import { LocalDials } from './local-dials.ts';
 import { LocalLife } from './local-life.ts';
 import { readImageRecord, type ImageRecord } from './image-record.ts';
 import { LocalFiles } from './files/local-files.ts';
@@ -52,6 +52,7 @@ import { BuildFolders } from './projects/build-folders.ts';
 import { PackageStore } from './projects/package-store.ts';
 import { ensureProjectImage, type ProjectPlaces } from './projects/project-image.ts';
 import { startSupervisor } from './start-supervisor.ts';
+import { makeTmpfsFolders } from './tmpfs-folders.ts';
 
 export interface LocalRuntimeOptions {
   instance: string;
@@ -66,7 +67,7 @@ const HANDLE = /^([0-9A-Za-z][0-9A-Za-z-]{0,99})-g(\d{1,9})$/;
 /**
  * Runs agents as child processes, each in a process group of its own with a folder as its volume, under a supervisor that outlives the
  * service. It is for laptops without an engine and for fast tests: it does not isolate, and does not enforce a container's memory, cpu,
- * pids, user, read-only root and tmpfs. A process that leaves the agent's group (`setsid`) is never ended.
+ * pids, user, read-only root and shared memory, and folders in memory are on the disk. A process that leaves the agent's group (`setsid`) is never ended.
  */
 export class LocalRuntime extends ContainerRuntime {
   readonly name = 'local';
@@ -178,6 +179,7 @@ export class LocalRuntime extends ContainerRuntime {
     const run = ((await container.lastRun())?.run ?? 0) + 1;
     const port = await this.ports.choose(handle);
     const image = await this.imageOf(container, spec);
+    await makeTmpfsFolders(container, spec);
     await startSupervisor(container.folder, run, this.changes.file(spec.agentId), {
       command: container.hostCommand(spec, spec.command ?? image.start),
       environment: container.environment(spec, image, port),

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type Dockerode from 'dockerode';
 
 import { capabilitiesOf, networkName } from '../engine/names.ts';
+import { profileIn } from '../engine/seccomp-profile.ts';
 import { builderLabels, builderName, cacheName, firstIdOf, type BuilderPlace } from './builder-names.ts';
 import { CACHE_FOLDER, startCommand } from './builder-start.ts';
 
@@ -85,7 +86,7 @@ export function wrongBuilderSettings(asked: Dockerode.ContainerCreateOptions, ma
     User: made.Config.User === asked.User,
     CapDrop: capabilitiesOf(have.CapDrop) === capabilitiesOf(want.CapDrop),
     CapAdd: capabilitiesOf(have.CapAdd) === capabilitiesOf(want.CapAdd),
-    seccomp: seccompOf(have.SecurityOpt) === seccompOf(want.SecurityOpt),
+    seccomp: profileIn(have.SecurityOpt) === profileIn(want.SecurityOpt),
     SecurityOpt: othersOf(have.SecurityOpt) === othersOf(want.SecurityOpt),
     Privileged: have.Privileged === false,
     MaskedPaths: isEmpty(have.MaskedPaths),
@@ -114,14 +115,4 @@ function othersOf(options: readonly string[] | null | undefined): string {
     .map((option) => option.replace(/^(no-new-privileges):true$/, '$1'))
     .toSorted()
     .join();
-}
-
-/** Returns the text of the profile, in one spelling: an engine may write it in another. */
-function seccompOf(options: readonly string[] | null | undefined): string {
-  const profile = (options ?? []).find((option) => option.startsWith('seccomp='))?.slice('seccomp='.length) ?? '';
-  try {
-    return JSON.stringify(JSON.parse(profile));
-  } catch {
-    return profile;
-  }
 }

@@ -7,7 +7,8 @@ import { volumeName } from '../engine/names.ts';
 import { AccountFiles, type Checked } from './account-files.ts';
 import { startContainer } from './container-start.ts';
 import type { ContainerLookup } from './container-lookup.ts';
-import { asksForbiddenNames, isUnprivileged } from './hardening.ts';
+import { asksForbiddenNames, hasOtherProfile, isUnprivileged } from './hardening.ts';
+import { userNamespacesProfile } from '../engine/seccomp-profile.ts';
 
 const HANGS =
   'The container engine does not finish the start of this container, and was asked twice. It may have to be restarted to remove it.';
@@ -44,7 +45,7 @@ export class GuardedStart {
    */
   async isStartable(found: Dockerode.ContainerInspectInfo): Promise<boolean> {
     if (found.State.Running) return true;
-    if (asksForbiddenNames(found, this.identities.instance)) return false;
+    if (asksForbiddenNames(found, this.identities.instance) || hasOtherProfile(found, await userNamespacesProfile())) return false;
     this.names.set(found.Id, found.Name);
     const agentId = this.containers.identify(found)?.agentId ?? '';
     const volumePath = found.Mounts.find(({ Name }) => Name === volumeName(agentId))?.Destination ?? DEFAULT_VOLUME_PATH;

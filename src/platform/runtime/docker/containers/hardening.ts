@@ -5,6 +5,7 @@ import type { ContainerSpec } from '../../runtime.ts';
 import type { Listed } from '../networks/egress-proxy.ts';
 import type { PublishedPorts } from '../networks/published-ports.ts';
 import { portBindings } from '../networks/published-ports.ts';
+import type { TmpfsMount } from '../../tmpfs-mount.ts';
 import type { ContainerIdentities } from '../engine/container-identities.ts';
 import {
   capabilitiesOf,
@@ -19,6 +20,7 @@ import {
   type Labels,
   type NetworkKind,
 } from '../engine/names.ts';
+import { profileIn } from '../engine/seccomp-profile.ts';
 
 /**
  * The capabilities that the start scripts of ordinary images need as root, and no more: to hand their folders to a user (CHOWN,
@@ -32,6 +34,11 @@ const capabilities = ['CHOWN', 'DAC_OVERRIDE', 'FOWNER', 'KILL', 'NET_BIND_SERVI
  */
 const NO_NAMES = ['127.0.0.1'];
 const mayAskNames = (kind: NetworkKind): boolean => !isShut(kind);
+
+/** Returns whether the container was made by an earlier release with another profile for user namespaces than this one's. */
+export function hasOtherProfile({ HostConfig }: Dockerode.ContainerInspectInfo, profile: string): boolean {
+  return !['', profile].includes(profileIn(HostConfig.SecurityOpt));
+}
 
 /** Returns whether the container was made by an earlier release that left name servers to agents which may reach nobody. */
 export function asksForbiddenNames({ HostConfig }: Dockerode.ContainerInspectInfo, instance: string): boolean {
@@ -48,6 +55,8 @@ export interface Surroundings {
   /** The command that the supervisor starts. */
   command: readonly string[];
   ociRuntime: string | null;
+  /** The seccomp profile; null stands for the engine's own. */
+  seccomp: string | null;
   /** The ports that are published for agents, because containers can't be reached by their own address; null if they can. */
   published: PublishedPorts | null;
   /**
@@ -82,7 +91,7 @@ export function createOptions(spec: ContainerSpec, around: Surroundings): Docker
     HostConfig: {
       CapDrop: ['ALL'],
       CapAdd: capabilities,
-      SecurityOpt: ['no-new-privileges:true'],
+      SecurityOpt: ['no-new-privileges:true', ...(around.seccomp === null ? [] : [`seccomp=${around.seccomp}`])],
       Privileged: false,
       Init: false,
       PidsLimit: spec.pids,
@@ -95,7 +104,8 @@ export function createOptions(spec: ContainerSpec, around: Surroundings): Docker
       NetworkMode: network,
       ...(mayAskNames(around.network) ? {} : { Dns: NO_NAMES }),
       ReadonlyRootfs: spec.readOnlyRoot,
-      Tmpfs: Object.fromEntries(spec.tmpfs.map((path) => [path, 'rw,nosuid,nodev,mode=1777'])),
+      Tmpfs: Object.fromEntries(spec.tmpfs.map((mount) => [mount.path, tmpfsOptions(spec.user, mount)])),
+      ...(spec.shmBytes === null ? {} : { ShmSize: spec.shmBytes }),
       Mounts: mounts(spec, around),
       ...(around.ociRuntime === null ? {} : { Runtime: around.ociRuntime }),
       ...(around.published === null ? {} : { PortBindings: portBindings(spec.port, around.published) }),
@@ -135,6 +145,22 @@ export function replacedVariables(environment: Readonly<Record<string, string>>)
   return proxyNames.filter((name) => own.has(name)).flatMap((name) => [name, name.toLowerCase()]);
 }
 
+/**
+ * Such a folder belongs to the container's user, whatever its mode: runc gives it that of the folder beneath, which is the image's own or, from the
+ * second start on, the one that runc has made for it.
+ */
+function tmpfsOptions(user: string | null, { uid = idOf(user), mode = 0o1777, sizeBytes, exec = false }: TmpfsMount): string {
+  const owner = uid === undefined ? [] : [`uid=${uid}`, `gid=${uid}`];
+  const size = sizeBytes === undefined ? [] : [`size=${sizeBytes}`];
+  return ['rw', 'nosuid', 'nodev', `mode=${mode.toString(8)}`, ...owner, ...size, ...(exec ? ['exec'] : [])].join(',');
+}
+
+/** Returns the number of a user that is given by number. */
+function idOf(user: string | null): number | undefined {
+  const id = /^(\d+)(:\d+)?$/.exec(user ?? '')?.[1];
+  return id === undefined ? undefined : Number(id);
+}
+
 function mounts(spec: ContainerSpec, around: Surroundings): Dockerode.MountSettings[] {
   const volume = (Source: string, Target: string, ReadOnly: boolean, NoCopy: boolean): Dockerode.MountSettings => ({
     Type: 'volume',
@@ -161,7 +187,7 @@ export function ignoredSettings(asked: Dockerode.ContainerCreateOptions, made: D
     CapDrop: capabilitiesOf(have.CapDrop) === 'ALL',
     CapAdd: capabilitiesOf(have.CapAdd) === capabilitiesOf(want.CapAdd),
     'no-new-privileges': security.some((option) => /^no-new-privileges(:true)?$/.test(option)),
-    seccomp: !security.some((option) => /unconfined/.test(option)),
+    seccomp: !security.some((option) => /unconfined/.test(option)) && profileIn(security) === profileIn(want.SecurityOpt),
     Privileged: have.Privileged === false,
     Init: have.Init !== true,
     Entrypoint: made.Path === supervisorProgram,
@@ -175,6 +201,8 @@ export function ignoredSettings(asked: Dockerode.ContainerCreateOptions, made: D
     NetworkMode: have.NetworkMode === want.NetworkMode,
     Dns: want.Dns === undefined || (have.Dns ?? []).join() === want.Dns.join(),
     ReadonlyRootfs: have.ReadonlyRootfs === want.ReadonlyRootfs,
+    Tmpfs: isDeepStrictEqual({ ...have.Tmpfs }, { ...want.Tmpfs }),
+    ShmSize: want.ShmSize === undefined || have.ShmSize === want.ShmSize,
     Runtime: want.Runtime === undefined || have.Runtime === want.Runtime,
     Binds: (have.Binds ?? []).length === 0,
     // Besides ours, only the anonymous volumes that the image itself asks for are allowed.

@@ -4,30 +4,34 @@ import Dockerode from 'dockerode';
 import { DockerBed } from '../../../../../test/support/docker-bed.ts';
 import { until } from '../../../../../test/support/until.ts';
 import { firstLines } from '../../runtime.bed.contract.ts';
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused, type ContainerSpec, type ContainerView } from '../../runtime.ts';
 import { DockerRuntime } from '../docker-runtime.ts';
 
 const user = '10001:10001';
 
-describe('an agent’s container', () => {
+describe.each([
+  ['an agent’s container', {}],
+  ['a container that may make user namespaces', { userNamespaces: true }],
+])('%s', (_, kind) => {
+  const running = (other: Partial<ContainerSpec> = {}): Promise<ContainerView> => bed.running({ ...kind, ...other });
   let bed: DockerBed;
   beforeAll(async () => (bed = await DockerBed.open()));
   afterAll(() => bed.close());
 
   it('has no more rights than an image’s start script needs as root, and none as another user', async () => {
     const status = 'grep -E "^(CapEff|CapBnd|NoNewPrivs|Seccomp):" /proc/1/status /proc/self/status';
-    const root = await bed.output(await bed.running(), status);
+    const root = await bed.output(await running(), status);
     // The bits are CHOWN, DAC_OVERRIDE, FOWNER, KILL, SETGID, SETUID and NET_BIND_SERVICE, for the agent and for commands beside it.
     expect(root.match(/CapEff:\t00000000000004eb/g)).toHaveLength(2);
     expect(root.match(/CapBnd:\t00000000000004eb/g)).toHaveLength(2);
     expect(root.match(/NoNewPrivs:\t1/g)).toHaveLength(2);
     expect(root.match(/Seccomp:\t2/g)).toHaveLength(2);
-    const other = await bed.output(await bed.running({ user }), status);
+    const other = await bed.output(await running({ user }), status);
     expect(other.match(/CapEff:\t0000000000000000/g)).toHaveLength(2);
   });
 
   it('sees nothing of the host but its volume, and publishes nothing', async () => {
-    const view = await bed.running();
+    const view = await running();
     const { HostConfig, Mounts, NetworkSettings } = await bed.docker.getContainer(view.handle).inspect();
     expect(Mounts.map(({ Type, Destination, RW }) => `${Type} ${Destination} ${RW}`).toSorted()).toEqual([
       'volume /.mooring false',
@@ -39,7 +43,7 @@ describe('an agent’s container', () => {
   });
 
   it('has one network, on which it has no address but its own', async () => {
-    const view = await bed.running();
+    const view = await running();
     const { NetworkSettings } = await bed.docker.getContainer(view.handle).inspect();
     expect(Object.keys(NetworkSettings.Networks)).toHaveLength(1);
     const addresses = await bed.output(view, "ip -o addr | awk '{ print $2, $4 }'");
@@ -54,7 +58,7 @@ describe('an agent’s container', () => {
   });
 
   it('is refused more processes than its limit', async () => {
-    const view = await bed.running({ pids: 16 });
+    const view = await running({ pids: 16 });
     const limit = 'cat /sys/fs/cgroup/pids/pids.max /sys/fs/cgroup/pids.max 2>/dev/null';
     expect((await bed.run(view, limit)).stdout.toString()).toBe('16\n');
     const { stderr } = await bed.run(view, 'for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do sleep 20 & done');
@@ -64,13 +68,13 @@ describe('an agent’s container', () => {
   });
 
   it('has no more files open in a process than its limit, so that one takes few of the machine’s terminals', async () => {
-    const view = await bed.running({ openFiles: 512 });
+    const view = await running({ openFiles: 512 });
     expect(await bed.output(view, 'ulimit -Sn; ulimit -Hn')).toBe('512\n512\n');
   });
 
   it('is killed at its memory limit, and that is known', async () => {
     const ended = async () => {
-      const view = await bed.running({ memoryBytes: 16 * 1024 * 1024, command: ['/bin/busybox', 'tail', '/dev/zero'] });
+      const view = await running({ memoryBytes: 16 * 1024 * 1024, command: ['/bin/busybox', 'tail', '/dev/zero'] });
       return until('the container has ended', async () => {
         const now = await bed.state(view);
         return now?.state === 'exited' ? now : undefined;
@@ -88,7 +92,7 @@ describe('an agent’s container', () => {
 
   it('has its older output removed if it prints too much, and its log says where lines may be missing', async () => {
     const script = `echo first; until [ -e /go ]; do sleep 0.1; done; yes ${'y'.repeat(999)} | head -n 45000; echo last`;
-    const view = await bed.running({ command: ['/bin/busybox', 'sh', '-c', script] });
+    const view = await running({ command: ['/bin/busybox', 'sh', '-c', script] });
     const [first] = await firstLines(bed.runtime, view.handle, null, 1);
     await bed.run(view, 'touch /go');
     await until('the container has ended', async () => ((await bed.state(view))?.state === 'exited' ? true : undefined));
@@ -102,7 +106,7 @@ describe('an agent’s container', () => {
   });
 
   it('can’t reach another agent, which the control plane can reach', async () => {
-    const server = await bed.running({ command: ['/bin/busybox', 'httpd', '-f', '-p', '8080', '-h', '/www'] });
+    const server = await running({ command: ['/bin/busybox', 'httpd', '-f', '-p', '8080', '-h', '/www'] });
     const { host, port } = await bed.runtime.address(server, 8080);
     await until('the server answers', () =>
       fetch(`http://${host}:${port}/none`).then(
@@ -110,33 +114,30 @@ describe('an agent’s container', () => {
         () => undefined,
       ),
     );
-    const neighbour = await bed.running();
+    const neighbour = await running();
     const ask = (address: string) => `echo 'GET /none HTTP/1.0\r\n\r\n' | /bin/busybox nc -w 2 ${address} ${port}`;
     expect(await bed.run(neighbour, ask(host))).toMatchObject({ exitCode: 1, stdout: Buffer.alloc(0) });
     expect(await bed.output(server, ask('127.0.0.1'))).toContain('404');
   });
 
   it('writes to its volume as any user, and nowhere else where its root is read-only', async () => {
-    const view = await bed.running({ user, readOnlyRoot: true, tmpfs: ['/scratch'] });
+    const view = await running({ user, readOnlyRoot: true, tmpfs: [{ path: '/scratch' }] });
     expect(await bed.output(view, 'echo kept > /data/a && echo kept > /scratch/b && cat /data/a /scratch/b && id -u')).toBe(
       'kept\nkept\n10001\n',
     );
     expect(await bed.output(view, 'echo x > /tmp/c')).toContain('Read-only file system');
+    await bed.runtime.stop(view.handle, 1);
+    await bed.runtime.start(view.handle, {});
+    expect(await bed.output(view, 'ls /scratch && echo again > /scratch/b && cat /scratch/b')).toBe('again\n');
     await bed.runtime.remove(view.handle);
-    const next = await bed.running({ agentId: view.agentId, generation: 2, user: 'agent' });
+    const next = await running({ agentId: view.agentId, generation: 2, user: 'agent' });
     expect(await bed.output(next, 'cat /data/a && echo more >> /data/a && id -un')).toBe('kept\nagent\n');
     const { containers } = await bed.runtime.inspect(view.agentId);
     expect(containers.map(({ generation }) => generation)).toEqual([2]);
   });
 
-  it('is refused, and nothing is left, where its OCI runtime is not known', async () => {
-    const spec = bed.spec();
-    await expect(bed.another('no-such-runtime').create(spec)).rejects.toThrow(RuntimeRefused);
-    expect((await bed.runtime.inspect(spec.agentId)).containers).toEqual([]);
-  });
-
   it('loses what a command left running, even what left its process group', async () => {
-    const view = await bed.running();
+    const view = await running();
     const line = 'sleep 61 & setsid sleep 62 & (setsid sleep 63 &); sleep 64';
     expect(await bed.run(view, line, 500)).toMatchObject({ exitCode: 124, timedOut: true });
     expect((await bed.run(view, 'setsid sleep 65 & echo done')).stdout.toString()).toBe('done\n');
@@ -144,7 +145,7 @@ describe('an agent’s container', () => {
   });
 
   it('runs commands of an image without a single program, from a user who may write nothing', async () => {
-    const view = await bed.running({ user: '12345', readOnlyRoot: true });
+    const view = await running({ user: '12345', readOnlyRoot: true });
     const ran = await bed.runtime.exec(view.handle, {
       argv: ['wc', '-c'],
       stdin: Buffer.from('12345'),
@@ -152,6 +153,18 @@ describe('an agent’s container', () => {
       outputLimitBytes: 100,
     });
     expect(ran).toMatchObject({ exitCode: 0, stdout: Buffer.from('5\n') });
+  });
+});
+
+describe('an agent’s container', () => {
+  let bed: DockerBed;
+  beforeAll(async () => (bed = await DockerBed.open()));
+  afterAll(() => bed.close());
+
+  it('is refused, and nothing is left, where its OCI runtime is not known', async () => {
+    const spec = bed.spec();
+    await expect(bed.another('no-such-runtime').create(spec)).rejects.toThrow(RuntimeRefused);
+    expect((await bed.runtime.inspect(spec.agentId)).containers).toEqual([]);
   });
 
   it('is reached by a port of the loopback address where the engine is reached over the network', async () => {

@@ -74,11 +74,16 @@ describe('a tar for a container', () => {
 });
 
 describe('what the engine made', () => {
-  const asked = createOptions(containerSpec('i', { agentId: 'a', cpus: 0.5, pids: 32 }), {
+  const tmpfs = [
+    { path: '/run/user/1000', uid: 1_000, mode: 0o700, sizeBytes: 65_536 },
+    { path: '/tmp', exec: true },
+  ];
+  const asked = createOptions(containerSpec('i', { agentId: 'a', cpus: 0.5, pids: 32, shmBytes: 1_024, tmpfs }), {
     identities: new ContainerIdentities('x', testContainerKey('x')),
     helperVolume: 'h',
     command: ['/agent'],
     ociRuntime: 'runsc',
+    seccomp: '{"a":1}',
     network: 'open',
     listed: null,
     published: null,
@@ -95,8 +100,17 @@ describe('what the engine made', () => {
       ],
     }) as unknown as Dockerode.ContainerInspectInfo;
 
+  it('has the folders in memory that were asked for, each with its owner, mode and size', () => {
+    expect(asked.HostConfig?.Tmpfs).toEqual({
+      '/run/user/1000': 'rw,nosuid,nodev,mode=700,uid=1000,gid=1000,size=65536',
+      '/tmp': 'rw,nosuid,nodev,mode=1777,exec',
+    });
+    expect(asked.HostConfig?.ShmSize).toBe(1_024);
+  });
+
   it('is taken where it is what was asked for, in either spelling of capabilities', () => {
     expect(ignoredSettings(asked, made({}))).toEqual([]);
+    expect(ignoredSettings(asked, made({ SecurityOpt: ['seccomp={ "a": 1 }', 'no-new-privileges'] }))).toEqual([]);
     expect(ignoredSettings(asked, made({ CapAdd: asked.HostConfig?.CapAdd?.map((name: string) => `CAP_${name}`) }))).toEqual([]);
   });
 
@@ -106,7 +120,12 @@ describe('what the engine made', () => {
     ['NanoCpus', { NanoCpus: 0 }],
     ['CapDrop', { CapDrop: null }],
     ['CapAdd', { CapAdd: ['SYS_ADMIN'] }],
-    ['no-new-privileges', { SecurityOpt: null }],
+    ['no-new-privileges', { SecurityOpt: ['seccomp={"a":1}'] }],
+    ['seccomp', { SecurityOpt: ['no-new-privileges'] }],
+    ['seccomp', { SecurityOpt: ['no-new-privileges', 'seccomp=unconfined'] }],
+    ['seccomp', { SecurityOpt: ['no-new-privileges', 'seccomp={"a":2}'] }],
+    ['ShmSize', { ShmSize: 64 * 1024 * 1024 }],
+    ['Tmpfs', { Tmpfs: { '/tmp': '' } }],
     ['Privileged', { Privileged: true }],
     ['Init', { Init: true }],
     ['Runtime', { Runtime: 'runc' }],

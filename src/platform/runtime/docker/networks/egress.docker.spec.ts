@@ -114,6 +114,18 @@ describe.each(ways)('what an agent may reach that is reached by %s', (_way, addr
     });
   });
 
+  it('is no more for one that may make user namespaces, and nothing in a network that it makes there', async () => {
+    const maker = await bed.running({ user: '10001:10001', userNamespaces: true });
+    await call(neighbour);
+    const gateway = await around.gatewayOf(maker.handle);
+    for (const place of [gateway, places.machine, places.neighbour, places.metadata, '127.0.0.1']) {
+      expect(await hears(place, maker)).toEqual(refused);
+      const inside = `unshare -U -r -n sh -c "ip link set lo up; echo x | nc -w 20 ${place} ${webPort}"`;
+      expect(await bed.output(maker, inside)).toMatch(/unreachable|refused/);
+    }
+    await bed.runtime.remove(maker.handle);
+  });
+
   it('is reached by names, though the engine asks a private server for them', async () => {
     expect(await bed.output(agent, 'nslookup somewhere.example 127.0.0.11')).toContain(places.internet);
   });

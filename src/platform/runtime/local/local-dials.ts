@@ -4,8 +4,9 @@ import { connect, type Socket } from 'node:net';
 import { basename, dirname, join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import { timeoutSignal } from '../../async/timeout-signal.ts';
-import { nobodyAccepts, refuseOtherTarget, type DialTarget } from '../dial-target.ts';
+import { nobodyAccepts, refuseOtherTarget } from '../dial-target.ts';
 import { Dials } from '../dials.ts';
+import type { DialTarget } from '../runtime.ts';
 import { expectState } from './container-states.ts';
 import type { LocalContainer } from './local-container.ts';
 
@@ -50,7 +51,7 @@ async function atPath(path: string, accepted: (socket: Socket) => Promise<Socket
 }
 
 async function connected(socket: Socket, to: DialTarget, signal: AbortSignal): Promise<Socket> {
-  // What breaks a connection closes it, and is no more to anybody than its end.
+  // Whatever breaks a connection closes it, and is no more to anybody than its end.
   socket.on('error', () => undefined);
   try {
     await once(socket, 'connect', { signal: AbortSignal.any([signal, timeoutSignal(DIAL_MS)]) });
