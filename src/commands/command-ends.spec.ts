@@ -25,6 +25,7 @@ const container = (state: ContainerState, more: Partial<ContainerView> = {}): Co
   exitCode: null,
   oomKilled: false,
   startedAt: iso(-100),
+  finishedAt: null,
   ...more,
 });
 const states = (state: Partial<CommandState> | null): ReadonlyMap<string, CommandState> =>

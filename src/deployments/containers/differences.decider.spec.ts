@@ -13,7 +13,12 @@ const rules: Rules = { canFreeze: true, deepSleepAfterSeconds: 900, startTimeout
 const nothing = { containers: [], volume: false };
 
 function container(generation: number, state: ContainerState): ContainerView {
-  const more = { exitCode: state === 'exited' ? 3 : null, oomKilled: false, startedAt: state === 'created' ? null : given.startedAt };
+  const more = {
+    exitCode: state === 'exited' ? 3 : null,
+    oomKilled: false,
+    startedAt: state === 'created' ? null : given.startedAt,
+    finishedAt: null,
+  };
   return { agentId: 'a1', generation, deploymentId: 'd1', handle: `a1-g${generation}`, state, ...more };
 }
 

@@ -14,6 +14,7 @@ const container = (generation: number, state: ContainerView['state'], more: Part
   exitCode: state === 'exited' ? 3 : null,
   oomKilled: false,
   startedAt: state === 'created' ? null : given.startedAt,
+  finishedAt: null,
   ...more,
 });
 

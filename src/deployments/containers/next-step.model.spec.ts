@@ -83,6 +83,7 @@ class World {
       exitCode: state === 'exited' ? 1 : null,
       oomKilled: false,
       startedAt: null,
+      finishedAt: null,
     }));
     return { containers, volume: this.facts.volume, held: this.facts.held, lastActiveAt: null, started: this.started };
   }

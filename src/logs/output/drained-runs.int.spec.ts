@@ -25,6 +25,7 @@ const view = (agentId: string, change: Partial<ContainerView> = {}): ContainerVi
   exitCode: 0,
   oomKilled: false,
   startedAt: '2026-01-01T00:00:00.123456789Z',
+  finishedAt: null,
   ...change,
 });
 

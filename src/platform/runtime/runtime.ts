@@ -8,6 +8,7 @@ import type { DockerfileBuilds, EgressStatus, EngineStatus } from './engine-stat
 import type { AgentFiles, MeasureBounds, VolumeSize } from './files.ts';
 import type { ImageStore } from './image-store.ts';
 import type { BuildSettings, ProjectPlan } from './project-plan.ts';
+import type { RegistryCredential } from './registry-credential.ts';
 import type { RuntimeCapabilities } from './runtime-capabilities.ts';
 import type { TmpfsMount } from './tmpfs-mount.ts';
 
@@ -49,6 +50,14 @@ export interface ContainerView extends ListedContainer {
   oomKilled: boolean;
   /** The time in ISO 8601; null if it never ran. */
   startedAt: string | null;
+  /** The time at which the last run ended; null if it has not, or that is not known. */
+  finishedAt: string | null;
+}
+
+/** A change of a container to a state, at a time in ISO 8601. */
+export interface Transition {
+  state: ContainerState;
+  at: string;
 }
 
 export interface ContainerSpec extends ContainerIdentity {
@@ -76,12 +85,6 @@ export interface ContainerSpec extends ContainerIdentity {
   shmBytes: number | null;
   /** True if its programs may make user namespaces, as a browser does for its sandbox. */
   userNamespaces: boolean;
-}
-
-/** The user name and password for a registry, in clear. They must not enter a log line or an error. */
-export interface RegistryCredential {
-  username: string;
-  password: string;
 }
 
 /** An image of a registry, or one that the engine has already. */
@@ -322,6 +325,11 @@ export abstract class ContainerRuntime {
   abstract stop(handle: ContainerHandle, graceSeconds: number): Promise<void>;
   abstract freeze(handle: ContainerHandle): Promise<void>;
   abstract thaw(handle: ContainerHandle): Promise<void>;
+  /**
+   * Returns the container's changes since a time, in order, as far as the engine still knows them: it forgets old ones, and all when it is
+   * restarted. Of more than one change to a state the last one counts. One that is gone is no error.
+   */
+  abstract transitions(handle: ContainerHandle, since: string): Promise<Transition[]>;
   /** Ends the container if it runs, and removes it. */
   abstract remove(handle: ContainerHandle): Promise<void>;
   /**

@@ -22,6 +22,12 @@ export function differs<S extends Sandbox>(
   now: Date,
 ): boolean {
   if (listed === null) return sandbox.deadlineAt !== null || kind.isBeingDeleted(sandbox);
-  const containers = listed.containers.map((container) => ({ ...container, exitCode: null, oomKilled: false, startedAt: null }));
+  const containers = listed.containers.map((container) => ({
+    ...container,
+    exitCode: null,
+    oomKilled: false,
+    startedAt: null,
+    finishedAt: null,
+  }));
   return kind.nextStep(sandbox, { containers, volume: listed.volume, held, lastActiveAt, started: null }, rules, now).do !== 'rest';
 }

@@ -149,6 +149,7 @@ describe('an engine that goes and comes back', () => {
         () => bed.runtime.start(view.handle, {}),
         () => bed.runtime.stop(view.handle, 1),
         () => bed.runtime.freeze(view.handle),
+        () => bed.runtime.transitions(view.handle, new Date().toISOString()),
         () => bed.runtime.remove(view.handle),
         () => bed.runtime.address(view, 8080),
         () => bed.runtime.ensureVolume(view.agentId),
@@ -165,7 +166,11 @@ describe('an engine that goes and comes back', () => {
       await engine.start();
       await until('the engine is known to be back', async () => ((await bed.runtime.available()) ? true : undefined));
       await until('the gap is told', () => (listener.told('lost') === 2 ? true : undefined));
-      expect(await bed.state(view)).toMatchObject({ state: 'exited', generation: 1 });
+      const ended = await bed.state(view);
+      expect(ended).toMatchObject({ state: 'exited', generation: 1, finishedAt: expect.stringMatching(/^20/) });
+      // The engine has forgotten what it told before, and knows of the container itself when its run began and ended.
+      expect(Date.parse(ended?.finishedAt ?? '')).toBeGreaterThanOrEqual(Date.parse(ended?.startedAt ?? ''));
+      expect(await bed.runtime.transitions(view.handle, ended?.startedAt ?? '')).toEqual([]);
       await bed.runtime.start(view.handle, {});
       expect(await bed.output(view, 'echo well')).toBe('well\n');
       await listener.close();

@@ -23,6 +23,7 @@ import type {
   RuntimeList,
   Terminal,
   TerminalRequest,
+  Transition,
 } from '../runtime.ts';
 import type { DockerfileBuilds, EgressStatus, EngineStatus } from '../engine-status.ts';
 import type { RuntimeCapabilities } from '../runtime-capabilities.ts';
@@ -45,6 +46,7 @@ import { AgentChannels } from '../channel/agent-channels.ts';
 import { ChannelCommands } from '../channel/channel-commands.ts';
 import { connectSupervisor } from './channels/connect-supervisor.ts';
 import { ContainerLife } from './containers/container-life.ts';
+import { transitionsOf } from './containers/container-transitions.ts';
 import { ContainerLookup } from './containers/container-lookup.ts';
 import { HelperVolume } from './volumes/helper-volume.ts';
 import type { DockerfileBuilder } from './builder/dockerfile-builder.ts';
@@ -254,6 +256,10 @@ export class DockerRuntime extends ContainerRuntime {
   override async thaw(handle: ContainerHandle): Promise<void> {
     await this.life.thaw(handle);
     this.channels.setFrozen(handle, false);
+  }
+
+  override transitions(handle: ContainerHandle, since: string): Promise<Transition[]> {
+    return transitionsOf(this.docker, handle, since);
   }
 
   override remove(handle: ContainerHandle): Promise<void> {

@@ -3,10 +3,15 @@ import { access, readdir, readFile, rename, rm, writeFile } from 'node:fs/promis
 import { dirname, join } from 'node:path';
 
 /** Writes the whole file or nothing, whenever the process is killed. */
-export async function writeJson(path: string, value: unknown): Promise<void> {
+export async function writeText(path: string, text: string): Promise<void> {
   const temporary = `${path}.${randomUUID()}.tmp`;
-  await writeFile(temporary, JSON.stringify(value), { mode: 0o600 });
+  await writeFile(temporary, text, { mode: 0o600 });
   await rename(temporary, path);
+}
+
+/** Writes the value as `writeText` does. */
+export async function writeJson(path: string, value: unknown): Promise<void> {
+  await writeText(path, JSON.stringify(value));
 }
 
 /** Returns the file's content, or null if there is no such file. */

@@ -2,10 +2,11 @@ import { pause } from '../../async/pause.ts';
 import { RuntimeRefused, type ContainerState } from '../runtime.ts';
 import type { LocalContainer } from './local-container.ts';
 
-/** Throws `RuntimeRefused` unless the container is in one of the states. */
-export async function expectState(container: LocalContainer, states: ContainerState[]): Promise<void> {
+/** Returns the state of the container. Throws `RuntimeRefused` unless it is one of these. */
+export async function expectState(container: LocalContainer, states: ContainerState[]): Promise<ContainerState> {
   const { state } = await container.view();
   if (!states.includes(state)) throw new RuntimeRefused(`the container is ${state}`);
+  return state;
 }
 
 /** Returns false if the container is in none of the states within the time (ms). */

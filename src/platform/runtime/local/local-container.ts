@@ -21,6 +21,7 @@ export interface RunRecord {
 
 interface ExitRecord {
   exitCode: number | null;
+  endedAt: string;
 }
 
 /** The folder of the image's files in a container of the local runtime. */
@@ -71,17 +72,17 @@ export class LocalContainer {
     };
   }
 
-  private async condition(run: RunRecord | null): Promise<Pick<ContainerView, 'state' | 'exitCode'>> {
-    if (run === null) return { state: 'created', exitCode: null };
+  private async condition(run: RunRecord | null): Promise<Pick<ContainerView, 'state' | 'exitCode' | 'finishedAt'>> {
+    if (run === null) return { state: 'created', exitCode: null, finishedAt: null };
     const exitFile = join(this.folder, `exit-${run.run}.json`);
     const early = await readJson<ExitRecord>(exitFile);
-    if (early !== null) return { state: 'exited', exitCode: early.exitCode };
+    if (early !== null) return { state: 'exited', exitCode: early.exitCode, finishedAt: early.endedAt };
     const agent = liveness(run.agent);
-    if (agent === 'stopped') return { state: 'frozen', exitCode: null };
-    if (agent === 'running' || liveness(run.supervisor) !== 'gone') return { state: 'running', exitCode: null };
+    if (agent === 'stopped') return { state: 'frozen', exitCode: null, finishedAt: null };
+    if (agent === 'running' || liveness(run.supervisor) !== 'gone') return { state: 'running', exitCode: null, finishedAt: null };
     // The record may have been written after it was read and before the processes were checked.
     const late = await readJson<ExitRecord>(exitFile);
-    return { state: 'exited', exitCode: late?.exitCode ?? null };
+    return { state: 'exited', exitCode: late?.exitCode ?? null, finishedAt: late?.endedAt ?? null };
   }
 
   async names(): Promise<string[]> {

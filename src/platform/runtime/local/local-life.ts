@@ -4,6 +4,7 @@ import { CommandRecords } from './command-records.ts';
 import { becomes, expectState, reaches } from './container-states.ts';
 import type { LocalContainer } from './local-container.ts';
 import { liveness, signalProcess } from './processes.ts';
+import { addState } from './state-log.ts';
 
 const KILL_MS = 10_000;
 const SIGNAL_MS = 5_000;
@@ -13,7 +14,10 @@ export class LocalLife {
   constructor(private readonly changes: Changes) {}
 
   async stop(container: LocalContainer, graceSeconds: number): Promise<void> {
-    if ((await container.view()).state === 'frozen') await this.signalUntil(container, 'SIGCONT', ['running', 'exited']);
+    if ((await container.view()).state === 'frozen') {
+      await addState(container.folder, 'running');
+      await this.signalUntil(container, 'SIGCONT', ['running', 'exited']);
+    }
     const agent = (await container.lastRun())?.agent ?? null;
     signalProcess(agent, 'SIGTERM', 'process');
     if (!(await reaches(container, ['created', 'exited'], graceSeconds * 1_000))) await this.signalUntil(container, 'SIGKILL', ['exited']);
@@ -21,14 +25,16 @@ export class LocalLife {
   }
 
   async freeze(container: LocalContainer): Promise<void> {
-    await expectState(container, ['running', 'frozen']);
+    const state = await expectState(container, ['running', 'frozen']);
+    if (state === 'running') await addState(container.folder, 'frozen');
     await this.signalUntil(container, 'SIGSTOP', ['frozen']);
     await new CommandRecords(container.folder).signalKept('SIGSTOP');
   }
 
   async thaw(container: LocalContainer): Promise<void> {
-    await expectState(container, ['running', 'frozen']);
+    const state = await expectState(container, ['running', 'frozen']);
     await new CommandRecords(container.folder).signalKept('SIGCONT');
+    if (state === 'frozen') await addState(container.folder, 'running');
     await this.signalUntil(container, 'SIGCONT', ['running']);
   }
 

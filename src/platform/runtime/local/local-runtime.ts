@@ -22,6 +22,7 @@ import {
   type RuntimeList,
   type Terminal,
   type TerminalRequest,
+  type Transition,
 } from '../runtime.ts';
 import type { EngineStatus } from '../engine-status.ts';
 import type { RuntimeCapabilities } from '../runtime-capabilities.ts';
@@ -52,6 +53,7 @@ import { BuildFolders } from './projects/build-folders.ts';
 import { PackageStore } from './projects/package-store.ts';
 import { ensureProjectImage, type ProjectPlaces } from './projects/project-image.ts';
 import { startSupervisor } from './start-supervisor.ts';
+import { statesSince, trimStates } from './state-log.ts';
 import { makeTmpfsFolders } from './tmpfs-folders.ts';
 
 export interface LocalRuntimeOptions {
@@ -179,6 +181,7 @@ export class LocalRuntime extends ContainerRuntime {
     const run = ((await container.lastRun())?.run ?? 0) + 1;
     const port = await this.ports.choose(handle);
     const image = await this.imageOf(container, spec);
+    await trimStates(container.folder);
     await makeTmpfsFolders(container, spec);
     await startSupervisor(container.folder, run, this.changes.file(spec.agentId), {
       command: container.hostCommand(spec, spec.command ?? image.start),
@@ -199,6 +202,10 @@ export class LocalRuntime extends ContainerRuntime {
 
   async thaw(handle: ContainerHandle): Promise<void> {
     await this.life.thaw(this.at(handle));
+  }
+
+  async transitions(handle: ContainerHandle, since: string): Promise<Transition[]> {
+    return statesSince(this.at(handle).folder, since);
   }
 
   async remove(handle: ContainerHandle): Promise<void> {

@@ -6,6 +6,7 @@
  */
 import { spawn } from 'node:child_process';
 import {
+  appendFileSync,
   closeSync,
   existsSync,
   fstatSync,
@@ -183,8 +184,18 @@ function killGroup(pid) {
   }
 }
 
-function ended(exitCode) {
-  write(record('exit'), { exitCode, endedAt: new Date().toISOString() });
+/** Adds a change to the container's log of its states, which is best effort. */
+function addState(state, at) {
+  try {
+    appendFileSync(join(folder, 'states.jsonl'), `${JSON.stringify({ state, at })}\n`, { mode: 0o600 });
+  } catch {
+    // The container is being removed.
+  }
+}
+
+function ended(exitCode, endedAt = new Date().toISOString()) {
+  addState('exited', endedAt);
+  write(record('exit'), { exitCode, endedAt });
   changed();
   process.exit(0);
 }
@@ -198,6 +209,7 @@ function supervise(launch) {
     startedAt: new Date().toISOString(),
   };
   if (!claim(record('run'), facts)) return answer({});
+  addState('running', facts.startedAt);
   for (const name of readdirSync(folder))
     if (new RegExp(`^(run|exit)-(?!${run}\\.)\\d+\\.json$`).test(name)) rmSync(join(folder, name), { force: true });
   const [program, ...rest] = launch.command;
@@ -235,10 +247,11 @@ function supervise(launch) {
   const finishers = [keepLines(agent.stdout, 'o', output), keepLines(agent.stderr, 'e', output)];
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.on(signal, () => agent.kill('SIGTERM'));
   agent.on('exit', (code, signal) => {
+    const endedAt = new Date().toISOString();
     killGroup(agent.pid);
     const finish = () => {
       for (const flush of finishers) flush();
-      ended(code ?? 128 + (signalNumbers[signal] ?? 0));
+      ended(code ?? 128 + (signalNumbers[signal] ?? 0), endedAt);
     };
     agent.on('close', finish);
     setTimeout(finish, LAST_OUTPUT_MS);

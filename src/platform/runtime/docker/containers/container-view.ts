@@ -8,6 +8,8 @@ const states: Record<string, ContainerState> = { created: 'created', running: 'r
 const NO_VARIABLES_EXIT_CODE = 125;
 const neverTime = '0001-01-01T00:00:00Z';
 
+const timeOf = (text: string): string | null => (text === neverTime ? null : text);
+
 /** A container that is being removed, or could not be, counts as exited. */
 const stateOf = (status: string): ContainerState => states[status] ?? 'exited';
 
@@ -28,7 +30,8 @@ export function view(known: KnownContainer, found: Dockerode.ContainerInspectInf
     exitCode: state === 'exited' ? found.State.ExitCode : null,
     ...(state === 'exited' && found.State.ExitCode === NO_VARIABLES_EXIT_CODE && { notBegun: true }),
     oomKilled: found.State.OOMKilled,
-    startedAt: found.State.StartedAt === neverTime ? null : found.State.StartedAt,
+    startedAt: timeOf(found.State.StartedAt),
+    finishedAt: state === 'exited' ? timeOf(found.State.FinishedAt) : null,
   };
 }
 

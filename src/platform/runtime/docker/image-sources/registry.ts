@@ -1,7 +1,8 @@
 import type Dockerode from 'dockerode';
 import { timeoutSignal } from '../../../async/timeout-signal.ts';
 import { digestOfPin, parseImageReference } from '../../../image-reference.ts';
-import { type RegistryCredential, RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.ts';
+import type { RegistryCredential } from '../../registry-credential.ts';
 import { call, CALL_TIMEOUT_MS, jsonLines, portErrors, statusOf } from '../engine/engine.ts';
 import { type PullBounds, watchDisk } from './pull-bounds.ts';
 import { type Progress, PullProgress } from './pull-progress.ts';

@@ -1,0 +1,5 @@
+/** The user name and password for a registry, in clear. They must not enter a log line or an error. */
+export interface RegistryCredential {
+  username: string;
+  password: string;
+}
