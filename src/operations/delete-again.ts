@@ -1,55 +1,52 @@
 import type pg from 'pg';
 import { v7 as uuidv7 } from 'uuid';
 
-import { agentStream, deletionOf, evolveAgent, type AgentEvent, type AgentState } from '../agents/index.ts';
 import type { EventCatalogue } from '../platform/event-store/event-catalogue.ts';
 import type { JsonObject } from '../platform/event-store/event-definition.ts';
 import { START, type EventMetadata } from '../platform/event-store/event-store.ts';
+import { streamOf } from '../sandboxes/index.ts';
+import { endOf, type SandboxEnd } from './sandbox-ends.ts';
 import { storedJson } from '../platform/event-store/stored-json.ts';
 
 const AT_A_TIME = 1_000;
 
 /**
- * Requests the deletion of each agent whose key is destroyed, if the restored log is older than its deletion, as its owner did. Returns
- * these agents. Has to run in the transaction that restores the log.
+ * Requests the deletion of each sandbox whose key is destroyed, if the restored log is older than its deletion, as its owner did. Returns
+ * these sandboxes. Has to run in the transaction that restores the log.
  */
 export async function repeatDeletions(owner: pg.Client, catalogue: EventCatalogue, shredded: Iterable<string>): Promise<string[]> {
-  const subjects = [...shredded];
+  const subjects = [...shredded].flatMap((sandboxId) => {
+    const end = endOf(sandboxId);
+    return end === null ? [] : [{ sandboxId, stream: streamOf(sandboxId), end }];
+  });
   const again: string[] = [];
   for (let from = 0; from < subjects.length; from += AT_A_TIME) {
-    const { rows } = await owner.query<{ agent_id: string }>(
-      `select s as agent_id from unnest($1::text[]) s
-        where exists (select from es_event e where e.stream = $2 || s)
-          and not exists (select from es_event e where e.stream = $2 || s and e.type = 'AgentDeletionRequested')`,
-      [subjects.slice(from, from + AT_A_TIME), agentStream('')],
+    const page = subjects.slice(from, from + AT_A_TIME);
+    const { rows } = await owner.query<{ stream: string }>(
+      `select s.stream from unnest($1::text[], $2::text[]) s (stream, requested)
+        where exists (select from es_event e where e.stream = s.stream)
+          and not exists (select from es_event e where e.stream = s.stream and e.type = s.requested)`,
+      [page.map(({ stream }) => stream), page.map(({ end }) => end.requested)],
     );
-    for (const { agent_id } of rows) if (await askForDeletion(owner, catalogue, agentStream(agent_id))) again.push(agent_id);
+    const kept = new Set(rows.map(({ stream }) => stream));
+    for (const { sandboxId, stream, end } of page)
+      if (kept.has(stream) && (await askForDeletion(owner, catalogue, stream, end))) again.push(sandboxId);
   }
   return again;
 }
 
-async function askForDeletion(owner: pg.Client, catalogue: EventCatalogue, stream: string): Promise<boolean> {
+async function askForDeletion(owner: pg.Client, catalogue: EventCatalogue, stream: string, end: SandboxEnd): Promise<boolean> {
   const { rows } = await owner.query<{ version: string; id: string; type: string; schema_version: number; data: JsonObject }>(
     'select version, id, type, schema_version, data from es_event where stream = $1 order by version',
     [stream],
   );
-  const agent = rows.reduce<AgentState>((state, { id, type, schema_version: schemaVersion, data }) => {
-    const event = catalogue.upcast({
-      id,
-      type,
-      schemaVersion,
-      data,
-      stream,
-      revision: 0,
-      position: START,
-      at: '',
-      metadata: nobody,
-    });
-    return evolveAgent(state, event as unknown as AgentEvent);
-  }, null);
-  if (agent === null) return false;
-  const events = deletionOf(agent, new Date());
-  const metadata: EventMetadata = { ...nobody, account_id: agent.accountId };
+  const stored = rows.map(({ id, type, schema_version: schemaVersion, data }) =>
+    catalogue.upcast({ id, type, schemaVersion, data, stream, revision: 0, position: START, at: '', metadata: nobody }),
+  );
+  const deletion = end.deletionOf(stored, new Date());
+  if (deletion === null) return false;
+  const { accountId, events } = deletion;
+  const metadata: EventMetadata = { ...nobody, account_id: accountId };
   let revision = Number(rows.at(-1)?.version);
   for (const { type, data } of events) {
     const values = [

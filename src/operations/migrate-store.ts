@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 
 import type { Config } from '../platform/config/config.ts';
-import { agentEvents } from '../agents/index.ts';
 import { RETENTION } from '../logs/index.ts';
 import { type Database, openDatabase } from '../platform/database/database.ts';
 import { addressOf, connectOwner } from '../platform/database/migrate.ts';
@@ -15,6 +14,7 @@ import { forgetReadModels } from './fill-tables.ts';
 import { moveCursors, movedPositions } from './move-cursors.ts';
 import { portWriter, postgresWriter, type LogWriter } from './log-writers.ts';
 import { assertNoOtherConnections } from './restore.ts';
+import { endings } from './sandbox-ends.ts';
 
 /** The number of events that are written together. */
 const BATCH = 5_000;
@@ -250,9 +250,9 @@ function renumbering(): (event: StoredEvent) => StoredEvent {
   };
 }
 
-/** Sets what the port can't read from a stream but the product's rules tell: the end of deleted agents, and how long output is kept. */
+/** Sets what the port can't read from a stream but the product's rules tell: the end of deleted sandboxes, and how long output is kept. */
 async function settle(store: EventStore): Promise<void> {
-  for await (const batch of store.readAll(START, { eventClass: 'core', categories: ['agent'], types: [agentEvents.AgentDeleted.type] }))
+  for await (const batch of store.readAll(START, { eventClass: 'core', ...endings }))
     for (const { stream, revision } of batch) await store.closeStream(stream, revision);
   const logs = new Set<string>();
   for await (const { stream } of eventsOf(store, 'log')) logs.add(stream);

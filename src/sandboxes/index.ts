@@ -1,6 +1,6 @@
 export { agentActivityTable } from './activity/agent-activity.table.ts';
 export type { Need, NotAwake, Wakeable } from './activity/wakeable.ts';
-export { kindOf } from './sandbox-id.ts';
+export { kindOf, streamOf, type SandboxKind } from './sandbox-id.ts';
 export type {
   ContainerKind,
   KindContainers,

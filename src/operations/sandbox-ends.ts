@@ -1,0 +1,35 @@
+import { agentEvents, deletionOf, evolveAgent, type AgentEvent, type AgentState } from '../agents/index.ts';
+import type { JsonObject } from '../platform/event-store/event-definition.ts';
+import type { StoredEvent } from '../platform/event-store/event-store.ts';
+import { kindOf, type SandboxKind } from '../sandboxes/index.ts';
+
+/** How the sandboxes of one kind end, as their streams tell it. */
+export interface SandboxEnd {
+  /** The type of the event that asks for the deletion, and of the last event of the stream. */
+  requested: string;
+  deleted: string;
+  /** Returns the events that ask for the deletion of the sandbox with these events, and its account; null if there is no such sandbox. */
+  deletionOf(events: readonly StoredEvent[], now: Date): { accountId: string; events: { type: string; data: JsonObject }[] } | null;
+}
+
+const ends: { readonly [kind in SandboxKind]?: SandboxEnd } = {
+  agent: {
+    requested: agentEvents.AgentDeletionRequested.type,
+    deleted: agentEvents.AgentDeleted.type,
+    deletionOf(events, now) {
+      const agent = events.reduce<AgentState>((state, event) => evolveAgent(state, event as unknown as AgentEvent), null);
+      return agent === null ? null : { accountId: agent.accountId, events: deletionOf(agent, now) };
+    },
+  },
+};
+
+/** The kinds of sandboxes, which are the categories of their streams, and the types of the events that end these. */
+export const endings = {
+  categories: Object.keys(ends),
+  types: Object.values(ends).map(({ deleted }) => deleted),
+};
+
+/** Returns how the sandbox with the id ends; null if this program has no such sandboxes. */
+export function endOf(sandboxId: string): SandboxEnd | null {
+  return ends[kindOf(sandboxId)] ?? null;
+}
