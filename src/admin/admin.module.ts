@@ -1,6 +1,6 @@
 import { Module } from '@nestjs/common';
 
-import { AgentsModule } from '../agents/agents.module.ts';
+import { SandboxContainersModule } from '../sandboxes/sandbox-containers.module.ts';
 import { EventsController } from './events/events.controller.ts';
 import { BrowseEventsHandler } from './events/events.handlers.ts';
 import { ProjectionsController } from './projections/projections.controller.ts';
@@ -20,7 +20,7 @@ import { SagaWork } from './work/saga-work.service.ts';
 
 /** Shows operators the internals, which are read models, the log, the engine and the sagas' work, and rotates the master key. */
 @Module({
-  imports: [AgentsModule],
+  imports: [SandboxContainersModule],
   controllers: [ProjectionsController, EventsController, RuntimeController, WorkController, KeysController],
   providers: [
     BrowseEventsHandler,

@@ -3,6 +3,7 @@ export type { Need, NotAwake, Wakeable } from './activity/wakeable.ts';
 export { kindOf, streamOf, type SandboxKind } from './sandbox-id.ts';
 export type {
   ContainerKind,
+  FollowedKind,
   KindContainers,
   KindRecords,
   KindRules,

@@ -1,44 +1,53 @@
 import { Injectable } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 
-import { isInTransit, LiveAgentIds, type Agent } from '../../agents/index.ts';
-import { Agents } from '../../agents/services.ts';
 import { LastImageSweep } from '../../deployments/index.ts';
-import { kindOf } from '../../sandboxes/index.ts';
-import { ContainerRuntime, type ContainerState, type ListedContainer } from '../../platform/runtime/runtime.ts';
+import { ContainerRuntime, type ListedContainer } from '../../platform/runtime/runtime.ts';
+import type { FollowedKind } from '../../sandboxes/index.ts';
+import type { Sandbox } from '../../sandboxes/lifecycle/sandbox.decider.ts';
+import { ContainerKinds } from '../../sandboxes/services.ts';
 import type { EngineContainerDto, EngineImagesDto, RuntimeDto } from './runtime.dto.ts';
 
 /** The number of streams that are read concurrently. */
 const AT_ONCE = 16;
+
+/** A sandbox that exists, with the rules of its kind. */
+interface Known {
+  sandbox: Sandbox;
+  rules: FollowedKind['rules'];
+}
 
 /** Compares the engine's containers and volumes with the log, and tells what its images take. It changes nothing. */
 @Injectable()
 export class RuntimeDrift {
   constructor(
     private readonly runtime: ContainerRuntime,
-    private readonly agents: Agents,
+    private readonly kinds: ContainerKinds,
     private readonly queries: QueryBus,
   ) {}
 
   /** Returns the comparison and the images. Throws `RuntimeUnavailable`. */
   async find(): Promise<RuntimeDto> {
     const listed = await this.runtime.list();
-    const containers = listed.containers.filter(({ agentId }) => kindOf(agentId) === 'agent');
-    const volumes = listed.volumes.filter((agentId) => kindOf(agentId) === 'agent');
-    const live = await this.queries.execute(new LiveAgentIds());
-    const agents = await this.existing([...new Set([...containers.map(({ agentId }) => agentId), ...volumes, ...live])]);
-    const seen = containers.map((container) => ({ container, judged: judged(container, agents.get(container.agentId) ?? null) }));
+    const containers = listed.containers.filter(({ agentId }) => this.kinds.of(agentId) !== null);
+    const volumes = listed.volumes.filter((sandboxId) => this.kinds.of(sandboxId) !== null);
+    const live = (await Promise.all(this.kinds.all().map((kind) => kind.live()))).flat();
+    const known = await this.existing([...new Set([...containers.map(({ agentId }) => agentId), ...volumes, ...live])]);
+    const seen = containers.map((container) => ({ container, judged: judged(container, known.get(container.agentId) ?? null) }));
     const housed = new Set(containers.map(({ agentId }) => agentId));
     return {
       engine: this.runtime.name,
       containers: seen.map((each) => each.judged),
       orphans: {
         containers: seen.filter((each) => each.judged.verdict === 'orphan').map(({ container }) => container.handle),
-        volumes: volumes.filter((agentId) => !agents.has(agentId)).map((agentId) => `mooring-${agentId}`),
+        volumes: volumes.filter((sandboxId) => !known.has(sandboxId)).map((sandboxId) => `mooring-${sandboxId}`),
       },
-      missing: [...agents]
-        .filter(([agentId, agent]) => !housed.has(agentId) && wantedStates(agent).length > 0 && !isInTransit(agent))
-        .map(([agent_id, { status }]) => ({ agent_id, agent_status: status })),
+      missing: [...known]
+        .filter(
+          ([sandboxId, { sandbox, rules }]) =>
+            !housed.has(sandboxId) && rules.wantedStates(sandbox).length > 0 && !rules.isInTransit(sandbox),
+        )
+        .map(([agent_id, { sandbox, rules }]) => ({ agent_id, agent_status: rules.statusOf(sandbox) })),
       images: await this.images(),
     };
   }
@@ -48,43 +57,40 @@ export class RuntimeDrift {
     return { own: { count: own.length, bytes: ownBytes }, all, last_sweep: await this.queries.execute(new LastImageSweep()) };
   }
 
-  /** Returns those of the agents that exist, as their streams describe them. */
-  private async existing(ids: string[]): Promise<Map<string, Agent>> {
-    const found = new Map<string, Agent>();
+  /** Returns those of the sandboxes that exist, as their streams describe them. */
+  private async existing(ids: string[]): Promise<Map<string, Known>> {
+    const found = new Map<string, Known>();
     for (let from = 0; from < ids.length; from += AT_ONCE)
       await Promise.all(
-        ids.slice(from, from + AT_ONCE).map(async (agentId) => {
-          const { state } = await this.agents.find(agentId);
-          if (state !== null && state.status !== 'deleted') found.set(agentId, state);
+        ids.slice(from, from + AT_ONCE).map(async (sandboxId) => {
+          const kind = this.kinds.of(sandboxId);
+          const seen = await kind?.records.load(sandboxId);
+          if (kind !== null && seen != null && !kind.rules.isGone(seen.state))
+            found.set(sandboxId, { sandbox: seen.state, rules: kind.rules });
         }),
       );
     return found;
   }
 }
 
-function judged({ agentId, generation, deploymentId, state, outdated }: ListedContainer, agent: Agent | null): EngineContainerDto {
+function judged(container: ListedContainer, known: Known | null): EngineContainerDto {
+  const { agentId, generation, deploymentId, state, outdated } = container;
   return {
     agent_id: agentId,
     generation,
     deployment_id: deploymentId,
     state,
-    agent_status: agent?.status ?? null,
-    wanted_generation: agent?.generation ?? null,
-    verdict: outdated && agent !== null ? 'drifted' : verdictOn(generation, state, agent),
+    agent_status: known?.rules.statusOf(known.sandbox) ?? null,
+    wanted_generation: known?.sandbox.generation ?? null,
+    verdict: outdated && known !== null ? 'drifted' : verdictOn(container, known),
   };
 }
 
-function verdictOn(generation: number, state: ContainerState, agent: Agent | null): EngineContainerDto['verdict'] {
-  if (agent === null) return 'orphan';
-  if (isInTransit(agent) || agent.status === 'deleting') return 'in_transit';
-  if (generation < agent.generation) return 'orphan';
-  const wanted = wantedStates(agent);
+function verdictOn({ generation, state }: ListedContainer, known: Known | null): EngineContainerDto['verdict'] {
+  if (known === null) return 'orphan';
+  const { sandbox, rules } = known;
+  if (rules.isInTransit(sandbox) || rules.isBeingDeleted(sandbox)) return 'in_transit';
+  if (generation < sandbox.generation) return 'orphan';
+  const wanted = rules.wantedStates(sandbox);
   return wanted.length === 0 || wanted.includes(state) ? 'as_wanted' : 'drifted';
-}
-
-/** Returns the states in which a settled agent's container may be; an empty list means that it need not exist. */
-function wantedStates({ status, sleepDepth, wantedSleep }: Agent): ContainerState[] {
-  if (status === 'active') return ['running'];
-  if (status === 'sleeping' && sleepDepth === 'frozen' && wantedSleep !== 'stopped') return ['frozen'];
-  return [];
 }

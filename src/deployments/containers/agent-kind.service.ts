@@ -1,11 +1,12 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 
-import { AgentsThatMayWrite, deploymentStep, EveryAgent, type Agent, type AgentRecord } from '../../agents/index.ts';
+import { AgentsThatMayWrite, deploymentStep, EveryAgent, LiveAgentIds, type Agent, type AgentRecord } from '../../agents/index.ts';
 import { bothOf } from '../../platform/async/both-of.ts';
 import { RuntimeUnavailable, type ContainerView } from '../../platform/runtime/runtime.ts';
 import type { ContainerKind, KnownSandbox, Pass, SandboxOfAccount, Seen, Work } from '../../sandboxes/index.ts';
 import { ContainerKinds, deadlineSignal, EngineView } from '../../sandboxes/services.ts';
+import { NeededImages } from '../images/image-sweep.queries.ts';
 import { AgentRecords } from '../records/agent-records.ts';
 import { endedEarly, failureOf } from '../records/failures.ts';
 import { AgentContainers } from './agent-containers.service.ts';
@@ -19,6 +20,7 @@ type AgentWork = Work<Agent, AgentRecord>;
 export class AgentKind implements ContainerKind<Agent, AgentRecord, OwnStep>, OnModuleInit {
   readonly kind = 'agent';
   readonly saga = 'deployments';
+  readonly readModels = ['agents', 'deployments'];
   readonly rules = agentRules;
 
   constructor(
@@ -41,6 +43,19 @@ export class AgentKind implements ContainerKind<Agent, AgentRecord, OwnStep>, On
   async thatMayWrite(since: Date): Promise<SandboxOfAccount[]> {
     const agents = await this.queries.execute(new AgentsThatMayWrite(since));
     return agents.map(({ agentId, accountId }) => ({ sandboxId: agentId, accountId }));
+  }
+
+  live(): Promise<string[]> {
+    return this.queries.execute(new LiveAgentIds());
+  }
+
+  neededImages(digests: readonly string[]): Promise<ReadonlySet<string>> {
+    return this.queries.execute(new NeededImages(digests));
+  }
+
+  async isClaiming(agentId: string, deploymentId: string): Promise<boolean> {
+    const agent = (await this.records.load(agentId))?.state;
+    return agent?.status === 'deploying' && agent.deployment?.id === deploymentId;
   }
 
   /** Records an outcome. The log of a failed deployment first gets the reason, and the last output of the container if there was one. */

@@ -11,6 +11,11 @@ export const agentRules: KindRules<Agent, AgentRecord, OwnStep> = {
   isGone: ({ status }) => status === 'deleted',
   isOutdated: (before, now) =>
     now.status !== before.status || now.generation !== before.generation || now.deployment?.id !== before.deployment?.id,
+  statusOf: ({ status }) => status,
+  wantedStates({ status, sleepDepth, wantedSleep }) {
+    if (status === 'active') return ['running'];
+    return status === 'sleeping' && sleepDepth === 'frozen' && wantedSleep !== 'stopped' ? ['frozen'] : [];
+  },
   keepsLook: ({ status }) => status === 'deploying',
   // A deployment that somebody just asked for need not wait for another engine.
   waitsForEngine: ({ status }) => status !== 'deploying',

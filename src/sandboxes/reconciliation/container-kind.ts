@@ -1,4 +1,4 @@
-import type { ContainerSpec, ContainerView, ImageGone } from '../../platform/runtime/runtime.ts';
+import type { ContainerSpec, ContainerState, ContainerView, ImageGone } from '../../platform/runtime/runtime.ts';
 import type { Sandbox } from '../lifecycle/sandbox.decider.ts';
 import type { Actual, Order, Rules, Step } from '../lifecycle/steps.decider.ts';
 import type { SandboxKind } from '../sandbox-id.ts';
@@ -44,6 +44,10 @@ export interface KindRules<S extends Sandbox, R, Own> {
   isGone(sandbox: S): boolean;
   /** Returns true if what was decided for the sandbox before does not hold any more. */
   isOutdated(before: S, now: S): boolean;
+  /** Returns the status of the sandbox, as operators see it. */
+  statusOf(sandbox: S): string;
+  /** Returns the states in which a settled sandbox's container may be; an empty list means that it need not exist. */
+  wantedStates(sandbox: S): ContainerState[];
   /** Returns true if nothing that only a new look would show may interrupt the transition, so that its last look is used again. */
   keepsLook(sandbox: S): boolean;
   /** Returns true if the transition waits, until its deadline, for an engine that can do what this one can't. */
@@ -98,7 +102,7 @@ export interface Work<S extends Sandbox, R> {
   readonly recordMeanwhile: (record: R | undefined) => Promise<void>;
 }
 
-/** A kind of sandboxes that are compared with the engine and measured. The kind registers itself with `ContainerKinds`. */
+/** A kind of sandboxes that are compared with the engine and measured, and whose images are kept. The kind registers itself with `ContainerKinds`. */
 export interface FollowedKind<S extends Sandbox = Sandbox> {
   readonly kind: SandboxKind;
   /** The name of the saga that reconciles them, whose keys are their ids. */
@@ -109,6 +113,17 @@ export interface FollowedKind<S extends Sandbox = Sandbox> {
   page(after: string | null, limit: number): Promise<KnownSandbox<S>[]>;
   /** Returns the sandboxes of all accounts whose containers may have written to their volumes since then, 20,000 at most. */
   thatMayWrite(since: Date): Promise<SandboxOfAccount[]>;
+  /**
+   * Returns the sandboxes of all accounts that may need work on the engine or have something to see there. It omits those at rest, of which there
+   * may be very many.
+   */
+  live(): Promise<string[]>;
+  /** Returns those of the images, given by digest or id, that sandboxes of the kind need according to its read models. */
+  neededImages(digests: readonly string[]): Promise<ReadonlySet<string>>;
+  /** The names of the read models that tell which images are needed. */
+  readonly readModels: readonly string[];
+  /** Returns true if the work that claimed an image under the id goes on, so that no read model tells yet that the image is needed. */
+  isClaiming(sandboxId: string, claimId: string): Promise<boolean>;
 }
 
 /** A kind of sandboxes whose containers are reconciled. */
