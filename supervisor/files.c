@@ -246,7 +246,7 @@ static void publish(int folder, const char *unfinished, const char *name, bool r
   if (failed != 0) refuse_errno();
 }
 
-/* Arguments: 1 to create missing folders, 1 to replace a file, the name of the unfinished file, the most bytes, the prefix and the age as for `list`. */
+/* Arguments: 1 to create missing folders, 1 to replace a file, the name of the unfinished file, the most bytes, the prefix and the age as for `list`, 1 to let everybody run it. */
 static void write_file(const struct fields *fields) {
   struct place place;
   struct stat found;
@@ -271,6 +271,7 @@ static void write_file(const struct fields *fields) {
   bool created = place.kind == 0;
   mode_t mode = 0644;
   if (!created && fstatat(place.folder, place.name, &found, AT_SYMLINK_NOFOLLOW) == 0) mode = found.st_mode & 0777;
+  if (field_number(fields, ARGUMENT + 6, 0) == 1) mode |= 0111;
   sweep(place.folder, field_text(fields, ARGUMENT + 4), field_number(fields, ARGUMENT + 5, 3600));
   int file = openat(place.folder, unfinished, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (file < 0) refuse_errno();

@@ -74,6 +74,8 @@ export interface FileWriteOptions {
   onTaken: 'replace' | 'refuse';
   /** Creates the missing folders above the file. */
   parents: boolean;
+  /** Lets everybody run the file: a new one has the mode 755. Otherwise a new one has 644, and an existing one keeps its own. */
+  executable?: boolean;
   signal: AbortSignal;
 }
 

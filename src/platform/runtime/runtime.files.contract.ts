@@ -92,6 +92,11 @@ export function files(bed: TestBed): void {
   });
 
   it('writes an empty file, and reads it', async () => {
+    expect(await write('run', '#!/bin/sh', { executable: true })).toMatchObject({ created: true });
+    await write('note', 'third', { executable: true });
+    const modes = 'process.stdout.write(["own", "run", "note"].map((name) => (fs.statSync(name).mode & 0o777).toString(8)).join())';
+    await agent('fs.chmodSync("own", 0o640)');
+    expect(await agent(modes)).toBe('640,755,751');
     expect(await write('empty', '')).toEqual({ path: '/data/empty', size: 0, created: true });
     const found = await read('empty');
     expect(found.size).toBe(0);

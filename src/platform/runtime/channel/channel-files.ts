@@ -112,7 +112,15 @@ export class ChannelFiles implements AgentFiles {
     try {
       if (filePath(path).folder) throw new FileRefused('is_a_directory');
       const flags = [options.parents ? '1' : '0', options.onTaken === 'replace' ? '1' : '0', UNFINISHED_PREFIX + randomUUID()];
-      const call = ['write', wanted(path), ...flags, String(options.maxBytes), UNFINISHED_PREFIX, sweepAge];
+      const call = [
+        'write',
+        wanted(path),
+        ...flags,
+        String(options.maxBytes),
+        UNFINISHED_PREFIX,
+        sweepAge,
+        options.executable === true ? '1' : '0',
+      ];
       // The signal ends the content, so that the supervisor can clean up.
       return await this.run(handle, call, signal, (stream) => written(stream, limitedContent(content, options, signal)), CLEANUP_MS);
     } finally {

@@ -77,7 +77,7 @@ export class LocalFiles implements AgentFiles {
         await makeFolders(place.folder, [place.name, ...place.missing].slice(0, -1));
         return this.write(handle, path, content, { ...options, parents: false });
       }
-      const mode = (place.found?.stats.mode ?? 0o644) & 0o777;
+      const mode = ((place.found?.stats.mode ?? 0o644) & 0o777) | (options.executable === true ? 0o111 : 0);
       const bytes = limitedContent(content, options, signal);
       const size = await writeAside(place.folder, place.name, bytes, { mode, onTaken: options.onTaken });
       return { path: place.path, size, created: place.found === null };
