@@ -6,6 +6,7 @@ import { fileAttacks } from './runtime.attacks.contract.ts';
 import { adoption, creation, lifecycle, sleep } from './runtime.life.contract.ts';
 import { sessions } from './runtime.sessions.contract.ts';
 import { terminals } from './runtime.terminal.contract.ts';
+import { times } from './runtime.times.contract.ts';
 import { archives, events, exec, logs } from './runtime.work.contract.ts';
 
 export type { RuntimeUnderTest };
@@ -19,6 +20,7 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeUnderTe
     describe('images and containers', () => creation(bed));
     describe('a container’s life', () => lifecycle(bed));
     describe('sleep', () => sleep(bed));
+    describe('the times of a container’s life', () => times(bed));
     describe('after a crash of the service', () => adoption(bed));
     describe('logs', () => logs(bed));
     describe('events', () => events(bed));

@@ -223,10 +223,14 @@ export function lifecycle(bed: TestBed): void {
     expect(await bed.look(view)).toMatchObject({ state: 'running', exitCode: null });
   });
 
-  it('ends what the program left running', async () => {
-    const view = await bed.running({ ON_SIGTERM: 'finish' });
-    await bed.ask(view, 'POST', '/child');
-    await bed.runtime.stop(view.handle, 5);
+  it.each([
+    ['', 'finish'],
+    ['/apart', 'finish'],
+    ['/apart', 'ignore'],
+  ])('ends what the program left running%s, where it would %s', async (session, onStop) => {
+    const view = await bed.running({ ON_SIGTERM: onStop });
+    await bed.ask(view, 'POST', `/child${session}`);
+    await bed.runtime.stop(view.handle, onStop === 'ignore' ? 1 : 5);
     await bed.start(view);
     await bed.answers(view);
     expect((await silent(bed, view)).length).toBeGreaterThan(0);
@@ -235,45 +239,6 @@ export function lifecycle(bed: TestBed): void {
   it('tells the exit code of a program that ends by itself', async () => {
     expect(await bed.ended({ EXIT: '3' })).toMatchObject({ state: 'exited', exitCode: 3, oomKilled: false });
     expect(await bed.ended({ EXIT: '0' })).toMatchObject({ state: 'exited', exitCode: 0 });
-  });
-
-  it('tells when a run ended, until the next one begins', async () => {
-    const begun = Date.now();
-    const view = await bed.ended({ EXIT: '3' });
-    const { startedAt, finishedAt } = view;
-    const [from, to] = [startedAt, finishedAt].map((time) => Date.parse(time as string)) as [number, number];
-    expect([begun - 1_000 < from, from <= to, to < Date.now() + 1_000]).toEqual([true, true, true]);
-    const running = await bed.running();
-    expect(running.finishedAt).toBeNull();
-    await bed.runtime.stop(running.handle, 1);
-    expect(Date.parse((await bed.look(running)).finishedAt as string)).toBeGreaterThanOrEqual(to);
-    await bed.start(running);
-    expect((await bed.look(running)).finishedAt).toBeNull();
-  });
-
-  it('tells the changes of its states since a time, and none of one that nobody knows', async () => {
-    const begun = new Date(Date.now() - 1_000).toISOString();
-    const view = await bed.running();
-    const statesSince = async (since: string) => (await bed.runtime.transitions(view.handle, since)).map(({ state }) => state);
-    expect(await statesSince(begun)).toEqual(['running']);
-    const isFreezing = (await bed.runtime.capabilities()).freeze;
-    if (isFreezing) {
-      const before = Date.now();
-      await bed.runtime.freeze(view.handle);
-      await bed.runtime.freeze(view.handle);
-      const [frozen] = (await bed.runtime.transitions(view.handle, begun)).slice(-1);
-      expect(frozen?.state).toBe('frozen');
-      expect(Date.parse(frozen?.at ?? '')).toBeGreaterThanOrEqual(before - 5);
-      expect(Date.parse(frozen?.at ?? '')).toBeLessThanOrEqual(Date.now() + 5);
-      await bed.runtime.thaw(view.handle);
-      expect(await statesSince(begun)).toEqual(['running', 'frozen', 'running']);
-    }
-    await bed.runtime.stop(view.handle, 1);
-    expect((await statesSince(begun)).at(-1)).toBe('exited');
-    const later = new Date(Date.now() + 10).toISOString();
-    await bed.start(view);
-    expect(await statesSince(later)).toEqual(['running']);
-    expect(await bed.runtime.transitions(await bed.removed().then(({ handle }) => handle), later)).toEqual([]);
   });
 
   it('removes a running one, and one that is gone', async () => {
@@ -324,6 +289,21 @@ export function sleep(bed: TestBed): void {
     await bed.runtime.freeze(view.handle);
     await bed.runtime.stop(view.handle, 10);
     expect(await bed.look(view)).toMatchObject({ state: 'exited', exitCode: 7 });
+  });
+
+  it('freezes what the program started in a session of its own, and ends it with a container that is removed', async () => {
+    if (!(await freezes())) return;
+    const view = await bed.running();
+    const beats = async (of = view) => (await bed.ask(of, 'GET', '/file/beats')).text;
+    await bed.ask(view, 'POST', '/child/apart');
+    await bed.runtime.freeze(view.handle);
+    // The child beats 20 times in this time, and notes a pause that is longer than it should be.
+    await pause(600);
+    await bed.runtime.thaw(view.handle);
+    await eventually(async () => expect(await beats()).toMatch(/_x/));
+    await bed.runtime.remove(view.handle);
+    const next = await bed.running({}, { agentId: view.agentId, generation: 2 });
+    expect((await silent(bed, next)).length).toBeGreaterThan(0);
   });
 
   it('removes a frozen agent', async () => {

@@ -33,7 +33,13 @@ function written(parts) {
 }
 
 if (process.argv[2] === 'beat') {
-  setInterval(() => appendFileSync(onVolume('beats'), 'x'), 20);
+  // A beat after a long pause is another one.
+  let last = performance.now();
+  setInterval(() => {
+    const now = performance.now();
+    appendFileSync(onVolume('beats'), now - last > 400 ? '_' : 'x');
+    last = now;
+  }, 20);
 } else if (env.EXIT !== undefined) {
   printAll(1, written(env.PRINT ?? ''));
   printAll(2, written(env.PRINT_ERROR ?? ''));
@@ -70,8 +76,10 @@ function serve() {
     },
     exit: () => setImmediate(() => process.exit(4)),
     kill: () => setImmediate(() => process.kill(process.pid, 'SIGKILL')),
-    child: () => {
-      spawn(process.execPath, [fileURLToPath(import.meta.url), 'beat'], { stdio: 'inherit' });
+    // Starts a child, in the same session or one of its own.
+    child: ([session]) => {
+      const detached = session === 'apart';
+      spawn(process.execPath, [fileURLToPath(import.meta.url), 'beat'], { stdio: detached ? 'ignore' : 'inherit', detached });
       return until(() => readFileSync(onVolume('beats')).length > 0);
     },
     // Listens at a socket in the folder of sockets, or on the volume: it says a text and closes, floods with so many bytes, or says what it hears.

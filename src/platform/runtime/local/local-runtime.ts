@@ -69,7 +69,8 @@ const HANDLE = /^([0-9A-Za-z][0-9A-Za-z-]{0,99})-g(\d{1,9})$/;
 /**
  * Runs agents as child processes, each in a process group of its own with a folder as its volume, under a supervisor that outlives the
  * service. It is for laptops without an engine and for fast tests: it does not isolate, and does not enforce a container's memory, cpu,
- * pids, user, read-only root and shared memory, and folders in memory are on the disk. A process that leaves the agent's group (`setsid`) is never ended.
+ * pids, user, read-only root and shared memory, and folders in memory are on the disk. A process
+ * that leaves the agent's session, and whose parents have ended, is never ended.
  */
 export class LocalRuntime extends ContainerRuntime {
   readonly name = 'local';

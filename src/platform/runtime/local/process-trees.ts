@@ -18,7 +18,10 @@ export function isKeeper(pid: number): boolean {
   }
 }
 
-/** Signals the process and all that descends from it, which nothing in a keeper's tree can leave. */
+/**
+ * Signals the process and all that descends from it, in whatever session. Nothing in a keeper's tree can leave that. Where processes can't be
+ * listed, signals nothing.
+ */
 export function signalTree(root: number, signal: 'SIGSTOP' | 'SIGCONT'): void {
   const known = new Set<string>();
   for (let look = 0; look < LOOKS_MAX; look += 1) {
@@ -29,6 +32,13 @@ export function signalTree(root: number, signal: 'SIGSTOP' | 'SIGCONT'): void {
       signalProcess(mark, signal, 'process');
     }
   }
+}
+
+/** Kills the process and all that descends from it. Everything is stopped before, so that nothing gets away meanwhile. */
+export function killTree(root: ProcessMark): void {
+  if (liveness(root) === 'gone') return;
+  signalTree(root.pid, 'SIGSTOP');
+  for (const mark of treeOf(root.pid)) signalProcess(mark, 'SIGKILL', 'process');
 }
 
 /** Kills a keeper, whose children then kill what each of them holds, and waits for the end of all. Throws `RuntimeUnavailable`. */
@@ -45,7 +55,8 @@ export async function endTree(root: number): Promise<void> {
 }
 
 /** Returns the process and those below it, from the top. */
-function treeOf(root: number): ProcessMark[] {
+export function treeOf(root: number): ProcessMark[] {
+  if (process.platform !== 'linux') return [];
   const children = new Map<number, number[]>();
   for (const name of readdirSync('/proc').filter((each) => /^\d+$/.test(each))) {
     const parent = parentOf(name);
