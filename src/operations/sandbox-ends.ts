@@ -3,7 +3,7 @@ import type { JsonObject } from '../platform/event-store/event-definition.ts';
 import type { StoredEvent } from '../platform/event-store/event-store.ts';
 import { kindOf, type SandboxKind } from '../sandboxes/index.ts';
 
-/** How the sandboxes of one kind end, as their streams tell it. */
+/** The end of the sandboxes of one kind, as their streams tell it. */
 export interface SandboxEnd {
   /** The type of the event that asks for the deletion, and of the last event of the stream. */
   requested: string;

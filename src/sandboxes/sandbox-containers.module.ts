@@ -12,7 +12,7 @@ import { SandboxesModule } from './sandboxes.module.ts';
 import { VolumeMeter } from './volumes/volume-meter.service.ts';
 import { VolumesSaga } from './volumes/volumes.saga.ts';
 
-/** What works on the containers of sandboxes of all kinds, with what needs no engine. */
+/** Works on the containers of sandboxes of all kinds. Includes the module that needs no engine. */
 @Module({
   imports: [SandboxesModule],
   providers: [

@@ -4,7 +4,7 @@ import { Activity } from './activity/activity.service.ts';
 import { WakeGate } from './activity/wake-gate.service.ts';
 import { Wakeables } from './activity/wakeables.ts';
 
-/** What sandboxes of all kinds are kept by. */
+/** Holds sandboxes of all kinds awake, and wakes them. */
 @Module({
   providers: [Activity, Wakeables, WakeGate],
   exports: [Activity, Wakeables, WakeGate],

@@ -53,7 +53,11 @@ const bad: Record<string, { path: string; text: string; line: number }> = {
     text: 'class A {\n  f(@Res() reply: object) {}\n}\n',
     line: 2,
   },
-  "an agent's stream is named only in agent-stream.ts": { path: 'src/a.ts', text: 'f();\nload(`agent-${agentId}`);\n', line: 2 },
+  "an agent's stream is named only in agent-stream.ts and sandbox-id.ts": {
+    path: 'src/a.ts',
+    text: 'f();\nload(`agent-${agentId}`);\n',
+    line: 2,
+  },
   'no comment begins with the rest of a sentence': { path: 'src/a.ts', text: 'f();\n/**\n * Of the container.\n */\ng();\n', line: 2 },
   'private members are marked `private`': { path: 'src/a.ts', text: 'class A {\n  #b = 1;\n}\n', line: 2 },
   'a command is declared in *.commands.ts, and a query in *.queries.ts': {

@@ -64,8 +64,8 @@ export const tidyRules: TidyRule[] = [
     check: lines(/\bFastify(Request|Reply)\b|@(Req|Res|Request|Response)\(/, 'a request or response of the framework'),
   },
   {
-    name: "an agent's stream is named only in agent-stream.ts",
-    applies: (path) => isProduct(path) && !path.endsWith('/agent-stream.ts'),
+    name: "an agent's stream is named only in agent-stream.ts and sandbox-id.ts",
+    applies: (path) => isProduct(path) && !/\/(agent-stream|sandbox-id)\.ts$/.test(path),
     check: lines(/`agent-\$\{[\w.]+\}`|'agent-'/, "the name of an agent's stream"),
   },
   { name: 'no comment begins with the rest of a sentence', applies: isCode, check: headlessComments },

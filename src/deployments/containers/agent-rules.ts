@@ -2,7 +2,7 @@ import { isInTransit, type Agent, type AgentRecord } from '../../agents/index.ts
 import type { KindRules } from '../../sandboxes/index.ts';
 import { nextCheckAt, nextStep, type OwnStep } from './next-step.decider.ts';
 
-/** What the reconciler needs to know of an agent's state. */
+/** The rules by which the reconciler reads an agent's state. */
 export const agentRules: KindRules<Agent, AgentRecord, OwnStep> = {
   nextStep,
   nextCheckAt,

@@ -20,7 +20,7 @@ export interface Need {
 /** The reason why there is no container to work in: nobody wants the sandbox woken, it did not wake in time, or its container has gone. */
 export type NotAwake = 'asleep' | 'late' | 'gone';
 
-/** What the wake gate asks of a kind of sandboxes. The kind registers itself with `Wakeables`. */
+/** The answers that the wake gate needs of a kind of sandboxes. The kind registers itself with `Wakeables`. */
 export interface Wakeable<S extends Sandbox = Sandbox> {
   readonly kind: SandboxKind;
   /** Returns the newest state, also of another account's sandbox or of a deleted one; null if there never was one. */

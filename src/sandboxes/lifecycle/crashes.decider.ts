@@ -6,7 +6,7 @@ export const CRASHES_MAX = 5;
 /** The time in seconds for which a container must run until its earlier exits are forgotten. */
 const STEADY_AFTER_SECONDS = 600;
 
-/** What follows from the exit of a container, as the event of it says. */
+/** The consequence of the exit of a container, as the event of it says. */
 export interface AfterExit {
   /** The number of consecutive exits, including this one. */
   crashes: number;

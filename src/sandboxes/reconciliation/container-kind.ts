@@ -56,7 +56,7 @@ export interface KindRules<S extends Sandbox, R, Own> {
   failure(sandbox: S, kind: 'timeout' | 'runtime', reason: string): R;
 }
 
-/** What the containers of the kind are made of and get. */
+/** The make and the contents of the kind's containers. */
 export interface KindContainers<S extends Sandbox> {
   specOf(sandboxId: string, sandbox: S): Promise<ContainerSpec>;
   /** Puts into a container that has not been started what it needs. May be repeated. */

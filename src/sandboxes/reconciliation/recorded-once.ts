@@ -10,7 +10,7 @@ import type { Seen } from './container-kind.ts';
 const CAUSE_WITHIN = 20;
 const RECORD_NAMESPACE = 'c7d1f1c4-5b0a-4d5e-8c57-2f3f1e9b7a60';
 
-/** Who writes to the streams of a kind, and how. */
+/** The way to write to the streams of a kind. */
 export interface Recording<C> {
   saga: string;
   /** The kind's service, through which its streams are reached. */
