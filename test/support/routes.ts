@@ -9,7 +9,7 @@ export interface RouteWithBody {
 }
 
 interface Described {
-  paths: Record<string, Record<string, { requestBody?: { content: Record<string, { schema: { $ref: string } }> } }>>;
+  paths: Record<string, Record<string, { requestBody?: { content: Record<string, { schema: { $ref?: string; properties?: object } }> } }>>;
   components: { schemas: Record<string, { properties: object }> };
 }
 
@@ -33,6 +33,7 @@ function textOf(path: string): string {
 
 function fieldsOf({ paths, components }: Described, method: string, path: string): string[] {
   const { requestBody } = paths[path.replace(/:(\w+)/g, '{$1}')]?.[method.toLowerCase()] ?? {};
-  const name = requestBody?.content['application/json']?.schema.$ref.split('/').at(-1) ?? '';
-  return Object.keys(components.schemas[name]?.properties ?? {});
+  const schema = requestBody?.content['application/json']?.schema;
+  const named = components.schemas[schema?.$ref?.split('/').at(-1) ?? ''];
+  return Object.keys((named ?? schema)?.properties ?? {});
 }
