@@ -3,7 +3,7 @@ import { files } from './runtime.files.contract.ts';
 import { dials } from './runtime.dial.contract.ts';
 import { commands } from './runtime.commands.contract.ts';
 import { fileAttacks } from './runtime.attacks.contract.ts';
-import { adoption, creation, lifecycle, sleep } from './runtime.life.contract.ts';
+import { adoption, creation, lifecycle, processes, sleep } from './runtime.life.contract.ts';
 import { sessions } from './runtime.sessions.contract.ts';
 import { terminals } from './runtime.terminal.contract.ts';
 import { times } from './runtime.times.contract.ts';
@@ -20,6 +20,7 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeUnderTe
     describe('images and containers', () => creation(bed));
     describe('a container’s life', () => lifecycle(bed));
     describe('sleep', () => sleep(bed));
+    describe('processes that the program starts', () => processes(bed));
     describe('the times of a container’s life', () => times(bed));
     describe('after a crash of the service', () => adoption(bed));
     describe('logs', () => logs(bed));

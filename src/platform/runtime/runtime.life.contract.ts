@@ -291,21 +291,6 @@ export function sleep(bed: TestBed): void {
     expect(await bed.look(view)).toMatchObject({ state: 'exited', exitCode: 7 });
   });
 
-  it('freezes what the program started in a session of its own, and ends it with a container that is removed', async () => {
-    if (!(await freezes())) return;
-    const view = await bed.running();
-    const beats = async (of = view) => (await bed.ask(of, 'GET', '/file/beats')).text;
-    await bed.ask(view, 'POST', '/child/apart');
-    await bed.runtime.freeze(view.handle);
-    // The child beats 20 times in this time, and notes a pause that is longer than it should be.
-    await pause(600);
-    await bed.runtime.thaw(view.handle);
-    await eventually(async () => expect(await beats()).toMatch(/_x/));
-    await bed.runtime.remove(view.handle);
-    const next = await bed.running({}, { agentId: view.agentId, generation: 2 });
-    expect((await silent(bed, next)).length).toBeGreaterThan(0);
-  });
-
   it('removes a frozen agent', async () => {
     if (!(await freezes())) return;
     const view = await bed.running();
@@ -333,6 +318,23 @@ export function sleep(bed: TestBed): void {
     const view = await bed.created();
     await expect(bed.runtime.freeze(view.handle)).rejects.toThrow(RuntimeRefused);
     await expect(bed.runtime.thaw(view.handle)).rejects.toThrow(RuntimeRefused);
+  });
+}
+
+export function processes(bed: TestBed): void {
+  it('freezes what the program started in a session of its own, and ends it with a container that is removed', async () => {
+    if (!(await bed.runtime.capabilities()).freeze) return;
+    const view = await bed.running();
+    const beats = async (of = view) => (await bed.ask(of, 'GET', '/file/beats')).text;
+    await bed.ask(view, 'POST', '/child/apart');
+    await bed.runtime.freeze(view.handle);
+    // The child beats 20 times in this time, and notes a pause that is longer than it should be.
+    await pause(600);
+    await bed.runtime.thaw(view.handle);
+    await eventually(async () => expect(await beats()).toMatch(/_x/));
+    await bed.runtime.remove(view.handle);
+    const next = await bed.running({}, { agentId: view.agentId, generation: 2 });
+    expect((await silent(bed, next)).length).toBeGreaterThan(0);
   });
 }
 
