@@ -109,8 +109,15 @@ describe('leases', () => {
   it('is free when its time is over though the session of its holder stands', async () => {
     const [one, two] = [await open(), await open()];
     const first = await one.acquire('boats');
-    await two.database.query(`update consumer_leases set expires_at = now() - interval '1 second'`);
-    const second = keep(await two.acquire('boats'));
+    let taken = false;
+    const taking = two.acquire('boats').finally(() => (taken = true));
+    // A renewal may come before the other process looks, so the time of the first holder is ended until that has the lease.
+    const expire = () => two.database.query(`update consumer_leases set expires_at = now() - interval '1 second' where epoch = 1`);
+    await eventually(async () => {
+      await expire();
+      return taken;
+    }, 'the other holder');
+    const second = keep(await taking);
     expect(second.epoch).toBe('2');
     // The old holder finds out with its next renewal.
     await eventually(() => first.signal.aborted, 'the loss');
