@@ -2,6 +2,7 @@ import { until } from '../support/until.ts';
 import type { Act, World } from './act.ts';
 import { commandActs } from './command-acts.ts';
 import { secretActs } from './secret-acts.ts';
+import { subscriptionActs } from './subscription-acts.ts';
 
 const password = 'canary-password-1';
 const wait = { headers: { prefer: 'wait=60' } };
@@ -285,37 +286,7 @@ export const acts: Act[] = [
     status: 201,
     path: (world) => `${rest(world)}/terminal/tickets`,
   },
-  {
-    route: 'POST /api/v1/subscriptions',
-    leaves: ['SubscriptionCreated'],
-    by: 'key',
-    status: 201,
-    path: () => '/api/v1/subscriptions',
-    json: () => ({ url: 'https://receiver.invalid/events' }),
-  },
-  {
-    route: 'PATCH /api/v1/subscriptions/:subscriptionId',
-    leaves: ['SubscriptionChanged'],
-    by: 'key',
-    status: 200,
-    path: () => '/api/v1/subscriptions/:made',
-    json: () => ({ types: ['Agent', 'ExecStarted'] }),
-  },
-  {
-    route: 'POST /api/v1/subscriptions/:subscriptionId/deliveries/:eventId/redeliver',
-    before: oneEventSent,
-    leaves: ['EventRedeliveryRequested'],
-    by: 'key',
-    status: 202,
-    path: () => `/api/v1/subscriptions/:made/deliveries/${sentEvent}/redeliver`,
-  },
-  {
-    route: 'DELETE /api/v1/subscriptions/:subscriptionId',
-    leaves: ['SubscriptionDeleted'],
-    by: 'key',
-    status: 204,
-    path: () => '/api/v1/subscriptions/:made',
-  },
+  ...subscriptionActs,
   ...lifecycle(agent, '/api/v1/agents/:agentId'),
   {
     route: 'POST /api/v1/agents/:agentId/deploy',
@@ -380,18 +351,6 @@ async function delivered(world: World): Promise<void> {
 }
 
 /** The id of an event that is to be sent to the only subscription. */
-let sentEvent = '';
-
-async function oneEventSent(world: World): Promise<void> {
-  const credential = world.key;
-  await world.ask('POST', `${rest(world)}/exec`, { credential, json: { command: ['true'] } });
-  const [subscription] = (await world.ask('GET', '/api/v1/subscriptions', { credential })).json as { id: string }[];
-  sentEvent = await until('an event is to be sent', async () => {
-    const deliveries = await world.ask('GET', `/api/v1/subscriptions/${subscription?.id}/deliveries`, { credential });
-    return (deliveries.json as { event_id: string }[])[0]?.event_id;
-  });
-}
-
 async function settled(world: World): Promise<void> {
   await world.ask('GET', `${agent(world)}/wait?timeout=60`, { credential: world.key });
 }

@@ -2,7 +2,7 @@ import { PassThrough } from 'node:stream';
 
 import type Dockerode from 'dockerode';
 
-import { pull } from './registry.ts';
+import { findImage, pull } from './registry.ts';
 
 const SILENCE_MS = 1_500;
 const NO_PROGRESS = /made no progress for 1.5 s/;
@@ -33,5 +33,18 @@ describe('the patience with a pull', () => {
     await says(10);
     await pulling;
     expect(outcome).toMatch(NO_PROGRESS);
+  });
+});
+
+describe('an image', () => {
+  const engine = (statusCode: number, message: string) => {
+    const inspect = () => Promise.reject(Object.assign(new Error(message), { statusCode, json: { message } }));
+    return { getImage: () => ({ inspect }) } as unknown as Dockerode;
+  };
+
+  it('is not there while the engine removes it', async () => {
+    expect(await findImage(engine(404, 'No such image: team/agent:1'), 'team/agent:1')).toBeNull();
+    expect(await findImage(engine(500, 'layer does not exist'), 'team/agent:1')).toBeNull();
+    await expect(findImage(engine(500, 'the disk is broken'), 'team/agent:1')).rejects.toThrow('the disk is broken');
   });
 });

@@ -24,10 +24,13 @@ export async function findImage(docker: Dockerode, reference: string): Promise<D
   try {
     return await call(null, (abortSignal) => docker.getImage(reference).inspect({ abortSignal } as Dockerode.ImageInspectOptions));
   } catch (error) {
-    if (statusOf(error) === 404) return null;
+    if (statusOf(error) === 404 || isBeingRemoved(error)) return null;
     throw error;
   }
 }
+
+/** Returns whether the engine was removing the image while it was asked for it: it then looks for a layer that is gone. */
+const isBeingRemoved = (error: unknown): boolean => error instanceof RuntimeRefused && error.message === 'layer does not exist';
 
 /**
  * Returns the pinned image as this engine has it, or null. An engine forgets `name@digest` with the last tag of that name, but with containerd's store
