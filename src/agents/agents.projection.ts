@@ -5,14 +5,13 @@ import { entityOf, newestFirst } from '../platform/database/entities.ts';
 import { idOf, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { LatestRows } from '../platform/projections/tables/latest-rows.ts';
 import { ReadModels, tableOf, type Projection } from '../platform/projections/projection.ts';
-import { agentActivityTable } from '../sandboxes/index.ts';
+import { agentActivityTable, type KnownSandbox, type SandboxOfAccount } from '../sandboxes/index.ts';
 import { Activity, HOLD_COUNTS, IDLE_FROM } from '../sandboxes/services.ts';
-import { evolve } from './aggregate/agent-state.decider.ts';
+import { evolve, type Agent } from './aggregate/agent-state.decider.ts';
 import { agentStream } from './aggregate/agent-stream.ts';
 import { agentNotFound } from './aggregate/agents.decider.ts';
 import type { AgentEvent } from './aggregate/agents.events.ts';
 import { AgentsThatMayWrite, EveryAgent, GetAgent, GetWrittenAgent, ListAgents, LiveAgentIds } from './agents.queries.ts';
-import type { AgentInUse, AgentOfAccount } from './agents.queries.ts';
 import { type AgentRow, agentsTable, type ShownColumns } from './agents.table.ts';
 
 /** Lists the agents that are not deleted. Each row is the decider's fold of its stream, so that rules and answers can't differ. */
@@ -110,7 +109,7 @@ export class ListAgentsHandler implements IQueryHandler<ListAgents> {
 export class EveryAgentHandler implements IQueryHandler<EveryAgent> {
   constructor(private readonly database: Database) {}
 
-  async execute({ after, limit }: EveryAgent): Promise<AgentInUse[]> {
+  async execute({ after, limit }: EveryAgent): Promise<KnownSandbox<Agent>[]> {
     const rows = await this.database.query<Pick<AgentRow, 'agent_id' | 'state'> & { last_active_at: Date | null; held: boolean }>(
       `select a.agent_id, a.state, ${IDLE_FROM} as last_active_at,
               exists (select from agent_holds h where h.agent_id = a.agent_id and ${HOLD_COUNTS}) as held
@@ -118,7 +117,12 @@ export class EveryAgentHandler implements IQueryHandler<EveryAgent> {
         where a.agent_id > $1 order by a.agent_id limit $2`,
       [after ?? '', limit],
     );
-    return rows.map(({ agent_id: agentId, state: agent, last_active_at: lastActiveAt, held }) => ({ agentId, agent, lastActiveAt, held }));
+    return rows.map(({ agent_id: sandboxId, state: sandbox, last_active_at: lastActiveAt, held }) => ({
+      sandboxId,
+      sandbox,
+      lastActiveAt,
+      held,
+    }));
   }
 }
 
@@ -126,7 +130,7 @@ export class EveryAgentHandler implements IQueryHandler<EveryAgent> {
 export class AgentsThatMayWriteHandler implements IQueryHandler<AgentsThatMayWrite> {
   constructor(private readonly database: Database) {}
 
-  async execute({ since }: AgentsThatMayWrite): Promise<AgentOfAccount[]> {
+  async execute({ since }: AgentsThatMayWrite): Promise<SandboxOfAccount[]> {
     const rows = await this.database.query<Pick<AgentRow, 'agent_id' | 'account_id'>>(
       `select agent_id, account_id from ${tableOf(agentsProjection)}
         where status in ('deploying', 'active', 'starting', 'stopping', 'restarting', 'waking')
@@ -135,7 +139,7 @@ export class AgentsThatMayWriteHandler implements IQueryHandler<AgentsThatMayWri
         limit 20000`,
       [since],
     );
-    return rows.map((row) => ({ agentId: row.agent_id, accountId: row.account_id }));
+    return rows.map((row) => ({ sandboxId: row.agent_id, accountId: row.account_id }));
   }
 }
 

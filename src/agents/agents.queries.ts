@@ -1,6 +1,7 @@
 import { Query } from '@nestjs/cqrs';
 
 import type { Position } from '../platform/event-store/event-store.ts';
+import type { KnownSandbox, SandboxOfAccount } from '../sandboxes/index.ts';
 import type { Agent, AgentStatus } from './aggregate/agent-state.decider.ts';
 import type { AgentRow, ShownColumns } from './agents.table.ts';
 
@@ -66,17 +67,8 @@ export class ListAgents extends Query<AgentRow[]> {
   }
 }
 
-/** An agent, as it is compared with the engine. */
-export interface AgentInUse {
-  agentId: string;
-  agent: Agent;
-  lastActiveAt: Date | null;
-  /** True if work is in flight for the agent. */
-  held: boolean;
-}
-
 /** Returns a page of the agents of all accounts, ordered by id. */
-export class EveryAgent extends Query<AgentInUse[]> {
+export class EveryAgent extends Query<KnownSandbox<Agent>[]> {
   constructor(
     /** The last agent of the previous page. */
     readonly after: string | null,
@@ -92,14 +84,8 @@ export class EveryAgent extends Query<AgentInUse[]> {
  */
 export class LiveAgentIds extends Query<string[]> {}
 
-/** An agent of any account, and the account. */
-export interface AgentOfAccount {
-  agentId: string;
-  accountId: string;
-}
-
 /** Returns the agents of all accounts whose containers may have written to their volumes since then, 20,000 at most. */
-export class AgentsThatMayWrite extends Query<AgentOfAccount[]> {
+export class AgentsThatMayWrite extends Query<SandboxOfAccount[]> {
   constructor(readonly since: Date) {
     super();
   }

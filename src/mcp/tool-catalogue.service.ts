@@ -1,4 +1,4 @@
-import { Injectable, type OnApplicationBootstrap } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 
 import type { Caller } from '../platform/context/caller.ts';
@@ -24,16 +24,12 @@ interface CatalogueEntry extends ToolRoute {
   listed: ListedTool;
 }
 
-/** The tools whose routes this application has. */
+/** The tools whose routes this application has. They are read when they are first needed, since a service may have no callers of them. */
 @Injectable()
-export class ToolCatalogue implements OnApplicationBootstrap {
-  private entries: ReadonlyMap<string, CatalogueEntry> = new Map();
+export class ToolCatalogue {
+  private read: ReadonlyMap<string, CatalogueEntry> | null = null;
 
   constructor(private readonly modules: ModulesContainer) {}
-
-  onApplicationBootstrap(): void {
-    this.entries = new Map(catalogueOf(listRoutes(this.modules)).map((entry) => [entry.listed.name, entry]));
-  }
 
   /** Returns the tools whose routes the caller may call. */
   listFor(caller: Caller): ListedTool[] {
@@ -45,6 +41,11 @@ export class ToolCatalogue implements OnApplicationBootstrap {
   /** Returns the tool with the name, whoever may call it: its route decides that. */
   find(name: string): ToolRoute | null {
     return this.entries.get(name) ?? null;
+  }
+
+  private get entries(): ReadonlyMap<string, CatalogueEntry> {
+    this.read ??= new Map(catalogueOf(listRoutes(this.modules)).map((entry) => [entry.listed.name, entry]));
+    return this.read;
   }
 }
 

@@ -16,8 +16,8 @@ export interface ToolRoute {
 }
 
 /**
- * Returns the request to the tool's route, which waits so long if the tool waits. It is checked there; here is checked only that each argument has a place in the request, and can be in it.
- * Throws `invalid_request`.
+ * Returns the request to the tool's route, which asks for a wait of so many seconds if the tool waits. The route validates the values. This function
+ * only checks that each argument has a place in the request and can be sent there. Throws `invalid_request`.
  */
 export function requestOf({ tool, method, path, input }: ToolRoute, given: Arguments, waitSeconds: number): OwnRequest {
   const errors: FieldError[] = [];

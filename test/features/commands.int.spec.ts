@@ -277,7 +277,7 @@ describe('a command with keep_awake', () => {
       .get(EngineView, { strict: false })
       .observe({ sandboxId: talk.agentId, started: null }, null);
     const every = await talk.server.app.get(QueryBus, { strict: false }).execute(new EveryAgent(null, 10));
-    for (const usedAt of [lastActiveAt, every.find(({ agentId }) => agentId === talk.agentId)?.lastActiveAt])
+    for (const usedAt of [lastActiveAt, every.find(({ sandboxId }) => sandboxId === talk.agentId)?.lastActiveAt])
       expect(Date.now() - (usedAt?.getTime() ?? 0)).toBeLessThan(60_000);
     await input(id, '', '?close=true');
     await ended(id);

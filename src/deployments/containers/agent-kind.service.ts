@@ -35,14 +35,12 @@ export class AgentKind implements ContainerKind<Agent, AgentRecord, OwnStep>, On
     this.kinds.register(this);
   }
 
-  async page(after: string | null, limit: number): Promise<KnownSandbox<Agent>[]> {
-    const agents = await this.queries.execute(new EveryAgent(after, limit));
-    return agents.map(({ agentId, agent, ...known }) => ({ sandboxId: agentId, sandbox: agent, ...known }));
+  page(after: string | null, limit: number): Promise<KnownSandbox<Agent>[]> {
+    return this.queries.execute(new EveryAgent(after, limit));
   }
 
-  async thatMayWrite(since: Date): Promise<SandboxOfAccount[]> {
-    const agents = await this.queries.execute(new AgentsThatMayWrite(since));
-    return agents.map(({ agentId, accountId }) => ({ sandboxId: agentId, accountId }));
+  thatMayWrite(since: Date): Promise<SandboxOfAccount[]> {
+    return this.queries.execute(new AgentsThatMayWrite(since));
   }
 
   live(): Promise<string[]> {

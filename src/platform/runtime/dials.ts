@@ -3,6 +3,8 @@ import { RuntimeRefused, type ContainerHandle } from './runtime.ts';
 
 /** The connections into one container, which leave room beside them for commands and files: a channel has 64 streams. */
 const DIALS_MAX = 40;
+/** The longest wait for a connection, ms. */
+export const DIAL_MS = 10_000;
 
 /** The open connections into containers. Each container has its own share. */
 export class Dials {

@@ -5,8 +5,8 @@ import type { SandboxKind } from '../sandbox-id.ts';
 import type { Pass } from './engine-view.service.ts';
 
 /*
- * What a feature says of its kind of sandboxes, so that the reconciler can bring their containers to what is wanted. `S` is the state of one, `R` its
- * records, and `Own` the steps that only this kind takes.
+ * A feature describes its kind of sandboxes by these interfaces, so that the reconciler can bring their containers to the desired state. `S` is the
+ * state of a sandbox, `R` are its records, and `Own` are the steps that only this kind takes.
  */
 
 /** A sandbox as of a revision of its stream. */

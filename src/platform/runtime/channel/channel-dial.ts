@@ -2,6 +2,7 @@ import type { Duplex } from 'node:stream';
 import { timeoutSignal } from '../../async/timeout-signal.ts';
 import { unlessAborted } from '../../async/unless-aborted.ts';
 import { nobodyAccepts } from '../dial-target.ts';
+import { DIAL_MS } from '../dials.ts';
 import { RuntimeRefused, RuntimeUnavailable, type DialTarget } from '../runtime.ts';
 import { ChannelDuplex, END_MS_MAX } from './channel-duplex.ts';
 import { runtimeError } from './channel-errors.ts';
@@ -10,8 +11,6 @@ import type { ChannelStream } from './channel-stream.ts';
 
 /** The bytes that may be under way from a container or wait here: a picture of a whole screen often comes at once. */
 const WINDOW_BYTES = 1024 * 1024;
-/** The longest wait for a connection, ms. */
-const DIAL_MS = 10_000;
 
 /** Connects to a socket or a port in the container by the supervisor (see `ContainerRuntime.dial`). */
 export async function dialOver(channel: Channel, to: DialTarget, signal: AbortSignal): Promise<Duplex> {

@@ -5,14 +5,13 @@ import { basename, dirname, join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import { timeoutSignal } from '../../async/timeout-signal.ts';
 import { nobodyAccepts, refuseOtherTarget } from '../dial-target.ts';
-import { Dials } from '../dials.ts';
+import { DIAL_MS, Dials } from '../dials.ts';
 import type { DialTarget } from '../runtime.ts';
 import { expectState } from './container-states.ts';
 import type { LocalContainer } from './local-container.ts';
 
 /** The longest path of a socket that every system takes, bytes. */
 const PATH_BYTES_MAX = 103;
-const DIAL_MS = 10_000;
 
 /** The connections to what agents on this machine listen at. */
 export class LocalDials {
@@ -51,7 +50,7 @@ async function atPath(path: string, accepted: (socket: Socket) => Promise<Socket
 }
 
 async function connected(socket: Socket, to: DialTarget, signal: AbortSignal): Promise<Socket> {
-  // Whatever breaks a connection closes it, and is no more to anybody than its end.
+  // An error closes the socket, which is how its reader learns that the connection ended, so the error needs no other handling.
   socket.on('error', () => undefined);
   try {
     await once(socket, 'connect', { signal: AbortSignal.any([signal, timeoutSignal(DIAL_MS)]) });

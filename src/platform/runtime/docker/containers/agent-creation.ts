@@ -6,19 +6,14 @@ import { refuseManyVolumes } from '../image-sources/declared-volumes.ts';
 import { refuseLargeConfig } from '../image-sources/large-config.ts';
 import { refuseOwnLabels } from '../image-sources/own-labels.ts';
 import { findPinned } from '../image-sources/registry.ts';
-import type { AgentEgress } from '../networks/agent-egress.ts';
-import type { AgentNetworks } from '../networks/agent-networks.ts';
 import type { AgentVolumes } from '../volumes/agent-volumes.ts';
 import type { HelperVolume } from '../volumes/helper-volume.ts';
-import type { AgentReach } from './agent-reach.ts';
-import type { ContainerLife } from './container-life.ts';
-import type { ContainerLookup } from './container-lookup.ts';
+import type { AgentParts } from './agent-start.ts';
 import { view } from './container-view.ts';
-import type { GuardedStart } from './guarded-start.ts';
 import { createOptions, ignoredSettings, isUnprivileged } from './hardening.ts';
 import { userNamespacesProfile } from '../engine/seccomp-profile.ts';
 
-interface CreationParts {
+interface CreationParts extends AgentParts {
   docker: Dockerode;
   identities: ContainerIdentities;
   ociRuntime: string | null;
@@ -26,12 +21,6 @@ interface CreationParts {
   sources: { opensVolume(imageId: string, volumePath: string): boolean };
   volumes: AgentVolumes;
   helper: HelperVolume;
-  containers: ContainerLookup;
-  life: ContainerLife;
-  starts: GuardedStart;
-  agentEgress: AgentEgress;
-  networks: AgentNetworks;
-  reach: AgentReach;
 }
 
 /** Creates agents' containers, with their volumes and networks. */

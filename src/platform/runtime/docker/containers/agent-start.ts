@@ -14,8 +14,8 @@ import { replacedVariables } from './hardening.ts';
 const BRIDGE_FULL =
   'There is no room for one more running agent: a network of the container engine takes about 1,020. Stop one, or let one go to sleep.';
 
-interface StartParts {
-  instance: string;
+/** The parts of the runtime that the creation and the start of agents' containers need. */
+export interface AgentParts {
   containers: ContainerLookup;
   life: ContainerLife;
   starts: GuardedStart;
@@ -26,7 +26,7 @@ interface StartParts {
 
 /** Starts agents' containers on networks that hold them to their egress. One that can't serve is removed, so that another is made. */
 export class AgentStart {
-  constructor(private readonly parts: StartParts) {}
+  constructor(private readonly parts: AgentParts & { instance: string }) {}
 
   /** Starts it with these variables (see `ContainerRuntime.start`). */
   async start(handle: ContainerHandle, environment: Readonly<Record<string, string>>): Promise<boolean> {

@@ -8,8 +8,10 @@ let read: Promise<string> | null = null;
 
 /** Returns the profile of containers that may make user namespaces, as one line. */
 export function userNamespacesProfile(): Promise<string> {
-  read ??= readFile(fileURLToPath(file), 'utf8').then(oneSpelling);
-  read.catch(() => (read = null));
+  read ??= readFile(fileURLToPath(file), 'utf8').then(oneSpelling, (error: unknown) => {
+    read = null;
+    throw error;
+  });
   return read;
 }
 
