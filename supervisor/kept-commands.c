@@ -227,6 +227,9 @@ static void advance_write(struct call *call, struct command *command) {
     } else if (moved > 0) {
       call->taken = true;
     } else {
+      /* The caller says that its input was whole before it closes it, perhaps since this round asked. */
+      call_obey(call);
+      if (call->over) return;
       if (call->whole && call->close_after) close_fd(&command->in);
       call_end_with(call, "ok", "1");
       return;

@@ -91,6 +91,23 @@ describe('a keeper of commands and sessions', () => {
     expect(kept).toEqual([0, 0, ...Array.from({ length: 8 }, () => MIB)]);
   });
 
+  it('closes an input that was sent whole, at whatever moment its end arrives', async () => {
+    const write = async (id: string) => {
+      const stream = attached.channel.open(['keep-write', id, '1'], WINDOW_BYTES);
+      await stream.write(Buffer.from('x'));
+      stream.endInput();
+      return (await stream.ended()).result;
+    };
+    const run = async (id: string) => {
+      await start(id, 'cat');
+      expect((await write(id)).slice(0, 2)).toEqual(['ok', '1']);
+      expect((await call('keep-ended', id)).result.slice(0, 4)).toEqual(['ok', 'exited', '0', '1']);
+      await call('keep-remove', id);
+    };
+    const several = Array.from({ length: 8 }, (_, n) => n);
+    for (let round = 0; round < 60; round += 1) await Promise.all(several.map((n) => run(`c${n}`)));
+  });
+
   it('ends a session that nobody uses after its time, and none that is used', async () => {
     await session(400, 'NAME=kept; sleep 1');
     expect((await session(400, 'echo "[$NAME]"')).text).toBe('[kept]\n');
