@@ -26,7 +26,7 @@ export class AssignPlan extends Command<void> {
   constructor(
     readonly context: CommandContext,
     readonly accountId: string,
-    readonly plan: { name: string; seats: number; paymentMethod: boolean },
+    readonly plan: { name: string; seats: number; paymentMethod: boolean; /** Absent means the default number. */ computers?: number },
   ) {
     super();
   }
@@ -53,6 +53,32 @@ export class ReleaseSeat extends Command<void> {
     readonly context: CommandContext,
     readonly accountId: string,
     readonly agentId: string,
+  ) {
+    super();
+  }
+}
+
+/**
+ * Takes a seat for the computer of that end user; does nothing if the end user has a computer. Returns the id of the computer that has the
+ * seat, which is another one if the end user has one already. Throws `plan_required`, `computer_limit`.
+ */
+export class TakeComputerSeat extends Command<string> {
+  constructor(
+    readonly context: CommandContext,
+    readonly accountId: string,
+    readonly computerId: string,
+    readonly endUserId: string,
+  ) {
+    super();
+  }
+}
+
+/** Releases the computer's seat; does nothing if it has none. */
+export class ReleaseComputerSeat extends Command<void> {
+  constructor(
+    readonly context: CommandContext,
+    readonly accountId: string,
+    readonly computerId: string,
   ) {
     super();
   }

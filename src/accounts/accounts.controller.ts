@@ -44,10 +44,10 @@ export class AccountsController {
   @Put(':accountId/plan')
   async assignPlan(
     @Param('accountId') accountId: string,
-    @Body() { plan, seats, payment_method }: AssignPlanDto,
+    @Body() { plan, seats, payment_method, computers }: AssignPlanDto,
     @CurrentCall() { context }: Call,
   ): Promise<AccountDto> {
-    await this.commands.execute(new AssignPlan(context, accountId, { name: plan, seats, paymentMethod: payment_method }));
+    await this.commands.execute(new AssignPlan(context, accountId, { name: plan, seats, paymentMethod: payment_method, computers }));
     return toAccountDto(await this.queries.execute(new GetWrittenAccount(accountId)));
   }
 }

@@ -55,12 +55,21 @@ export class AssignPlanDto {
 
   @IsBoolean()
   payment_method: boolean;
+
+  /** The number of computers that the account may have; the default is 20. */
+  @IsOptional()
+  @IsInt()
+  @Min(0)
+  @Max(100_000)
+  computers?: number;
 }
 
 export class PlanDto {
   name: string;
   seats: number;
   seats_used: number;
+  computers: number;
+  computers_used: number;
 }
 
 export class AccountDto {
@@ -76,13 +85,13 @@ export class AccountDto {
 }
 
 export function toAccountDto(row: AccountRow): AccountDto {
-  const { plan_name, plan_seats, seats_used } = row;
+  const { plan_name: name, plan_seats: seats, plan_computers: computers, seats_used, computers_used } = row;
   return {
     account_id: row.account_id,
     email: row.credential?.email ?? '',
     name: row.name,
     role: row.role,
-    plan: plan_name === null || plan_seats === null ? null : { name: plan_name, seats: plan_seats, seats_used },
+    plan: name === null || seats === null || computers === null ? null : { name, seats, seats_used, computers, computers_used },
     payment_method: row.payment_method,
     created_at: row.created_at.toISOString(),
   };

@@ -4,10 +4,10 @@ import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import type { CommandContext } from '../platform/context/command-context.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
-import { accountDecider, agentFor, type AccountCommand } from './aggregate/accounts.decider.ts';
+import { accountDecider, agentFor, computerFor, type AccountCommand } from './aggregate/accounts.decider.ts';
 import { Credentials } from './credentials/credentials.ts';
 import { normalizeEmail } from './credentials/email.ts';
-import { AssignPlan, OpenAccount, ReleaseSeat, TakeSeat } from './accounts.commands.ts';
+import { AssignPlan, OpenAccount, ReleaseComputerSeat, ReleaseSeat, TakeComputerSeat, TakeSeat } from './accounts.commands.ts';
 
 /**
  * Writes the credentials first and then the event. Credentials alone make no account, and the next try completes it; an event alone would
@@ -77,5 +77,25 @@ export class ReleaseSeatHandler implements ICommandHandler<ReleaseSeat> {
 
   async execute({ context, accountId, agentId }: ReleaseSeat): Promise<void> {
     await this.aggregates.execute(`account-${accountId}`, accountDecider, { type: 'ReleaseSeat', agentId }, context);
+  }
+}
+
+@CommandHandler(TakeComputerSeat)
+export class TakeComputerSeatHandler implements ICommandHandler<TakeComputerSeat> {
+  constructor(private readonly aggregates: Aggregates) {}
+
+  async execute({ context, accountId, computerId, endUserId }: TakeComputerSeat): Promise<string> {
+    const command = { type: 'TakeComputerSeat' as const, computerId, endUserId };
+    const { state } = await this.aggregates.execute(`account-${accountId}`, accountDecider, command, context);
+    return computerFor(state, endUserId) ?? computerId;
+  }
+}
+
+@CommandHandler(ReleaseComputerSeat)
+export class ReleaseComputerSeatHandler implements ICommandHandler<ReleaseComputerSeat> {
+  constructor(private readonly aggregates: Aggregates) {}
+
+  async execute({ context, accountId, computerId }: ReleaseComputerSeat): Promise<void> {
+    await this.aggregates.execute(`account-${accountId}`, accountDecider, { type: 'ReleaseComputerSeat', computerId }, context);
   }
 }

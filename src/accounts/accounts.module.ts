@@ -2,7 +2,14 @@ import { Module } from '@nestjs/common';
 
 import { Projections } from '../platform/projections/projections.ts';
 import { AccountsController } from './accounts.controller.ts';
-import { AssignPlanHandler, OpenAccountHandler, ReleaseSeatHandler, TakeSeatHandler } from './accounts.handlers.ts';
+import {
+  AssignPlanHandler,
+  OpenAccountHandler,
+  ReleaseComputerSeatHandler,
+  ReleaseSeatHandler,
+  TakeComputerSeatHandler,
+  TakeSeatHandler,
+} from './accounts.handlers.ts';
 import { accountsProjection, GetAccountHandler, GetWrittenAccountHandler, ListAccountsHandler } from './accounts.projection.ts';
 import { AuthController } from './auth.controller.ts';
 import { Credentials } from './credentials/credentials.ts';
@@ -21,6 +28,8 @@ import { SignIn } from './sign-in.service.ts';
     AssignPlanHandler,
     TakeSeatHandler,
     ReleaseSeatHandler,
+    TakeComputerSeatHandler,
+    ReleaseComputerSeatHandler,
     GetAccountHandler,
     GetWrittenAccountHandler,
     ListAccountsHandler,

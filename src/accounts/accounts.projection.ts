@@ -6,17 +6,17 @@ import type { WrittenRow } from '../platform/database/table.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { LatestRows } from '../platform/projections/tables/latest-rows.ts';
 import { type Projection, tableOf } from '../platform/projections/projection.ts';
-import { accountNotFound } from './aggregate/accounts.decider.ts';
+import { accountNotFound, DEFAULT_COMPUTERS } from './aggregate/accounts.decider.ts';
 import type { AccountEvent } from './aggregate/accounts.events.ts';
 import { GetAccount, GetWrittenAccount, ListAccounts } from './accounts.queries.ts';
 import { accountCredentialsTable, type AccountRow, accountsTable } from './accounts.table.ts';
 
 type WrittenAccount = WrittenRow<typeof accountsTable>;
 
-/** Every account with its plan and the number of its seats that are taken. */
+/** Every account with its plan and how much of it is used. */
 export const accountsProjection: Projection<typeof accountsTable> = {
   name: 'accounts',
-  version: 1,
+  version: 2,
   filter: { eventClass: 'core', categories: ['account'] },
   table: accountsTable,
   keys: (event) => [idOf(event.stream)],
@@ -35,16 +35,33 @@ function changedBy(
 ): WrittenAccount | undefined {
   if (event.type === 'AccountOpened') {
     const { name, role } = event.data;
-    return { account_id, name, role, plan_name: null, plan_seats: null, payment_method: false, seats_used: 0, created_at };
+    return {
+      account_id,
+      name,
+      role,
+      plan_name: null,
+      plan_seats: null,
+      plan_computers: null,
+      payment_method: false,
+      seats_used: 0,
+      computers_used: 0,
+      created_at,
+    };
   }
   if (row === undefined) return undefined;
   switch (event.type) {
-    case 'PlanAssigned':
-      return { ...row, plan_name: event.data.plan, plan_seats: event.data.seats, payment_method: event.data.payment_method };
+    case 'PlanAssigned': {
+      const { plan, seats, payment_method, computers = DEFAULT_COMPUTERS } = event.data;
+      return { ...row, plan_name: plan, plan_seats: seats, plan_computers: computers, payment_method };
+    }
     case 'SeatTaken':
       return { ...row, seats_used: row.seats_used + 1 };
     case 'SeatReleased':
       return { ...row, seats_used: row.seats_used - 1 };
+    case 'ComputerSeatTaken':
+      return { ...row, computers_used: row.computers_used + 1 };
+    case 'ComputerSeatReleased':
+      return { ...row, computers_used: row.computers_used - 1 };
     case 'FirstMonthCharged':
     case 'SignedIn':
     case 'SignedOut':

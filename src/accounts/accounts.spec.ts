@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-import { type Account, accountDecider, agentFor, type AccountCommand } from './aggregate/accounts.decider.ts';
+import { type Account, accountDecider, agentFor, computerFor, type AccountCommand } from './aggregate/accounts.decider.ts';
 import type { AccountEvent } from './aggregate/accounts.events.ts';
 import { normalizeEmail } from './credentials/email.ts';
 import { hashPassword, verifyPassword } from './credentials/passwords.ts';
@@ -110,6 +110,80 @@ describe('a seat', () => {
           expect(new Set(external).size).toBe(external.length);
           expect(stateAfter(events)?.seats.size).toBe(seated.size);
         }
+      }),
+    );
+  });
+});
+
+describe('a seat of a computer', () => {
+  const team = (computers?: number): AccountEvent => ({
+    type: 'PlanAssigned',
+    data: { plan: 'team', seats: 0, payment_method: true, ...(computers === undefined ? {} : { computers }) },
+  });
+  const takes = (computerId: string, endUserId: string): AccountCommand => ({ type: 'TakeComputerSeat', computerId, endUserId });
+  const seated = (computer_id: string, end_user_id: string): AccountEvent => ({
+    type: 'ComputerSeatTaken',
+    data: { computer_id, end_user_id },
+  });
+  const freed = (computer_id: string): AccountEvent => ({ type: 'ComputerSeatReleased', data: { computer_id } });
+  const release = (computerId: string): AccountCommand => ({ type: 'ReleaseComputerSeat', computerId });
+
+  it('is one for each end user, whose computer answers every further request', () => {
+    expect(decide([opened, team()], takes('c1', 'ana'))).toEqual([seated('c1', 'ana')]);
+    const given = [opened, team(), seated('c1', 'ana')];
+    expect(decide(given, takes('c2', 'ana'))).toEqual([]);
+    expect(computerFor(stateAfter(given), 'ana')).toBe('c1');
+    expect(decide(given, takes('c2', 'bob'))).toEqual([seated('c2', 'bob')]);
+  });
+
+  it('is free again after its release, which happens once', () => {
+    const given = [opened, team(1), seated('c1', 'ana')];
+    expect(() => decide(given, takes('c2', 'bob'))).toThrow(expect.objectContaining({ code: 'computer_limit' }));
+    expect(decide(given, release('c2'))).toEqual([]);
+    expect(decide(given, release('c1'))).toEqual([freed('c1')]);
+    expect(computerFor(stateAfter([...given, freed('c1')]), 'ana')).toBeNull();
+    expect(decide([...given, freed('c1')], takes('c2', 'bob'))).toEqual([seated('c2', 'bob')]);
+    expect(decide([...given, freed('c1')], release('c1'))).toEqual([]);
+  });
+
+  it('needs a plan and a payment method, and no seat of an agent', () => {
+    expect(() => decide([opened], takes('c1', 'ana'))).toThrow(expect.objectContaining({ code: 'plan_required' }));
+    expect(() => decide([opened, plan(1, false)], takes('c1', 'ana'))).toThrow(expect.objectContaining({ code: 'plan_required' }));
+    const state = stateAfter([opened, team(), seated('c1', 'ana')]);
+    expect([state?.seats.size, state?.computers.size]).toEqual([0, 1]);
+  });
+
+  it('is one of 20 unless the plan says another number', () => {
+    const twenty = Array.from({ length: 20 }, (_, index) => seated(`c${index}`, `user-${index}`));
+    expect(() => decide([opened, team(), ...twenty], takes('c', 'ana'))).toThrow('All 20 computers');
+    expect(decide([opened, team(21), ...twenty], takes('c', 'ana'))).toHaveLength(1);
+    const assign = { type: 'AssignPlan' as const, name: 'team', seats: 0, paymentMethod: true };
+    expect(decide([opened, team()], assign)).toEqual([]);
+    expect(decide([opened, team(20)], assign)).toEqual([]);
+    expect(decide([opened, team(21)], assign)).toEqual([team()]);
+    expect(decide([opened, team()], { ...assign, computers: 21 })).toEqual([team(21)]);
+  });
+
+  it('never goes to two computers of one end user or beyond the plan, and snapshots keep it, whatever the order of commands', () => {
+    const computer = fc.constantFrom('a', 'b', 'c', 'd', 'e');
+    const command: fc.Arbitrary<AccountCommand> = fc.oneof(
+      fc.tuple(computer, fc.constantFrom('x', 'y', 'z')).map(([id, user]) => takes(id, user)),
+      computer.map(release),
+    );
+    fc.assert(
+      fc.property(fc.array(command, { maxLength: 40 }), fc.integer({ min: 0, max: 3 }), (commands, computers) => {
+        let events = [opened, team(computers)];
+        for (const next of commands) events = [...events, ...tried(() => decide(events, next))];
+        const state = stateAfter(events);
+        const seats = [...(state?.computers ?? [])];
+        expect(seats.length).toBeLessThanOrEqual(computers);
+        expect(new Set(seats.map(([, { endUserId }]) => endUserId)).size).toBe(seats.length);
+        for (const [id, { endUserId }] of seats) expect(computerFor(state, endUserId)).toBe(id);
+        expect(state?.byEndUser.size).toBe(seats.length);
+        const { toJson, fromJson } = accountDecider.snapshot!;
+        const again = fromJson!(JSON.parse(JSON.stringify(toJson!(state))));
+        expect(new Map(again!.computers)).toEqual(new Map(seats));
+        expect(new Map(again!.byEndUser)).toEqual(new Map(state!.byEndUser));
       }),
     );
   });

@@ -1,3 +1,3 @@
 export { accountEvents } from './aggregate/accounts.events.ts';
-export { AssignPlan, OpenAccount, ReleaseSeat, TakeSeat } from './accounts.commands.ts';
+export { AssignPlan, OpenAccount, ReleaseComputerSeat, ReleaseSeat, TakeComputerSeat, TakeSeat } from './accounts.commands.ts';
 export { Sessions } from './sessions.ts';

@@ -260,6 +260,8 @@ export const sampleLog: SampleEvent[] = [
   sample(440, projection, { type: 'ProjectionRebuildFailed', data: { rebuild_id: id(10), reason: 'AgentStopped at 12: no such agent' } }),
   sample(450, projection, { type: 'ProjectionRebuilt', data: { rebuild_id: id(11) } }),
   sample(460, projection, { type: 'ProjectionVerified', data: { position: '0'.repeat(18) + '45', equal: true, differences: 0 } }),
+  sample(470, account, { type: 'ComputerSeatTaken', data: { computer_id: id(25), end_user_id: 'user_42' } }),
+  sample(480, account, { type: 'ComputerSeatReleased', data: { computer_id: id(25) } }),
   sample(501, rotation, { type: 'MasterKeyRotationBegun', data: rotated }),
   sample(502, rotation, { type: 'MasterKeyRotated', data: rotated }),
   sample(541, customAgent, {

@@ -1,6 +1,14 @@
 import { CommandBus } from '@nestjs/cqrs';
 
-import { AssignPlan, accountEvents, OpenAccount, ReleaseSeat, TakeSeat } from '../../src/accounts/index.ts';
+import {
+  AssignPlan,
+  accountEvents,
+  OpenAccount,
+  ReleaseComputerSeat,
+  ReleaseSeat,
+  TakeComputerSeat,
+  TakeSeat,
+} from '../../src/accounts/index.ts';
 import { AccountsModule } from '../../src/accounts/accounts.module.ts';
 import { apiKeyEvents } from '../../src/api-keys/index.ts';
 import { ApiKeysModule } from '../../src/api-keys/api-keys.module.ts';
@@ -237,7 +245,10 @@ describe('an administrator', () => {
     });
     expect(assigned.status).toBe(200);
     expect(assigned.headers.get('x-event-position')).toMatch(/^\d{20}$/);
-    expect(assigned.json).toMatchObject({ plan: { name: 'team', seats: 10, seats_used: 0 }, payment_method: true });
+    expect(assigned.json).toMatchObject({
+      plan: { name: 'team', seats: 10, seats_used: 0, computers: 20, computers_used: 0 },
+      payment_method: true,
+    });
 
     const seen: string[] = [];
     let path: string | undefined = '/api/admin/accounts?limit=2';
@@ -295,7 +306,7 @@ describe('seats', () => {
       credential: await signIn(server, 'seats@example.com'),
       headers: { 'x-min-event-position': context.writtenUpTo! },
     });
-    expect(me.json.plan).toEqual({ name: 'team', seats: 10, seats_used: 10 });
+    expect(me.json.plan).toEqual({ name: 'team', seats: 10, seats_used: 10, computers: 20, computers_used: 0 });
   });
 
   it('one external id gets one seat, however many requests come at once, and all get the same agent', async () => {
@@ -308,6 +319,35 @@ describe('seats', () => {
     );
     expect(new Set(owners).size).toBe(1);
     expect((await eventsOf(server, `account-${accountId}`)).filter(({ type }) => type === 'SeatTaken')).toHaveLength(1);
+  });
+});
+
+describe('seats of computers', () => {
+  it('go to one computer, however many requests come for one end user at once, and all get the same computer', async () => {
+    const accountId = await openAccount(server, 'computers@example.com');
+    const context = systemContext('test', accountId);
+    const commands = server.app.get(CommandBus);
+    const credential = await signIn(server, 'computers@example.com');
+    const plan = await server.request('PUT', `/api/admin/accounts/${accountId}/plan`, {
+      credential: admin,
+      json: { plan: 'team', seats: 0, payment_method: true, computers: 1 },
+    });
+    expect(plan.json.plan).toEqual({ name: 'team', seats: 0, seats_used: 0, computers: 1, computers_used: 0 });
+    const take = (computerId: string, endUserId: string) =>
+      commands.execute(new TakeComputerSeat(context, accountId, computerId, endUserId));
+    const owners = await Promise.all(Array.from({ length: 100 }, (_, index) => take(`computer-${index}`, 'ana')));
+    expect(new Set(owners).size).toBe(1);
+    await expect(take('another', 'bob')).rejects.toMatchObject({ code: 'computer_limit' });
+    const used = async () => {
+      const headers = { 'x-min-event-position': context.writtenUpTo! };
+      return (await server.request('GET', '/api/auth/me', { credential, headers })).json.plan.computers_used;
+    };
+    expect(await used()).toBe(1);
+    await commands.execute(new ReleaseComputerSeat(context, accountId, owners[0]!));
+    expect(await used()).toBe(0);
+    expect(await take('another', 'bob')).toBe('another');
+    const events = (await eventsOf(server, `account-${accountId}`)).filter(({ type }) => type.startsWith('ComputerSeat'));
+    expect(events.map(({ type }) => type)).toEqual(['ComputerSeatTaken', 'ComputerSeatReleased', 'ComputerSeatTaken']);
   });
 });
 

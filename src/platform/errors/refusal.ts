@@ -5,6 +5,7 @@ export const errorCodes = [
   'unauthenticated',
   'plan_required',
   'seat_limit',
+  'computer_limit',
   'insufficient_scope',
   'registration_closed',
   'origin_not_allowed',

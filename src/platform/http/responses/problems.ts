@@ -13,6 +13,7 @@ export const problems: Record<ErrorCode, { status: number; title: string }> = {
   unauthenticated: { status: 401, title: 'A valid credential is needed' },
   plan_required: { status: 402, title: 'A plan and a payment method are needed' },
   seat_limit: { status: 402, title: 'All seats of the plan are taken' },
+  computer_limit: { status: 402, title: 'All computers of the plan exist' },
   insufficient_scope: { status: 403, title: 'The credential may not do this' },
   registration_closed: { status: 403, title: 'Registration is closed' },
   origin_not_allowed: { status: 403, title: 'This origin is not allowed' },
