@@ -1,7 +1,7 @@
 import { Module, type DynamicModule, type Type } from '@nestjs/common';
 import { CqrsModule } from '@nestjs/cqrs';
 
-import type { Environment } from '../../src/platform/config/config.ts';
+import type { Environment } from '../../src/platform/config/setting-reader.ts';
 import { CryptoModule } from '../../src/platform/crypto/crypto.module.ts';
 import type { AnyEventDefinition } from '../../src/platform/event-store/event-catalogue.ts';
 import { EventStoreModule } from '../../src/platform/event-store/event-store.module.ts';

@@ -8,7 +8,8 @@ import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { pino } from 'pino';
 
 import { ConfigModule } from '../../src/platform/config/config.module.ts';
-import { type Config, type Environment, readConfig } from '../../src/platform/config/config.ts';
+import { type Config, readConfig } from '../../src/platform/config/config.ts';
+import type { Environment } from '../../src/platform/config/setting-reader.ts';
 import type { Intervals } from '../../src/platform/intervals.ts';
 import { createServer } from '../../src/platform/http/server.ts';
 import { routeByDomain } from '../../src/traffic/index.ts';

@@ -4,7 +4,7 @@ import { Body, Controller, Get, HttpCode, Module, Param, Post, Put, Query, Req, 
 import { Type } from 'class-transformer';
 import { IsArray, IsInt, IsOptional, IsString, MaxLength, ValidateNested } from 'class-validator';
 
-import type { Environment } from '../../src/platform/config/config.ts';
+import type { Environment } from '../../src/platform/config/setting-reader.ts';
 import { CryptoModule } from '../../src/platform/crypto/crypto.module.ts';
 import { Public, RequireAdmin, RequireCaller, RequireScope, RequireSession } from '../../src/platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../../src/platform/http/call.ts';

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { readConfig } from './config.ts';
 
-const source = readFileSync(new URL('./config.ts', import.meta.url), 'utf8');
+const sources = ['config.ts', 'computer-settings.ts'].map((name) => readFileSync(new URL(name, import.meta.url), 'utf8'));
 const manual = readFileSync(new URL('../../../docs/operations.md', import.meta.url), 'utf8');
 
 describe('the configuration', () => {
@@ -37,7 +37,7 @@ describe('the configuration', () => {
   });
 
   it('is listed completely in docs/operations.md', () => {
-    const names = [...source.matchAll(/read\.\w+\('([A-Z_]+)'/g)].map(([, name]) => name as string);
+    const names = [...sources.join('\n').matchAll(/read\.\w+\('([A-Z_]+)'/g)].map(([, name]) => name as string);
     expect(names.length).toBeGreaterThan(20);
     expect(names.filter((name) => !manual.includes(`\`${name}\``))).toEqual([]);
   });

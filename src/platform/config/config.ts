@@ -2,8 +2,10 @@ import { resolve } from 'node:path';
 import ipaddr from 'ipaddr.js';
 import { parseImageReference } from '../image-reference.ts';
 import { openRange, type OpenRange } from '../open-ranges.ts';
+import { ComputerSettings, readComputerSettings } from './computer-settings.ts';
 import { problemOf } from './eventstore-url.ts';
 import { checkPublishedPorts, clientRange } from './published-ports.ts';
+import { type Environment, SettingReader } from './setting-reader.ts';
 import { withoutLast } from '../without-last.ts';
 
 /** The addresses that agents may reach: the internet but nothing private, nothing at all, or everything that their host can. */
@@ -15,13 +17,11 @@ export type AgentAddresses = 'auto' | 'container' | 'published';
 /** The builder of accounts' Dockerfiles: BuildKit in a container for each account, or the engine's own, for accounts that trust each other. */
 export type Builder = 'buildkit' | 'engine';
 
-export type Environment = Record<string, string | undefined>;
-
 /**
  * The service's whole configuration, read once from the environment. Durations are in seconds and sizes in bytes unless the name says
  * otherwise.
  */
-export class Config {
+export class Config extends ComputerSettings {
   host: string;
   /** The port; 0 picks a free one. */
   port: number;
@@ -155,91 +155,15 @@ export class Config {
 
 const DEFAULT_BUILDER: Builder = 'buildkit';
 
-/** Reads single variables, and collects their faults. */
-class Reader {
-  readonly found: string[] = [];
-  private readonly asked = new Set<string>();
-
-  constructor(private readonly environment: Environment) {}
-
-  /** Returns the names of our variables that are set but were never read. */
-  unknown(): string[] {
-    return Object.keys(this.environment).filter((name) => name.startsWith('MOORING_') && !this.asked.has(name));
-  }
-
-  text(name: string): string | null {
-    this.asked.add(name);
-    const value = this.environment[name];
-    return value === undefined || value === '' ? null : value;
-  }
-
-  /** Reads a list of variables' names and returns the values of those that are set. */
-  variables(name: string): Record<string, string> {
-    const names = this.list(name);
-    const isGood = (each: string) => /^[A-Za-z_]\w{0,127}$/.test(each) && !/^(HOME|PATH|LD_.*|MOORING_.*)$/.test(each);
-    if (!names.every(isGood) || names.length > 100)
-      this.found.push(`${name} must name variables for builds, separated by commas, 100 at most, and not HOME, PATH, LD_* or MOORING_*`);
-    return Object.fromEntries(names.flatMap((each) => (this.environment[each] === undefined ? [] : [[each, this.environment[each]]])));
-  }
-
-  /** Reads the path of a file or folder; a relative one begins at the working directory. */
-  path(name: string): string | null {
-    const value = this.text(name);
-    return value === null ? null : resolve(value);
-  }
-
-  /** Reads a list that is separated by commas. */
-  list(name: string): string[] {
-    const values = (this.text(name) ?? '').split(',').map((value) => value.trim());
-    return values.filter(Boolean);
-  }
-
-  /** Reads each part of a list, of which there may be 100. */
-  all<T>(name: string, read: (text: string) => T | null, otherwise: string): T[] {
-    const values = this.list(name).map(read);
-    const found = values.filter((value) => value !== null);
-    if (found.length < values.length || found.length > 100) this.found.push(`${name} ${otherwise}, separated by commas, 100 at most`);
-    return found;
-  }
-
-  integer(name: string, fallback: number, min: number, max: number): number {
-    const value = this.text(name);
-    if (value === null) return fallback;
-    if (/^\d{1,15}$/.test(value) && Number(value) >= min && Number(value) <= max) return Number(value);
-    this.found.push(`${name} must be a whole number from ${min} to ${max}`);
-    return fallback;
-  }
-
-  number(name: string, fallback: number, min: number, max: number): number {
-    const value = this.text(name);
-    if (value === null) return fallback;
-    if (/^\d+(\.\d+)?$/.test(value) && Number(value) >= min && Number(value) <= max) return Number(value);
-    this.found.push(`${name} must be a number from ${min} to ${max}`);
-    return fallback;
-  }
-
-  choice<const T extends string>(name: string, options: readonly T[], fallback: T): T {
-    const value = this.text(name);
-    if (value === null) return fallback;
-    const known = options.find((option) => option === value);
-    if (known !== undefined) return known;
-    this.found.push(`${name} must be one of ${options.join(', ')}`);
-    return fallback;
-  }
-
-  onOff(name: string, fallback: boolean): boolean {
-    return this.choice(name, ['on', 'off', 'true', 'false'], fallback ? 'on' : 'off').match(/^(on|true)$/) !== null;
-  }
-}
-
 /** Reads the configuration. Throws one error that names every unknown or malformed variable. */
 export function readConfig(environment: Environment): Config {
-  const read = new Reader(environment);
+  const read = new SettingReader(environment);
   const production = environment.NODE_ENV === 'production';
   const config: Config = {
     ...placeSettings(read),
     ...accountSettings(read),
     ...agentSettings(read),
+    ...readComputerSettings(read),
     requireLimits: read.onOff('MOORING_REQUIRE_LIMITS', production),
     production,
   };
@@ -250,7 +174,7 @@ export function readConfig(environment: Environment): Config {
 }
 
 /** Reads the settings of the service's address, its data and the services that it uses. */
-function placeSettings(read: Reader) {
+function placeSettings(read: SettingReader) {
   return {
     host: read.text('HOST') ?? '127.0.0.1',
     port: read.integer('PORT', 8080, 0, 65_535),
@@ -279,7 +203,7 @@ function placeSettings(read: Reader) {
 }
 
 /** Reads the settings of the keys, the first account and the first start. */
-function accountSettings(read: Reader) {
+function accountSettings(read: SettingReader) {
   return {
     masterKey: read.text('MOORING_MASTER_KEY'),
     sampleAgent: read.onOff('MOORING_SAMPLE_AGENT', true),
@@ -290,7 +214,7 @@ function accountSettings(read: Reader) {
 }
 
 /** Reads the settings of how agents run and where their images come from. */
-function agentSettings(read: Reader) {
+function agentSettings(read: SettingReader) {
   return {
     runtime: read.choice('MOORING_RUNTIME', ['auto', 'docker', 'local'], 'auto'),
     containerRuntime: read.text('MOORING_CONTAINER_RUNTIME'),
@@ -349,7 +273,7 @@ const VOLUME_FILES_PER_MB = 64;
 const VOLUME_FILES_MIN = 10_000;
 
 /** Reads the bounds of agents' volumes. A file takes an inode of the disk, of which there is one for about 16 KiB. */
-function volumeSettings(read: Reader) {
+function volumeSettings(read: SettingReader) {
   const volumeMaxMb = read.integer('MOORING_VOLUME_MAX_MB', 10_240, 0, 1_073_741_824);
   const derived = Math.max(VOLUME_FILES_MIN, volumeMaxMb * VOLUME_FILES_PER_MB);
   return { volumeMaxMb, volumeFilesMax: read.integer('MOORING_VOLUME_FILES_MAX', derived, 1, 1_000_000_000_000) };

@@ -1,0 +1,28 @@
+import { totalmem } from 'node:os';
+
+import type { SettingReader } from './setting-reader.ts';
+
+const MIB = 1_048_576;
+/** The part of the machine's memory that computers may take. */
+const MACHINE_SHARE = 0.75;
+
+/** The settings of computers. */
+export class ComputerSettings {
+  /** The name of the image of computers, or the path of a tar of it; null means that the engine makes it. */
+  computerImage: string | null;
+  /** The MiB that all computers together may take while they are awake, or frozen. */
+  computersMemoryMaxMb: number;
+  /** The MiB that the computers of one account may take of that. One computer is always allowed. */
+  computersMemoryPerAccountMb: number;
+}
+
+export function readComputerSettings(read: SettingReader) {
+  const machine = Math.max(1, Math.floor((totalmem() / MIB) * MACHINE_SHARE));
+  const computersMemoryMaxMb = read.integer('MOORING_COMPUTERS_MEMORY_MAX_MB', machine, 1, 1_000_000_000);
+  const half = Math.max(1, Math.floor(computersMemoryMaxMb / 2));
+  return {
+    computerImage: read.text('MOORING_COMPUTER_IMAGE'),
+    computersMemoryMaxMb,
+    computersMemoryPerAccountMb: read.integer('MOORING_COMPUTERS_MEMORY_PER_ACCOUNT_MB', half, 1, 1_000_000_000),
+  };
+}
