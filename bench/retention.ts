@@ -277,7 +277,15 @@ class RetentionBench {
 
   /** Measures pages of the audit by each filter: the time of one, and what the plan of its statement reads. */
   private async filters(store: PostgresEventStore, accountId: string, actor: string, agentId: string): Promise<object> {
-    const none: AuditSelection = { accountId: null, agentId: null, types: null, actor: null, since: null, until: null, newestFirst: true };
+    const none: AuditSelection = {
+      accountId: null,
+      subjectId: null,
+      types: null,
+      actor: null,
+      since: null,
+      until: null,
+      newestFirst: true,
+    };
     const since = new Date(BEGIN + AUDIT_EVENTS * 3 * 0.5).toISOString();
     const until = new Date(Date.parse(since) + 60_000).toISOString();
     const selections: Record<string, Partial<AuditSelection>> = {
@@ -287,7 +295,7 @@ class RetentionBench {
       actor: { actor },
       time: { since, until },
       account: { accountId },
-      agent: { agentId },
+      agent: { subjectId: agentId },
       'type and actor': { types: ['DeploymentRequested'], actor },
       'type, actor and time': { types: ['AgentStopped'], actor, since, until },
       'account, type and time': { accountId, types: ['AgentStopped'], since, until },

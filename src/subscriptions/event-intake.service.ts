@@ -25,7 +25,7 @@ const STEPS_MAX = 20;
 /** The events that were taken up: all up to the end of the log, some, or as many as may wait for one subscription. */
 export type Intake = 'all' | 'some' | 'full';
 
-const ALL = { agentId: null, types: null, actor: null, since: null, until: null, newestFirst: false };
+const ALL = { subjectId: null, types: null, actor: null, since: null, until: null, newestFirst: false };
 
 /** Takes up the events that subscriptions want, from the position in the log up to which each was served. */
 @Injectable()

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 
 import { Database } from '../../platform/database/database.ts';
 import { EventStore, type Position, type StoredEvent } from '../../platform/event-store/event-store.ts';
-import { actorCode, agentOf, auditProjection, kindCode, positionOf, typeCode, uuidOf } from './audit.projection.ts';
+import { actorCode, agentOf, auditProjection, computerOf, kindCode, positionOf, typeCode, uuidOf } from './audit.projection.ts';
 import { type AuditRow, BUCKET, bucketOf } from './audit.table.ts';
 import { tableOf } from '../../platform/projections/projection.ts';
 import type { EventSelection } from '../entries/history-item.ts';
@@ -13,7 +13,8 @@ const AUDIT = tableOf(auditProjection);
 export interface AuditSelection extends EventSelection {
   /** The account whose events are selected. Null selects the events of all accounts and those of none. */
   accountId: string | null;
-  agentId: string | null;
+  /** The agent or the computer that the events concern. */
+  subjectId: string | null;
   newestFirst: boolean;
 }
 
@@ -23,9 +24,10 @@ export interface AccountPlace {
   readonly position: Position;
 }
 
-/** An event and the agent that it concerns. */
+/** An event, and the agent or the computer that it concerns. */
 export interface AuditedEvent extends StoredEvent {
   agentId: string | null;
+  computerId: string | null;
 }
 
 /** The largest backward step of a store's clock, in milliseconds, with which a search by time still finds the events. */
@@ -65,10 +67,13 @@ export class AuditEntries {
   async *list(selection: AuditSelection, after: Position | null, limit: number): AsyncGenerator<AuditedEvent> {
     const bounds = await this.bounds(selection, after);
     const { text, values } = entriesQuery(selection, bounds, limit);
-    const rows = await this.database.query<Pick<AuditRow, 'position' | 'agent_id'>>(text, values);
-    const agentIds = new Map(rows.map(({ position, agent_id }) => [positionOf(position), agent_id]));
-    for await (const event of this.store.readAt([...agentIds.keys()]))
-      yield { ...event, agentId: agentOf(event) ?? agentIds.get(event.position) ?? null };
+    const rows = await this.database.query<Pick<AuditRow, 'position' | 'subject_id'>>(text, values);
+    const subjects = new Map(rows.map(({ position, subject_id }) => [positionOf(position), subject_id]));
+    for await (const event of this.store.readAt([...subjects.keys()])) {
+      const computerId = computerOf(event);
+      const agentId = computerId === null ? (agentOf(event) ?? subjects.get(event.position) ?? null) : null;
+      yield { ...event, agentId, computerId };
+    }
   }
 
   /** Returns the last message to the agent between the two positions, or null if there is none. */
@@ -103,7 +108,15 @@ export class AuditEntries {
 
   /** Reads messages to the agent, newest first. */
   private messagesTo(agentId: string, before: Position, limit: number): AsyncIterable<StoredEvent> {
-    const messages = { accountId: null, agentId, types: ['MessageAccepted'], actor: null, since: null, until: null, newestFirst: true };
+    const messages = {
+      accountId: null,
+      subjectId: agentId,
+      types: ['MessageAccepted'],
+      actor: null,
+      since: null,
+      until: null,
+      newestFirst: true,
+    };
     return this.list(messages, before, limit);
   }
 
@@ -153,16 +166,19 @@ function entriesQuery(selection: AuditSelection, bounds: Bounds, limit: number):
     const own = Object.entries(equals).map(([column, value]) => `${column} = ${given(value)}`);
     // Without an equality condition no index by bucket is used: the primary key has the order.
     const order = own.length === 0 ? `position ${direction}` : `${BUCKET} ${direction}, position ${direction}`;
-    return `(select position, agent_id from ${AUDIT} where ${[...own, ...common].join(' and ')} order by ${order} limit ${limit})`;
+    return `(select position, subject_id from ${AUDIT} where ${[...own, ...common].join(' and ')} order by ${order} limit ${limit})`;
   });
-  return { text: `select position, agent_id from (${parts.join(' union ')}) found order by position ${direction} limit ${limit}`, values };
+  return {
+    text: `select position, subject_id from (${parts.join(' union ')}) found order by position ${direction} limit ${limit}`,
+    values,
+  };
 }
 
 /** Returns sets of column values; an entry has to match one of them. */
-function alternativesOf({ accountId, agentId, types, actor }: AuditSelection): Record<string, string | number>[] {
+function alternativesOf({ accountId, subjectId, types, actor }: AuditSelection): Record<string, string | number>[] {
   const whose = {
     ...(accountId === null ? {} : { account_id: uuidOf(accountId) }),
-    ...(agentId === null ? {} : { agent_id: uuidOf(agentId) }),
+    ...(subjectId === null ? {} : { subject_id: uuidOf(subjectId) }),
   };
   const ofTypes: Record<string, number>[] = types === null ? [{}] : [...new Set(types.map(typeCode))].map((type) => ({ type }));
   const byActors: Record<string, string | number>[] =

@@ -56,7 +56,16 @@ function auditOf(query: AuditQueryDto, caller: Caller): AuditSelection {
   return {
     ...selectionOf(query),
     accountId: isAdmin ? asked : caller.accountId,
-    agentId: query.agent_id?.toLowerCase() ?? null,
+    subjectId: subjectOf(query),
     newestFirst: query.order === 'desc',
   };
+}
+
+/** Returns the id of the agent or the computer whose events are selected; null selects all. */
+function subjectOf({ agent_id, computer_id }: AuditQueryDto): string | null {
+  if (agent_id !== undefined && computer_id !== undefined)
+    throw new Refusal('invalid_request', 'Give either agent_id or computer_id.', {
+      errors: ['agent_id', 'computer_id'].map((field) => ({ field, message: 'give either agent_id or computer_id' })),
+    });
+  return (agent_id ?? computer_id)?.toLowerCase() ?? null;
 }

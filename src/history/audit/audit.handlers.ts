@@ -64,6 +64,6 @@ export class FindOutrunHandler implements IQueryHandler<FindOutrun<AccountPlace>
 }
 
 function auditItem(event: AuditedEvent, catalogue: EventCatalogue): AuditItem {
-  const { agentId: agent_id, stream, metadata } = event;
-  return Object.assign(historyItem(event, catalogue), { account_id: metadata.account_id, agent_id, stream });
+  const { agentId: agent_id, computerId: computer_id, stream, metadata } = event;
+  return Object.assign(historyItem(event, catalogue), { account_id: metadata.account_id, agent_id, computer_id, stream });
 }

@@ -67,7 +67,13 @@ it('gives every event of the account in the log’s order, with its summary, and
   const answer = await audit('', key);
   expect(types(answer)).toEqual(['AccountOpened', 'PlanAssigned', 'AgentProvisioned', 'AgentConfigured', 'VariableSet']);
   const [history] = (await server.request('GET', `/api/v1/agents/${agentId}/history?type=VariableSet`, { credential: key })).json;
-  expect(answer.json.at(-1)).toEqual({ ...history, account_id: account, agent_id: agentId, stream: agentStream(agentId) });
+  expect(answer.json.at(-1)).toEqual({
+    ...history,
+    account_id: account,
+    agent_id: agentId,
+    computer_id: null,
+    stream: agentStream(agentId),
+  });
   expect(history).toMatchObject({ summary: 'Set the secret TOKEN', request_id: 'sets', data: { sealed: '••••••••' } });
   const stored = await operate(server.databaseUrl, `select * from ${tableOf(auditProjection)} where account_id = $1`, [account]);
   expect(stored).toHaveLength(answer.json.length);

@@ -10,7 +10,7 @@ import { auditTable } from './audit.table.ts';
 /** Lists every event except output: what containers and builds print is no act, and is read in the logs. */
 export const auditProjection: Projection<typeof auditTable> = {
   name: 'audit_entries',
-  version: 2,
+  version: 3,
   filter: { eventClass: 'core' },
   table: auditTable,
   keys: ({ stream }) => (categoryOf(stream) === 'conversation' ? [conversationKey(stream)] : []),
@@ -18,19 +18,19 @@ export const auditProjection: Projection<typeof auditTable> = {
     const category = categoryOf(event.stream);
     if (category === 'deployment') return;
     const { actor, account_id } = event.metadata;
-    const told = agentOf(event);
+    const told = subjectOf(event);
     if (category === 'conversation' && told !== null) {
       const position = conversationKey(event.stream);
-      rows.set(position, { position, at: event.at, account_id: null, agent_id: uuidOf(told), type: 0, actor_kind: 0, actor: '0' });
+      rows.set(position, { position, at: event.at, account_id: null, subject_id: uuidOf(told), type: 0, actor_kind: 0, actor: '0' });
     }
-    const agent_id =
-      told === null && category === 'conversation' ? rows.get(conversationKey(event.stream))?.agent_id : told && uuidOf(told);
+    const subject_id =
+      told === null && category === 'conversation' ? rows.get(conversationKey(event.stream))?.subject_id : told && uuidOf(told);
     const position = BigInt(event.position).toString();
     rows.set(position, {
       position,
       at: event.at,
       account_id: account_id && uuidOf(account_id),
-      agent_id: agent_id ?? null,
+      subject_id: subject_id ?? null,
       type: typeCode(event.type),
       actor_kind: kindCode(actor.kind),
       actor: actorCode(actor.id),
@@ -42,6 +42,17 @@ export const auditProjection: Projection<typeof auditTable> = {
 export function agentOf({ stream, data }: StoredEvent): string | null {
   if (categoryOf(stream) === 'agent') return idOf(stream);
   return typeof data.agent_id === 'string' ? data.agent_id : null;
+}
+
+/** Returns the computer that the event names. */
+export function computerOf({ stream, data }: StoredEvent): string | null {
+  if (categoryOf(stream) === 'computer') return idOf(stream);
+  return typeof data.computer_id === 'string' ? data.computer_id : null;
+}
+
+/** Returns the id of the agent or the computer that the event names: no agent has the id of a computer. */
+function subjectOf(event: StoredEvent): string | null {
+  return agentOf(event) ?? computerOf(event);
 }
 
 export function positionOf(number: string): Position {

@@ -2,7 +2,7 @@ import type { ReadRow } from '../../platform/database/table.ts';
 import type { ProjectionTable } from '../../platform/projections/projection.ts';
 
 /**
- * The number of low bits of a position that the indexes by account, agent, type and actor ignore. Equal keys share one entry of a B-tree,
+ * The number of low bits of a position that the indexes by account, subject, type and actor ignore. Equal keys share one entry of a B-tree,
  * so an index takes about 8 bytes per event instead of 30. An index gives the order of the buckets; the rows of one bucket are sorted when
  * they are read.
  */
@@ -27,8 +27,8 @@ export const auditTable = {
     at: 'timestamptz(3) not null',
     /** The account; null if the event belongs to none, so that only administrators see it. */
     account_id: 'uuid',
-    /** The agent that the event concerns. */
-    agent_id: 'uuid',
+    /** The agent or the computer that the event concerns. */
+    subject_id: 'uuid',
     /** The `actorCode` of the actor's id. */
     actor: 'bigint not null',
     /** The `typeCode` of the event's type; 0 in the row of a conversation. */
@@ -38,7 +38,7 @@ export const auditTable = {
   },
   indexes: {
     by_account: byBucket('account_id'),
-    by_agent: byBucket('agent_id'),
+    by_subject: byBucket('subject_id'),
     by_type: byBucket('type'),
     by_actor: byBucket('actor'),
     by_kind: byBucket('actor_kind'),

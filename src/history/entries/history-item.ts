@@ -31,10 +31,11 @@ export class HistoryItem {
   data: object;
 }
 
-/** An event of an account, with the agent that it concerns, if any. */
+/** An event of an account, with the agent or the computer that it concerns, if any. */
 export class AuditItem extends HistoryItem {
   account_id: string | null;
   agent_id: string | null;
+  computer_id: string | null;
   stream: string;
 }
 

@@ -53,6 +53,11 @@ export class AuditQueryDto extends EventsQueryDto {
   @IsUUID()
   agent_id?: string;
 
+  /** Selects events that concern this computer, including its commands, files and viewers. */
+  @IsOptional()
+  @IsUUID()
+  computer_id?: string;
+
   /** The order of the list; `desc` lists the newest events first. */
   @IsOptional()
   @IsIn(['asc', 'desc'])
