@@ -116,6 +116,7 @@ const folderFloors = {
   deployments: [['records', 'sources'], ['images'], ['containers']],
   admin: [['events', 'keys', 'projections', 'runtime', 'work']],
   subscriptions: [['delivery']],
+  computers: [['aggregate'], ['fields', 'rows', 'variables'], ['memory', 'usage', 'history'], ['containers']],
   history: [['entries'], ['audit', 'time-travel'], ['explain']],
 };
 /** In these rooms a port, or the rule of ids, stands beside the folders, which import it. */

@@ -9,8 +9,10 @@ import { agentEvents } from './agents/index.ts';
 import { AgentsModule } from './agents/agents.module.ts';
 import { apiKeyEvents } from './api-keys/index.ts';
 import { ApiKeysModule } from './api-keys/api-keys.module.ts';
+import { computerEvents } from './computers/index.ts';
 import { commandEvents } from './commands/index.ts';
 import { CommandsModule } from './commands/commands.module.ts';
+import { ComputersModule } from './computers/computers.module.ts';
 import { ConfigModule } from './platform/config/config.module.ts';
 import type { Config } from './platform/config/config.ts';
 import { CredentialsModule } from './credentials.module.ts';
@@ -56,6 +58,7 @@ export const eventDefinitions: readonly AnyEventDefinition[] = [
   accountEvents,
   apiKeyEvents,
   agentEvents,
+  computerEvents,
   secretEvents,
   environmentEvents,
   customFileEvents,
@@ -105,6 +108,7 @@ export class AppModule {
         AgentsModule,
         EnvironmentModule,
         CustomFilesModule,
+        ComputersModule,
         HistoryModule,
         LogsModule,
         MessagesModule,

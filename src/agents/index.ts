@@ -12,7 +12,19 @@ export {
   type Deployment,
   type Release,
 } from './aggregate/agent-state.decider.ts';
-export { branchRule, checked, externalIdRule, Given, IdleTtl, imageNameRule, repoUrlRule, Text } from './fields/agent-fields.ts';
+export {
+  branchRule,
+  checked,
+  Egress,
+  EgressShape,
+  externalIdRule,
+  Given,
+  IdleTtl,
+  imageNameRule,
+  nameRule,
+  repoUrlRule,
+  Text,
+} from './fields/agent-fields.ts';
 export { AgentAnswers } from './agent-answers.ts';
 export { agentStream } from './aggregate/agent-stream.ts';
 export { AgentId, agentIdOf, AgentIdMember } from './fields/agent-id.ts';

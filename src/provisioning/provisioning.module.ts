@@ -1,6 +1,7 @@
 import { Module } from '@nestjs/common';
 
 import { AgentsModule } from '../agents/agents.module.ts';
+import { ComputersModule } from '../computers/computers.module.ts';
 import { DeploymentSources } from '../deployments/index.ts';
 import { Projections } from '../platform/projections/projections.ts';
 import { SandboxesModule } from '../sandboxes/sandboxes.module.ts';
@@ -9,13 +10,14 @@ import { TemplatesModule } from '../templates/templates.module.ts';
 import { AgentPlans } from './agent-plans.service.ts';
 import { ProvisionHandler } from './provisioning.handlers.ts';
 import { ProvisioningController } from './provisioning.controller.ts';
+import { SeatHolders } from './seat-holders.service.ts';
 import { ListUnusedSeatsHandler, seatsProjection } from './seats.projection.ts';
 import { SeatsSaga } from './seats.saga.ts';
 
 @Module({
-  imports: [AgentsModule, SandboxesModule, SecretsModule, TemplatesModule],
+  imports: [AgentsModule, ComputersModule, SandboxesModule, SecretsModule, TemplatesModule],
   controllers: [ProvisioningController],
-  providers: [AgentPlans, DeploymentSources, ProvisionHandler, ListUnusedSeatsHandler, SeatsSaga],
+  providers: [AgentPlans, DeploymentSources, ProvisionHandler, ListUnusedSeatsHandler, SeatHolders, SeatsSaga],
 })
 export class ProvisioningModule {
   constructor(projections: Projections) {

@@ -3,34 +3,44 @@ import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { Database } from '../platform/database/database.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { type Projection, tableOf } from '../platform/projections/projection.ts';
+import { sandboxIdOf, sandboxOfStream, type SandboxOwner } from '../sandboxes/index.ts';
 import { ListUnusedSeats, type UnusedSeat } from './seats.queries.ts';
 import { type SeatRow, seatsTable } from './seats.table.ts';
 
-/** The seats that are taken, with the state of each one's agent. */
+/** The events of seats, by what each says of a seat or of its holder. */
+const MEANINGS: Record<string, 'taken' | 'released' | 'live' | 'deleted'> = {
+  SeatTaken: 'taken',
+  SeatReleased: 'released',
+  AgentProvisioned: 'live',
+  AgentDeleted: 'deleted',
+  ComputerSeatTaken: 'taken',
+  ComputerSeatReleased: 'released',
+  ComputerCreated: 'live',
+  ComputerDeleted: 'deleted',
+};
+
+/** The seats that are taken, with the state of each one's agent or computer. */
 export const seatsProjection: Projection<typeof seatsTable> = {
-  name: 'agent_seats',
+  name: 'seats',
   version: 1,
-  filter: {
-    eventClass: 'core',
-    categories: ['account', 'agent'],
-    types: ['SeatTaken', 'SeatReleased', 'AgentProvisioned', 'AgentDeleted'],
-  },
+  filter: { eventClass: 'core', categories: ['account', 'agent', 'computer'], types: Object.keys(MEANINGS) },
   table: seatsTable,
-  keys: (event) => [agentIdOf(event)],
-  partition: agentIdOf,
+  keys: (event) => [holderOf(event)],
+  partition: holderOf,
   project(event, rows) {
-    const agent_id = agentIdOf(event);
-    const row = rows.get(agent_id);
-    if (event.type === 'SeatTaken') rows.set(agent_id, { agent_id, account_id: idOf(event.stream), taken_at: event.at, agent: 'absent' });
-    else if (row === undefined) return;
-    else if (event.type === 'SeatReleased') rows.delete(agent_id);
-    else rows.set(agent_id, { ...row, agent: event.type === 'AgentProvisioned' ? 'live' : 'deleted' });
+    const sandbox_id = holderOf(event);
+    const row = rows.get(sandbox_id);
+    const meaning = MEANINGS[event.type];
+    if (meaning === 'taken') rows.set(sandbox_id, { sandbox_id, account_id: idOf(event.stream), taken_at: event.at, holder: 'absent' });
+    else if (row === undefined || meaning === undefined) return;
+    else if (meaning === 'released') rows.delete(sandbox_id);
+    else rows.set(sandbox_id, { ...row, holder: meaning });
   },
 };
 
-/** Returns the id of the event's agent: an account's event carries it, and an agent's event has it in its stream's name. */
-export function agentIdOf(event: StoredEvent): string {
-  return event.stream.startsWith('account-') ? (event.data as { agent_id: string }).agent_id : idOf(event.stream);
+/** Returns the sandbox id of the event's agent or computer: an account's event names it, and others have it in their stream's name. */
+export function holderOf(event: StoredEvent): string {
+  return sandboxOfStream(event.stream) ?? sandboxIdOf(event.data as unknown as SandboxOwner);
 }
 
 @QueryHandler(ListUnusedSeats)
@@ -38,9 +48,9 @@ export class ListUnusedSeatsHandler implements IQueryHandler<ListUnusedSeats> {
   constructor(private readonly database: Database) {}
 
   async execute(): Promise<UnusedSeat[]> {
-    const rows = await this.database.query<Omit<SeatRow, 'agent'>>(
-      `select agent_id, account_id, taken_at from ${tableOf(seatsProjection)} where agent <> 'live'`,
+    const rows = await this.database.query<Omit<SeatRow, 'holder'>>(
+      `select sandbox_id, account_id, taken_at from ${tableOf(seatsProjection)} where holder <> 'live'`,
     );
-    return rows.map((row) => ({ agentId: row.agent_id, accountId: row.account_id, takenAt: row.taken_at }));
+    return rows.map((row) => ({ sandboxId: row.sandbox_id, accountId: row.account_id, takenAt: row.taken_at }));
   }
 }

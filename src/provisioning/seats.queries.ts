@@ -1,10 +1,10 @@
 import { Query } from '@nestjs/cqrs';
 
 export interface UnusedSeat {
-  agentId: string;
+  sandboxId: string;
   accountId: string;
   takenAt: Date;
 }
 
-/** Lists the seats whose agent does not exist (yet, or any more). */
+/** Lists the seats whose agent or computer does not exist (yet, or any more). */
 export class ListUnusedSeats extends Query<UnusedSeat[]> {}

@@ -1,33 +1,35 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
-import { CommandBus, QueryBus } from '@nestjs/cqrs';
+import { QueryBus } from '@nestjs/cqrs';
 
-import { ReleaseSeat } from '../accounts/index.ts';
-import { Agents } from '../agents/services.ts';
-import { Activity } from '../sandboxes/services.ts';
 import { idOf, WrongExpectedRevision, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { systemContext } from '../platform/context/command-context.ts';
 import { sagaStep } from '../platform/sagas/saga-step.ts';
 import { Sagas, type Saga, type SagaKey } from '../platform/sagas/saga.ts';
-import { agentIdOf } from './seats.projection.ts';
+import { Activity } from '../sandboxes/services.ts';
+import { SeatHolders } from './seat-holders.service.ts';
+import { holderOf } from './seats.projection.ts';
 import { ListUnusedSeats } from './seats.queries.ts';
 
-/** The longest time between taking a seat and making its agent. */
+/** The longest time between taking a seat and making its agent or computer. */
 const MADE_WITHIN_MS = 60_000;
+const TAKEN: readonly string[] = ['SeatTaken', 'ComputerSeatTaken'];
 
 /**
- * Releases the seats of deleted agents, and seats whose agent was never made because the process that took the seat died. A key is the
- * agent's id; for a taken seat, the account's id and the time follow.
+ * Releases the seats of deleted agents and computers, and seats for which none was made because the process that took the seat died. A key
+ * is the sandbox id; for a taken seat, the account's id and the time follow.
  */
 @Injectable()
 export class SeatsSaga implements Saga, OnModuleInit {
   readonly name = 'seats';
-  readonly filter = { eventClass: 'core' as const, categories: ['account', 'agent'], types: ['SeatTaken', 'AgentDeleted'] };
+  readonly filter = {
+    eventClass: 'core' as const,
+    categories: ['account', 'agent', 'computer'],
+    types: [...TAKEN, 'AgentDeleted', 'ComputerDeleted'],
+  };
   readonly concurrency = 8;
 
   constructor(
     private readonly sagas: Sagas,
-    private readonly agents: Agents,
-    private readonly commands: CommandBus,
+    private readonly holders: SeatHolders,
     private readonly queries: QueryBus,
     private readonly activity: Activity,
   ) {}
@@ -37,51 +39,51 @@ export class SeatsSaga implements Saga, OnModuleInit {
   }
 
   keyOf(event: StoredEvent): string {
-    const agentId = agentIdOf(event);
-    return event.type === 'SeatTaken' ? seatKey(agentId, idOf(event.stream), event.at) : agentId;
+    const sandboxId = holderOf(event);
+    return TAKEN.includes(event.type) ? seatKey(sandboxId, idOf(event.stream), event.at) : sandboxId;
   }
 
   async resync(): Promise<SagaKey[]> {
     const seats = await this.queries.execute(new ListUnusedSeats());
-    return seats.map(({ agentId, accountId, takenAt }) => ({
-      key: seatKey(agentId, accountId, takenAt.toISOString()),
+    return seats.map(({ sandboxId, accountId, takenAt }) => ({
+      key: seatKey(sandboxId, accountId, takenAt.toISOString()),
       account: accountId,
     }));
   }
 
   async reconcile(key: string): Promise<Date | null> {
-    const [agentId = '', accountId, takenAt] = key.split(' ');
-    const { state } = await this.agents.find(agentId);
-    if (state?.status === 'deleted') {
-      await this.activity.forget(agentId);
-      await this.release(agentId, state.accountId);
+    const [sandboxId = '', accountId, takenAt] = key.split(' ');
+    const holder = await this.holders.find(sandboxId);
+    if (holder?.isDeleted === true) {
+      await this.activity.forget(sandboxId);
+      await this.release(sandboxId, holder.accountId);
     }
-    if (state !== null || accountId === undefined || takenAt === undefined) return null;
+    if (holder !== null || accountId === undefined || takenAt === undefined) return null;
     const due = new Date(Date.parse(takenAt) + MADE_WITHIN_MS);
     if (due.getTime() > Date.now()) return due;
-    // The stream is closed first, so that a late request can't make an agent without a seat.
-    if (await this.close(agentId)) await this.release(agentId, accountId);
+    // The stream is closed first, so that a late request can't make something without a seat.
+    if (await this.close(sandboxId)) await this.release(sandboxId, accountId);
     return null;
   }
 
-  /** Returns false if the agent was made after all. */
-  private async close(agentId: string): Promise<boolean> {
+  /** Returns false if the agent or computer was made after all. */
+  private async close(sandboxId: string): Promise<boolean> {
     try {
-      await this.agents.close(agentId, 'no_stream');
+      await this.holders.close(sandboxId);
     } catch (error) {
       if (error instanceof WrongExpectedRevision) return false;
       throw error;
     }
-    sagaStep(this.name, agentId, 'closed');
+    sagaStep(this.name, sandboxId, 'closed');
     return true;
   }
 
-  private async release(agentId: string, accountId: string): Promise<void> {
-    await this.commands.execute(new ReleaseSeat(systemContext('seats', accountId), accountId, agentId));
-    sagaStep(this.name, agentId, 'released');
+  private async release(sandboxId: string, accountId: string): Promise<void> {
+    await this.holders.release(sandboxId, accountId);
+    sagaStep(this.name, sandboxId, 'released');
   }
 }
 
-export function seatKey(agentId: string, accountId: string, takenAt: string): string {
-  return `${agentId} ${accountId} ${takenAt}`;
+export function seatKey(sandboxId: string, accountId: string, takenAt: string): string {
+  return `${sandboxId} ${accountId} ${takenAt}`;
 }

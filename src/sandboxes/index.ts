@@ -1,6 +1,16 @@
 export { agentActivityTable } from './activity/agent-activity.table.ts';
 export type { Need, NotAwake, Wakeable } from './activity/wakeable.ts';
-export { kindOf, streamOf, type SandboxKind } from './sandbox-id.ts';
+export {
+  computerIdOf,
+  computerSandbox,
+  kindOf,
+  ownerOf,
+  sandboxIdOf,
+  sandboxOfStream,
+  streamOf,
+  type SandboxKind,
+  type SandboxOwner,
+} from './sandbox-id.ts';
 export type {
   ContainerKind,
   FollowedKind,

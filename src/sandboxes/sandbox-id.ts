@@ -22,8 +22,13 @@ export function computerSandbox(computerId: string): string {
   return COMPUTER + computerId;
 }
 
+/** Returns the id of the computer with the sandbox id. */
+export function computerIdOf(sandboxId: string): string {
+  return sandboxId.slice(COMPUTER.length);
+}
+
 export function ownerOf(sandboxId: string): SandboxOwner {
-  return kindOf(sandboxId) === 'computer' ? { computer_id: sandboxId.slice(COMPUTER.length) } : { agent_id: sandboxId };
+  return kindOf(sandboxId) === 'computer' ? { computer_id: computerIdOf(sandboxId) } : { agent_id: sandboxId };
 }
 
 /** Returns the sandbox id of the agent or the computer that the data names. */

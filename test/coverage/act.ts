@@ -1,4 +1,5 @@
 import type { Answer, RequestOptions } from '../support/http-server.ts';
+import type { ComputerBed } from '../support/computer-bed.ts';
 
 /**
  * The expected actor of an event: the holder of the key or of the session that was sent, the account of the new session, the agent of a
@@ -18,6 +19,10 @@ export interface World {
   deploymentId?: string;
   /** The id of a message whose delivery has ended. */
   messageId?: string;
+  /** The id of the computer that the acts are about. */
+  computerId?: string;
+  /** Plays the saga of computers. */
+  computers: ComputerBed;
   ask(method: string, path: string, options?: RequestOptions): Promise<Answer>;
 }
 

@@ -13,6 +13,7 @@ import { systemContext } from '../../src/platform/context/command-context.ts';
 import { Sagas } from '../../src/platform/sagas/saga.ts';
 import { DurableSagas } from '../../src/platform/sagas/durable-sagas.ts';
 import { deploying, later, restarting, starting, stateAfter, stopping, waking } from '../support/agents.ts';
+import { ComputerBed } from '../support/computer-bed.ts';
 import { startTestServer, type TestServer } from '../support/http-server.ts';
 import { until } from '../support/until.ts';
 import type { Act, World } from './act.ts';
@@ -48,7 +49,8 @@ beforeAll(async () => {
     headers: { prefer: 'wait=60' },
   });
   expect(made).toMatchObject({ status: 201, json: { status: 'active' } });
-  world = { session, key, keyId, accountId, agentId: made.json.agent_id as string, ask };
+  const computers = new ComputerBed(server, accountId);
+  world = { session, key, keyId, accountId, agentId: made.json.agent_id as string, computers, ask };
 });
 afterAll(async () => {
   // The agents are deleted because their processes would outlive the server.

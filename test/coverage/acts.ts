@@ -1,5 +1,6 @@
 import { until } from '../support/until.ts';
 import type { Act, World } from './act.ts';
+import { computerActs } from './computer-acts.ts';
 import { commandActs } from './command-acts.ts';
 import { secretActs } from './secret-acts.ts';
 import { subscriptionActs } from './subscription-acts.ts';
@@ -340,6 +341,7 @@ export const acts: Act[] = [
     status: 204,
     path: rest,
   },
+  ...computerActs,
   { route: 'POST /api/auth/logout', leaves: ['SignedOut'], by: 'session', status: 204, path: () => '/api/auth/logout' },
 ];
 

@@ -16,6 +16,7 @@ export const streams: Record<string, string> = {
   accounts: '`account-<id>`',
   'api-keys': '`apiKey-<id>`',
   agents: '`agent-<id>`',
+  computers: '`computer-<id>`',
   secrets: '`secrets-<account id>`',
   environment: '`agent-<id>`',
   'custom-files': '`agent-<id>`',

@@ -5,6 +5,7 @@ import { join, relative, resolve } from 'node:path';
 import { keyRotationDecider } from '../../src/admin/keys/keys.decider.ts';
 import { accountDecider } from '../../src/accounts/aggregate/accounts.decider.ts';
 import { agentDecider } from '../../src/agents/aggregate/agents.decider.ts';
+import { computerDecider } from '../../src/computers/aggregate/computers.decider.ts';
 import { customFilesDecider } from '../../src/custom-files/custom-files.decider.ts';
 import { apiKeyDecider } from '../../src/api-keys/api-keys.decider.ts';
 import { environmentDecider } from '../../src/environment/environment.decider.ts';
@@ -149,6 +150,7 @@ const deciders: Record<string, Record<string, Decider<any, any, any>>> = {
   account: { account: accountDecider },
   apiKey: { apiKey: apiKeyDecider },
   agent: { agent: agentDecider, environment: environmentDecider, 'custom-files': customFilesDecider },
+  computer: { computer: computerDecider },
   conversation: { conversation: conversationDecider },
   exec: { exec: execDecider },
   commands: { commands: commandsDecider },

@@ -1,10 +1,13 @@
 import ts from 'typescript';
 
 /**
- * The shape of a JSON value: `string`, `"a" | null`, `[shape]` of an array's items, members of an object (`name?` may be absent), or one of
- * several.
+ * The shape of a JSON value: `string`, `"a" | null`, `[shape]` of an array's items, members of an object (`name?` may be absent, and `[any]` are
+ * those of any other name), or one of several.
  */
 export type Shape = string | [Shape] | { [member: string]: Shape } | { anyOf: Shape[] };
+
+/** Stands for the members of an object that may have any name. */
+const ANY = '[any]';
 
 /** Returns, for each file, the shapes of the data that it declares with `defineEvent<Data>()('Type', …)`, by type. */
 export function declaredShapes(files: string[]): Map<string, Shape>[] {
@@ -43,6 +46,8 @@ function shapeOf(checker: ts.TypeChecker, type: ts.Type): Shape {
     const optional = member.flags & ts.SymbolFlags.Optional;
     return [`${member.name}${optional ? '?' : ''}`, shapeOf(checker, checker.getTypeOfSymbol(member))];
   });
+  const others = checker.getIndexTypeOfType(type, ts.IndexKind.String);
+  if (others !== undefined && !(others.flags & ts.TypeFlags.Never)) members.push([ANY, shapeOf(checker, others)]);
   return Object.fromEntries(members) as Shape;
 }
 
@@ -76,10 +81,11 @@ export function misfits(shape: Shape, value: unknown, place = 'data'): string[] 
   }
   if (nameOf(value) !== 'object') return [`${place} is no object`];
   const members = value as Record<string, unknown>;
-  const known = new Map(Object.entries(shape).map(([name, part]) => [name.replace(/\?$/, ''), { part, optional: name.endsWith('?') }]));
-  const strange = Object.keys(members).filter((name) => !known.has(name));
+  const { [ANY]: any, ...named } = shape;
+  const known = new Map(Object.entries(named).map(([name, part]) => [name.replace(/\?$/, ''), { part, optional: name.endsWith('?') }]));
+  const others = Object.keys(members).filter((name) => !known.has(name));
   return [
-    ...strange.map((name) => `${place}.${name} is no member`),
+    ...others.flatMap((name) => (any === undefined ? [`${place}.${name} is no member`] : misfits(any, members[name], `${place}.${name}`))),
     ...[...known].flatMap(([name, { part, optional }]) => {
       if (name in members) return misfits(part, members[name], `${place}.${name}`);
       return optional ? [] : [`${place}.${name} is missing`];

@@ -5,6 +5,7 @@ import { Client } from 'pg';
 
 import { AssignPlan, OpenAccount } from '../../src/accounts/index.ts';
 import { AppModule, eventDefinitions } from '../../src/app.module.ts';
+import { Computers } from '../../src/computers/services.ts';
 import { EventCatalogue } from '../../src/platform/event-store/event-catalogue.ts';
 import { EventStore } from '../../src/platform/event-store/event-store.ts';
 import { systemContext } from '../../src/platform/context/command-context.ts';
@@ -58,8 +59,10 @@ beforeAll(async () => {
     credential: key,
     json: { url: 'https://receiver.invalid/events' },
   });
+  const computerId = await usedComputer(accountId);
   ids = {
     agentId,
+    computerId,
     subscriptionId: subscription.json.id,
     conversationId: chat.json.conversation_id,
     commandId: command.json.command_id,
@@ -77,6 +80,27 @@ afterAll(async () => {
   });
 });
 
+/** Makes a computer that was awake and is so again, and on which somebody acted. */
+async function usedComputer(accountId: string): Promise<string> {
+  const made = await server.request('POST', '/api/v1/computers', { credential: key, json: { end_user_id: 'user-1' } });
+  const computerId = made.json.computer_id as string;
+  const computers = server.app.get(Computers, { strict: false });
+  const deadlineAt = new Date(Date.now() + 60_000).toISOString();
+  const times = { startTimeoutSeconds: 60, deployTimeoutSeconds: 600 };
+  const now = new Date().toISOString();
+  for (const command of [
+    { type: 'RecordImage', image: 'sha256:1', imageName: 'desk:1' },
+    { type: 'RecordReady', generation: 1 },
+    { type: 'RecordActed', actions: { type: 1 }, batches: 1, screenshots: 1, since: now, until: now },
+    { type: 'SleepComputer', accountId, depth: 'stopped', reason: 'requested', deadlineAt },
+    { type: 'RecordSlept', depth: 'stopped' },
+    { type: 'WakeComputer', accountId, trigger: 'wake', fromError: false, ...times },
+    { type: 'RecordReady', generation: 1 },
+  ] as const)
+    await computers.execute(computerId, command, systemContext('test', accountId));
+  return computerId;
+}
+
 /** Returns the queries that are sent to a route beside the bare address: every filter, and combinations of them. */
 function queriesOf(path: string): string[] {
   const since = 'since=2026-01-01';
@@ -87,6 +111,7 @@ function queriesOf(path: string): string[] {
       `actor=${ids.keyId}`,
       'actor=system',
       `agent_id=${ids.agentId}`,
+      `computer_id=${ids.computerId}`,
       `account_id=${ids.accountId}`,
       both,
       'type=AgentConfigured,VariableSet',
@@ -95,6 +120,8 @@ function queriesOf(path: string): string[] {
       `agent_id=${ids.agentId}&actor=system`,
     ].flatMap((query) => [query, `${query}&order=desc`]),
     logs: ['q=nothing-like-it', 'level=error', both, `q=x&level=info&${both}`],
+    computers: ['limit=2', 'end_user_id=user-1', 'status=awake', 'status=awake&end_user_id=user-1'],
+    usage: ['from=2026-01-01', 'granularity=month', 'granularity=total', 'end_user_id=user-1', `computer_id=${ids.computerId}`],
     history: ['type=VariableSet', 'actor=system', both, 'after=2'],
     events: ['limit=200', `stream=agent-${ids.agentId}`, 'type=VariableSet', both],
     agents: path.startsWith('/api/v1/') ? ['limit=2'] : [],

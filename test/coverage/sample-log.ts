@@ -1,6 +1,7 @@
 import type { AccountEvent } from '../../src/accounts/aggregate/accounts.events.ts';
 import type { KeyEvent } from '../../src/admin/keys/keys.events.ts';
 import type { AgentEvent } from '../../src/agents/aggregate/agents.events.ts';
+import type { ComputerEvent } from '../../src/computers/aggregate/computers.events.ts';
 import type { CustomFileEvent } from '../../src/custom-files/custom-files.events.ts';
 import type { ApiKeyEvent } from '../../src/api-keys/api-keys.events.ts';
 import type { deploymentEvents } from '../../src/deployments/deployments.events.ts';
@@ -19,6 +20,7 @@ import type { RebuildEvent } from '../../src/platform/projections/rebuild/rebuil
 type AnyEvent =
   | AccountEvent
   | AgentEvent
+  | ComputerEvent
   | ApiKeyEvent
   | SecretEvent
   | EnvironmentEvent
@@ -51,6 +53,7 @@ const subscription = `subscription-${id(15)}`;
 const secrets = `secrets-${id(1)}`;
 const linkingAgent = `agent-${id(17)}`;
 const customAgent = `agent-${id(20)}`;
+const computer = `computer-${id(25)}`;
 const log = `log-${id(2)}`;
 const projection = 'projection-agents_v2';
 const rotation = `masterKeyRotation-${id(18)}`;
@@ -273,4 +276,53 @@ export const sampleLog: SampleEvent[] = [
   }),
   sample(542, customAgent, { type: 'CustomFileRemoved', data: { path: 'setup.sh', target_dir: '/service/scripts' } }),
   sample(543, customAgent, { type: 'DeploymentScriptsBegun', data: { deployment_id, generation: 1 } }),
+  sample(600, computer, {
+    type: 'ComputerCreated',
+    data: {
+      account_id,
+      end_user_id: 'user_42',
+      name: 'Desk',
+      size: 'small',
+      display: { width: 1280, height: 800 },
+      timezone: 'UTC',
+      idle_timeout_seconds: 900,
+      egress: 'internet',
+      variables: { TOKEN: sealed('a variable') },
+      generation: 1,
+      deadline_at: at(30),
+      requested_at: at(20),
+    },
+  }),
+  sample(610, computer, { type: 'ComputerImageResolved', data: { image: 'sha256:1', image_name: 'mooring-computer:1', generation: 1 } }),
+  sample(620, computer, { type: 'ComputerWoke', data: { after: 'nothing', generation: 1, started_at: at(21), size: 'small' } }),
+  sample(630, computer, { type: 'ComputerConfigured', data: { changes: { name: 'Desktop', size: 'medium', variables: { TOKEN: null } } } }),
+  sample(640, computer, {
+    type: 'ComputerActed',
+    data: { actions: { left_click: 2, type: 1 }, batches: 2, screenshots: 3, since: at(22), until: at(22) },
+  }),
+  sample(650, computer, { type: 'ComputerInputReleased', data: { owner: 'replica-1' } }),
+  sample(660, computer, {
+    type: 'ComputerSleepRequested',
+    data: { depth: 'stopped', reason: 'idle', deadline_at: at(27), requested_at: at(24) },
+  }),
+  sample(670, computer, { type: 'ComputerSlept', data: { depth: 'stopped', slept_at: at(25) } }),
+  sample(680, computer, {
+    type: 'ComputerWakeRequested',
+    data: { trigger: 'actions', generation: 2, deadline_at: at(28), requested_at: at(26) },
+  }),
+  sample(690, computer, {
+    type: 'ComputerExited',
+    data: {
+      generation: 2,
+      exit_code: 1,
+      oom: false,
+      cause: 'exited',
+      exited_at: at(27),
+      crashes: 1,
+      restart: { generation: 3, at: at(27), deadline_at: at(30) },
+    },
+  }),
+  sample(700, computer, { type: 'ComputerFailed', data: { during: 'waking', kind: 'timeout', reason: 'It was late.', failed_at: at(30) } }),
+  sample(710, computer, { type: 'ComputerDeletionRequested', data: { requested_at: at(31) } }),
+  sample(720, computer, { type: 'ComputerDeleted', data: {} }),
 ];

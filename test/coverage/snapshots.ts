@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path';
 import { accountDecider } from '../../src/accounts/aggregate/accounts.decider.ts';
 import { agentDecider } from '../../src/agents/aggregate/agents.decider.ts';
 import { commandsDecider } from '../../src/commands/commands.decider.ts';
+import { computerDecider } from '../../src/computers/aggregate/computers.decider.ts';
 import { customFilesDecider } from '../../src/custom-files/custom-files.decider.ts';
 import { environmentDecider } from '../../src/environment/environment.decider.ts';
 import { execDecider } from '../../src/exec/exec.decider.ts';
@@ -27,6 +28,7 @@ export const keptDeciders: [name: string, category: string, decider: AnyDecider]
   ['account', 'account', accountDecider],
   ['agent', 'agent', agentDecider],
   ['commands', 'commands', commandsDecider],
+  ['computer', 'computer', computerDecider],
   ['conversation', 'conversation', conversationDecider],
   ['custom-files', 'agent', customFilesDecider],
   ['environment', 'agent', environmentDecider],

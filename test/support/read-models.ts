@@ -2,6 +2,9 @@ import { accountsProjection } from '../../src/accounts/accounts.projection.ts';
 import { agentsProjection } from '../../src/agents/agents.projection.ts';
 import { apiKeysProjection } from '../../src/api-keys/api-keys.projection.ts';
 import { auditProjection } from '../../src/history/audit/audit.projection.ts';
+import { computersProjection } from '../../src/computers/rows/computers.projection.ts';
+import { computerCountsProjection } from '../../src/computers/usage/computer-counts.projection.ts';
+import { computerIntervalsProjection } from '../../src/computers/usage/computer-intervals.projection.ts';
 import { commandsProjection } from '../../src/commands/commands.projection.ts';
 import { accountImagesProjection } from '../../src/deployments/images/account-images.projection.ts';
 import { deploymentsProjection } from '../../src/deployments/deployments.projection.ts';
@@ -27,6 +30,9 @@ export function foldedProjections(catalogue: EventCatalogue): Projection[] {
     conversationsProjection,
     deliveriesProjection,
     commandsProjection,
+    computersProjection,
+    computerIntervalsProjection,
+    computerCountsProjection,
     seatsProjection,
     subscriptionsProjection,
     secretUsesProjection,

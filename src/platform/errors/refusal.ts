@@ -19,6 +19,8 @@ export const errorCodes = [
   'conversation_not_found',
   'not_found',
   'method_not_allowed',
+  'computer_conflict',
+  'computer_asleep',
   'deploy_in_progress',
   'agent_unavailable',
   'file_exists',
@@ -38,10 +40,13 @@ export const errorCodes = [
   'revision_mismatch',
   'rate_limited',
   'agent_failed',
+  'desktop_unreachable',
   'runtime_unavailable',
+  'capacity',
   'event_store_unavailable',
   'read_model_behind',
   'reply_timeout',
+  'desktop_timeout',
   'internal_error',
 ] as const;
 

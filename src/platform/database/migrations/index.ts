@@ -22,6 +22,7 @@ import { ImageClaims1700000000024 } from './0024-image-claims.ts';
 import { CustomFileContents1700000000026 } from './0026-custom-file-contents.ts';
 import { ImageAttempts1700000000027 } from './0027-image-attempts.ts';
 import { KeptAgents1700000000028 } from './0028-kept-agents.ts';
+import { ComputerMemory1700000000029 } from './0029-computer-memory.ts';
 
 /**
  * The migrations in the order in which they run. Never edit a released migration: add one. Class names end with 13 digits, in ascending
@@ -50,4 +51,5 @@ export const migrations: (new () => MigrationInterface)[] = [
   CustomFileContents1700000000026,
   ImageAttempts1700000000027,
   KeptAgents1700000000028,
+  ComputerMemory1700000000029,
 ];

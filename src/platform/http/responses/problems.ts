@@ -27,6 +27,8 @@ export const problems: Record<ErrorCode, { status: number; title: string }> = {
   conversation_not_found: { status: 404, title: 'There is no such conversation' },
   not_found: { status: 404, title: 'Not found' },
   method_not_allowed: { status: 405, title: 'The method is not allowed here' },
+  computer_conflict: { status: 409, title: 'The computer differs from what was asked for' },
+  computer_asleep: { status: 409, title: 'The computer is asleep' },
   deploy_in_progress: { status: 409, title: 'A deployment is running' },
   agent_unavailable: { status: 409, title: 'The agent is not running' },
   file_exists: { status: 409, title: 'The destination exists' },
@@ -46,10 +48,13 @@ export const problems: Record<ErrorCode, { status: number; title: string }> = {
   revision_mismatch: { status: 412, title: 'The resource has changed' },
   rate_limited: { status: 429, title: 'Too many requests' },
   agent_failed: { status: 502, title: 'The agent answered with an error' },
+  desktop_unreachable: { status: 502, title: 'The desktop can not be reached' },
   runtime_unavailable: { status: 503, title: 'The container engine is not available' },
+  capacity: { status: 503, title: 'There is no room for it' },
   event_store_unavailable: { status: 503, title: 'The event store is not available' },
   read_model_behind: { status: 503, title: 'The read model is behind' },
   reply_timeout: { status: 504, title: 'The agent did not reply in time' },
+  desktop_timeout: { status: 504, title: 'The desktop does not answer' },
   internal_error: { status: 500, title: 'Something went wrong here' },
 };
 

@@ -1,0 +1,1 @@
+export { computerEvents } from './aggregate/computers.events.ts';

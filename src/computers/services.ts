@@ -1,0 +1,1 @@
+export { Computers } from './aggregate/computers.service.ts';

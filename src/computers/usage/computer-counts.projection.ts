@@ -1,0 +1,74 @@
+import type { WrittenRow } from '../../platform/database/table.ts';
+import { categoryOf, idOf, type StoredEvent } from '../../platform/event-store/event-store.ts';
+import type { Projection } from '../../platform/projections/projection.ts';
+import type { ComputerEvent } from '../aggregate/computers.events.ts';
+import { computerCountsTable } from './computer-counts.table.ts';
+
+type Row = WrittenRow<typeof computerCountsTable>;
+type Counts = Pick<Row, 'actions' | 'screenshots' | 'exec_calls' | 'viewer_seconds'>;
+
+/** Counts what was done with computers. An event counts on the day on which it was stored. */
+export const computerCountsProjection: Projection<typeof computerCountsTable> = {
+  name: 'computer_counts',
+  version: 1,
+  filter: { eventClass: 'core', categories: ['computer', 'exec', 'viewer'], types: ['ComputerActed', 'ExecStarted', 'ViewerDisconnected'] },
+  concerns: (event) => computerIdOf(event) !== null,
+  table: computerCountsTable,
+  keys: (event) => (computerIdOf(event) === null ? [] : [keyOf(event)]),
+  partition: (event) => computerIdOf(event) ?? event.stream,
+  project(stored, rows) {
+    const computer_id = computerIdOf(stored);
+    const { account_id } = stored.metadata;
+    if (computer_id === null || account_id === null) return;
+    const count_id = keyOf(stored);
+    const day = `${dayOf(stored)}T00:00:00.000Z`;
+    const row = rows.get(count_id) ?? {
+      count_id,
+      computer_id,
+      account_id,
+      day,
+      actions: 0,
+      screenshots: 0,
+      exec_calls: 0,
+      viewer_seconds: 0,
+    };
+    const { actions, screenshots, exec_calls, viewer_seconds } = countsOf(stored);
+    rows.set(count_id, {
+      ...row,
+      actions: row.actions + actions,
+      screenshots: row.screenshots + screenshots,
+      exec_calls: row.exec_calls + exec_calls,
+      viewer_seconds: row.viewer_seconds + viewer_seconds,
+    });
+  },
+};
+
+/** Returns the computer that the event is about; null if it is about an agent. */
+function computerIdOf({ stream, data }: StoredEvent): string | null {
+  if (categoryOf(stream) === 'computer') return idOf(stream);
+  return typeof data.computer_id === 'string' ? data.computer_id : null;
+}
+
+function dayOf({ at }: StoredEvent): string {
+  return at.slice(0, 10);
+}
+
+function keyOf(event: StoredEvent): string {
+  return `${computerIdOf(event)}:${dayOf(event)}`;
+}
+
+function countsOf(stored: StoredEvent): Counts {
+  const none = { actions: 0, screenshots: 0, exec_calls: 0, viewer_seconds: 0 };
+  switch (stored.type) {
+    case 'ComputerActed': {
+      const { actions, screenshots } = (stored as unknown as Extract<ComputerEvent, { type: 'ComputerActed' }>).data;
+      return { ...none, actions: Object.values(actions).reduce((sum, count) => sum + count, 0), screenshots };
+    }
+    case 'ExecStarted':
+      return { ...none, exec_calls: 1 };
+    case 'ViewerDisconnected':
+      return { ...none, viewer_seconds: Number(stored.data.seconds) };
+    default:
+      return none;
+  }
+}

@@ -1,0 +1,49 @@
+import type { Act, World } from './act.ts';
+
+const computer = (world: World) => `/api/v1/computers/${world.computerId}`;
+
+/** Finds the computer that the first act made. */
+async function made(world: World): Promise<void> {
+  const { json } = await world.ask('GET', '/api/v1/computers', { credential: world.key });
+  world.computerId = json[0].computer_id as string;
+}
+
+async function awake({ computers, computerId = '' }: World): Promise<void> {
+  await computers.record(computerId, { type: 'RecordImage', image: 'sha256:1', imageName: 'desk:1' });
+  await computers.ready(computerId);
+}
+
+const computerAct = (method: string, action: string, leaves: string[], status: number, more: Partial<Act> = {}): Act => ({
+  route: `${method} /api/v1/computers/:computerId${action}`,
+  leaves,
+  by: 'key',
+  status,
+  path: (world) => `${computer(world)}${action}`,
+  ...more,
+});
+
+/** Lists the routes of computers, in an order in which each can be called. */
+export const computerActs: Act[] = [
+  {
+    route: 'POST /api/v1/computers',
+    leaves: ['ComputerSeatTaken', 'ComputerCreated'],
+    by: 'key',
+    status: 201,
+    path: () => '/api/v1/computers',
+    json: () => ({ end_user_id: 'user-1' }),
+  },
+  computerAct('PATCH', '', ['ComputerConfigured'], 200, { before: made, json: () => ({ name: 'another' }) }),
+  computerAct('POST', '/sleep', ['ComputerSleepRequested'], 200, {
+    before: async (world) => {
+      await awake(world);
+      await world.computers.recordLater(world.computerId ?? '', 'going_to_sleep', { type: 'RecordSlept', depth: 'stopped' });
+    },
+  }),
+  computerAct('POST', '/wake', ['ComputerWakeRequested'], 200, {
+    before: (world) => world.computers.recordLater(world.computerId ?? '', 'waking', { type: 'RecordReady', generation: 1 }),
+  }),
+  computerAct('DELETE', '', ['ComputerDeletionRequested'], 204, {
+    mayLeave: ['ComputerSeatReleased'],
+    before: (world) => world.computers.recordLater(world.computerId ?? '', 'deleting', { type: 'RecordDeleted' }),
+  }),
+];
