@@ -1,0 +1,66 @@
+import type { ByteReader } from './byte-reader.ts';
+import { DesktopUnreachable } from './desktop-errors.ts';
+
+/** The largest screen, as a number of pixels, and as the length of a side. */
+export const SCREEN_PIXELS_MAX = 2_560 * 1_600;
+const SIDE_PIXELS_MAX = 8_191;
+export const PIXEL_BYTES = 4;
+/** A pixel of which only the fourth byte is set, as a number of this machine. */
+const [OPAQUE = 0] = new Uint32Array(Uint8Array.of(0, 0, 0, 255).buffer);
+
+export interface ScreenSize {
+  width: number;
+  height: number;
+}
+
+/** The screen as it was at one time. Nobody changes it. */
+export interface Frame extends ScreenSize {
+  /** Red, green, blue and 255, from the top left, row by row. */
+  pixels: Buffer;
+  /** A frame with other pixels has another number. */
+  version: number;
+}
+
+export interface Rectangle extends ScreenSize {
+  x: number;
+  y: number;
+}
+
+/** Throws `DesktopUnreachable` for a screen that the service does not hold in memory. */
+export function checkSize({ width, height }: ScreenSize): void {
+  const isSize = width > 0 && height > 0 && width <= SIDE_PIXELS_MAX && height <= SIDE_PIXELS_MAX;
+  if (!isSize || width * height > SCREEN_PIXELS_MAX) throw new DesktopUnreachable(`its screen has ${width}x${height} pixels`);
+}
+
+/** Puts a frame together from the rectangles of updates, until they cover as many pixels as the screen has. */
+export class FrameAssembly {
+  private readonly pixels: Buffer;
+  private missing: number;
+
+  constructor(readonly size: ScreenSize) {
+    this.missing = size.width * size.height;
+    this.pixels = Buffer.allocUnsafeSlow(this.missing * PIXEL_BYTES);
+  }
+
+  get isComplete(): boolean {
+    return this.missing <= 0;
+  }
+
+  /** Returns the pixels. The server leaves their fourth byte at 0, which programs that make pictures take for invisible. */
+  finish(): Buffer {
+    const { buffer, byteOffset, length } = this.pixels;
+    const values = new Uint32Array(buffer, byteOffset, length / PIXEL_BYTES);
+    for (let index = 0; index < values.length; index += 1) values[index] = (values[index] as number) | OPAQUE;
+    return this.pixels;
+  }
+
+  /** Reads the pixels of a rectangle, which must be inside of the screen. */
+  async read(reader: ByteReader, { x, y, width, height }: Rectangle): Promise<void> {
+    const rowBytes = this.size.width * PIXEL_BYTES;
+    if (width === this.size.width) await reader.copy(this.pixels, y * rowBytes, height * rowBytes);
+    else {
+      for (let row = y; row < y + height; row += 1) await reader.copy(this.pixels, row * rowBytes + x * PIXEL_BYTES, width * PIXEL_BYTES);
+    }
+    this.missing -= width * height;
+  }
+}

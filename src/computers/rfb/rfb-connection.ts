@@ -1,0 +1,314 @@
+import type { Duplex } from 'node:stream';
+
+import { pause } from '../../platform/async/pause.ts';
+import { SerialQueue } from '../../platform/async/serial-queue.ts';
+import { ByteReader } from './byte-reader.ts';
+import * as client from './client-messages.ts';
+import { clientCutText, clipboardCaps, clipboardNotify, clipboardProvide } from './clipboard-messages.ts';
+import { DesktopTimeout, DesktopUnreachable } from './desktop-errors.ts';
+import { checkSize, FrameAssembly, type Frame, type Rectangle, type ScreenSize } from './frame.ts';
+import { handshake } from './handshake.ts';
+import { readMessage, type ServerListener } from './server-messages.ts';
+
+/** The longest time until the server answers, ms. */
+const ANSWER_TIMEOUT_MS = 10_000;
+/** A server draws at most so long after a change, ms: three frames of 30 a second. */
+const SETTLED_MS = 100;
+/** The bytes that wait for a server which does not read. */
+const OUTPUT_BYTES_MAX = 1_048_576;
+/** After so many bytes that nobody asked for, the connection reads nothing for a while. A message counts for at least so many. */
+const UNASKED_BYTES_MAX = 65_536;
+const MESSAGE_BYTES_MIN = 64;
+const UNASKED_PAUSE_MS = 100;
+/** A frame that nobody asked for again takes no memory after this time, ms. */
+const FRAME_KEPT_MS = 10_000;
+
+export interface RfbOptions {
+  /** Leaves the pointer out of the frames. */
+  hidePointer?: boolean;
+  timeoutMs?: number;
+}
+
+/**
+ * A connection to a desktop by RFB 3.8.
+ *
+ * 1. It asks for pixels only when a frame is wanted. After each frame it asks to be told of the next change, which costs an idle desktop
+ *    nothing, and says that the frame is still what the screen shows.
+ * 2. A server that breaks the protocol or does not answer in time ends the connection. In memory are at most two frames, what the stream
+ *    buffers and `OUTPUT_BYTES_MAX`; a server that talks unasked is read slowly.
+ */
+export class RfbConnection implements ServerListener {
+  size: ScreenSize = { width: 0, height: 0 };
+  /** The place of the pointer as the server last told it; null if it never did. */
+  pointer: { x: number; y: number } | null = null;
+
+  private readonly reader: ByteReader;
+  private failure: Error | null = null;
+  private knowsFences = false;
+  private knowsClipboard = false;
+  private readonly fences = new Map<number, () => void>();
+  private nextFence = 1;
+
+  private frame: Frame | null = null;
+  private versions = 0;
+  private frameTimer: NodeJS.Timeout | undefined;
+  private assembly: FrameAssembly | null = null;
+  /** Fulfilled at the end of an update or of the connection. */
+  private onUpdate: (() => void)[] = [];
+  /** The time since which the server is asked to tell of a change; null once it did. */
+  private watchedSince: number | null = null;
+  private inputAt = -Infinity;
+  private readonly captures = new SerialQueue();
+  private nextCapture: Promise<Frame> | null = null;
+
+  private provided: Buffer | null = null;
+  private onTextRequest: (() => void)[] = [];
+
+  private constructor(
+    private readonly stream: Duplex,
+    private readonly options: RfbOptions,
+  ) {
+    this.reader = new ByteReader(stream);
+    stream.once('close', () => this.fail(new DesktopUnreachable('the connection was closed')));
+    stream.on('error', (error) => this.fail(new DesktopUnreachable(error.message)));
+  }
+
+  /** Returns the connection once the server has shown that it answers. Ends the stream if it throws. */
+  static async open(stream: Duplex, options: RfbOptions = {}): Promise<RfbConnection> {
+    const connection = new RfbConnection(stream, options);
+    await connection.within('greeting', connection.greet());
+    void connection.receive();
+    // A server with fences has sent one before it answers this.
+    await connection.captures.run(() => connection.requestPixel());
+    return connection;
+  }
+
+  get isOpen(): boolean {
+    return this.failure === null;
+  }
+
+  close(): void {
+    this.fail(new DesktopUnreachable('the connection was closed'));
+  }
+
+  /** Sends keys and movements of the pointer; resolves when the server has done them. */
+  async input(events: readonly Buffer[]): Promise<void> {
+    this.write(Buffer.concat(events));
+    this.inputAt = performance.now();
+    await this.barrier();
+    this.inputAt = performance.now();
+  }
+
+  /** Resolves when the server has done all that was sent. */
+  async barrier(): Promise<void> {
+    if (!this.knowsFences) {
+      await this.captures.run(() => this.requestPixel());
+      return;
+    }
+    const id = this.nextFence;
+    this.nextFence = (id % 0xffff_ffff) + 1;
+    const payload = Buffer.alloc(4);
+    payload.writeUInt32BE(id);
+    const answered = new Promise<void>((resolve) => this.fences.set(id, resolve));
+    this.write(client.fence(client.FENCE_REQUEST | client.FENCE_BLOCK_BEFORE, payload));
+    await this.within('answer to input', answered);
+  }
+
+  /** Returns what the screen shows. Callers that ask meanwhile get one frame that is begun after they asked. */
+  capture(): Promise<Frame> {
+    this.nextCapture ??= this.captures.run(() => {
+      this.nextCapture = null;
+      return this.currentFrame();
+    });
+    return this.nextCapture;
+  }
+
+  /**
+   * Offers a text to the desktop's programs. The returned promise of `requested` resolves when one of them has got it; of a server without the
+   * extended clipboard, which takes the text at once, it resolves at once. Throws `RangeError` if such a server can't take the text.
+   */
+  async offerText(text: string): Promise<{ requested: Promise<void> }> {
+    if (!this.knowsClipboard) {
+      if (Buffer.from(text, 'latin1').toString('latin1') !== text)
+        throw new RangeError('the desktop’s clipboard takes no characters outside of Latin-1');
+      await this.input([clientCutText(text)]);
+      return { requested: Promise.resolve() };
+    }
+    this.provided = clipboardProvide(text);
+    const requested = new Promise<void>((resolve) => this.onTextRequest.push(resolve));
+    await this.input([clipboardNotify()]);
+    return { requested };
+  }
+
+  beginUpdate(): boolean {
+    const isAsked = this.onUpdate.length > 0 || this.watchedSince !== null;
+    this.watchedSince = null;
+    return isAsked;
+  }
+
+  async readPixels(rectangle: Rectangle): Promise<void> {
+    if (this.assembly === null) await this.reader.skip(rectangle.width * rectangle.height * 4);
+    else await this.assembly.read(this.reader, rectangle);
+  }
+
+  endUpdate(): void {
+    this.resolveAll('onUpdate');
+  }
+
+  resize(size: ScreenSize): void {
+    checkSize(size);
+    this.size = size;
+    this.frame = null;
+    this.assembly = null;
+  }
+
+  movePointer(x: number, y: number): void {
+    this.pointer = { x, y };
+  }
+
+  receiveFence(flags: number, payload: Buffer): void {
+    this.knowsFences = true;
+    if ((flags & client.FENCE_REQUEST) !== 0) {
+      this.write(client.fenceReply(flags, payload));
+      return;
+    }
+    const id = payload.length === 4 ? payload.readUInt32BE() : 0;
+    this.fences.get(id)?.();
+    this.fences.delete(id);
+  }
+
+  receiveClipboard(action: 'caps' | 'request'): void {
+    if (action === 'caps') {
+      this.knowsClipboard = true;
+      this.write(clipboardCaps());
+    } else if (this.provided !== null) {
+      this.write(this.provided);
+      this.resolveAll('onTextRequest');
+    }
+  }
+
+  private async greet(): Promise<void> {
+    this.size = await handshake(this.reader, this.stream);
+    const { raw, desktopSize, cursorPosition, fence, extendedClipboard, cursor } = client.ENCODING;
+    const encodings = [raw, desktopSize, cursorPosition, fence, extendedClipboard, ...(this.options.hidePointer === true ? [cursor] : [])];
+    this.write(Buffer.concat([client.setPixelFormat(), client.setEncodings(encodings)]));
+  }
+
+  private async receive(): Promise<void> {
+    let unasked = 0;
+    try {
+      for (;;) {
+        const bytes = await readMessage(this.reader, this);
+        unasked += bytes === 0 ? 0 : Math.max(bytes, MESSAGE_BYTES_MIN);
+        if (unasked > UNASKED_BYTES_MAX) {
+          unasked = 0;
+          await pause(UNASKED_PAUSE_MS, undefined, { ref: false });
+        }
+      }
+    } catch (error) {
+      this.fail(error as Error);
+    }
+  }
+
+  private async currentFrame(): Promise<Frame> {
+    if (this.isUnchanged()) {
+      await this.barrier();
+      if (this.isUnchanged() && this.frame !== null) return this.keep(this.frame);
+    }
+    return this.within('frame', this.requestFrame());
+  }
+
+  /** Returns true if the server was asked long enough ago to tell of a change, and did not. */
+  private isUnchanged(): boolean {
+    const now = performance.now();
+    if (this.frame === null || this.watchedSince === null) return false;
+    return now - this.watchedSince >= SETTLED_MS && now - this.inputAt >= SETTLED_MS;
+  }
+
+  private async requestFrame(): Promise<Frame> {
+    let wanted: FrameAssembly | null = null;
+    this.watchedSince = null;
+    try {
+      while (wanted?.isComplete !== true) {
+        // The screen has got another size meanwhile, or it is the first request.
+        if (wanted === null || this.assembly !== wanted) {
+          wanted = new FrameAssembly(this.size);
+          this.assembly = wanted;
+          this.write(client.updateRequest(false, this.size.width, this.size.height));
+        }
+        await this.updated();
+      }
+    } finally {
+      this.assembly = null;
+    }
+    const { size } = wanted;
+    const pixels = wanted.finish();
+    const isSame = this.frame?.pixels.equals(pixels) === true;
+    const frame = isSame && this.frame !== null ? this.frame : { ...size, pixels, version: (this.versions += 1) };
+    if (this.knowsFences) {
+      this.write(client.updateRequest(true, size.width, size.height));
+      this.watchedSince = performance.now();
+    }
+    return this.keep(frame);
+  }
+
+  private keep(frame: Frame): Frame {
+    clearTimeout(this.frameTimer);
+    this.frame = frame;
+    this.frameTimer = setTimeout(() => (this.frame = null), FRAME_KEPT_MS).unref();
+    return frame;
+  }
+
+  private async requestPixel(): Promise<void> {
+    this.write(client.updateRequest(false, 1, 1));
+    await this.within('frame', this.updated());
+  }
+
+  private async updated(): Promise<void> {
+    const update = new Promise<void>((resolve) => this.onUpdate.push(resolve));
+    await update;
+    if (this.failure !== null) throw this.failure;
+  }
+
+  /** Ends the connection if the work takes too long. */
+  private async within<T>(what: string, work: Promise<T>): Promise<T> {
+    const ms = this.options.timeoutMs ?? ANSWER_TIMEOUT_MS;
+    const timer = setTimeout(() => this.fail(new DesktopTimeout(what, ms)), ms);
+    try {
+      const result = await work;
+      if (this.failure !== null) throw this.failure;
+      return result;
+    } catch (error) {
+      this.fail(error as Error);
+      throw this.failure ?? error;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  private write(message: Buffer): void {
+    if (this.failure !== null) throw this.failure;
+    if (this.stream.writableLength > OUTPUT_BYTES_MAX) throw new DesktopUnreachable('it does not read what it is sent');
+    this.stream.write(message);
+  }
+
+  private resolveAll(name: 'onUpdate' | 'onTextRequest'): void {
+    const waiting = this[name];
+    this[name] = [];
+    for (const resolve of waiting) resolve();
+  }
+
+  private fail(error: Error): void {
+    if (this.failure !== null) return;
+    this.failure = error;
+    this.reader.fail(error);
+    this.stream.destroy();
+    clearTimeout(this.frameTimer);
+    this.frame = null;
+    this.provided = null;
+    for (const resolve of this.fences.values()) resolve();
+    this.fences.clear();
+    this.resolveAll('onUpdate');
+    this.resolveAll('onTextRequest');
+  }
+}
