@@ -118,6 +118,7 @@ const folderFloors = {
   subscriptions: [['delivery']],
   computers: [['aggregate'], ['fields', 'rows', 'variables'], ['memory', 'usage', 'history'], ['containers']],
   history: [['entries'], ['audit', 'time-travel'], ['explain']],
+  computers: [['actions', 'rfb', 'screen'], ['driver']],
 };
 /** In these rooms a port, or the rule of ids, stands beside the folders, which import it. */
 const withPorts = ['platform', 'platform/projections', 'platform/event-store', 'sandboxes'];

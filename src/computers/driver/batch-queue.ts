@@ -1,0 +1,58 @@
+/** The most batches that wait for the one that runs. */
+export const WAITING_BATCHES_MAX = 8;
+
+/** No further batch may wait for the computer. */
+export class DesktopBusy extends Error {
+  readonly code = 'busy';
+  readonly retryAfterSeconds = 1;
+
+  constructor() {
+    super(`${WAITING_BATCHES_MAX} batches wait for this computer already.`);
+    this.name = 'DesktopBusy';
+  }
+}
+
+/** Lets one batch run at a time, in the order in which they came. One that is given up leaves its place at once. */
+export class BatchQueue {
+  private isTaken = false;
+  private readonly waiting = new Set<() => void>();
+
+  /** Runs the work when it is its turn. Throws `DesktopBusy`, and the signal's reason if it aborts before. */
+  async run<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    signal.throwIfAborted();
+    if (this.isTaken) await this.turn(signal);
+    this.isTaken = true;
+    try {
+      return await work();
+    } finally {
+      this.pass();
+    }
+  }
+
+  private async turn(signal: AbortSignal): Promise<void> {
+    if (this.waiting.size >= WAITING_BATCHES_MAX) throw new DesktopBusy();
+    await new Promise<void>((resolve, reject) => {
+      const onAbort = () => {
+        this.waiting.delete(onTurn);
+        reject(signal.reason as Error);
+      };
+      const onTurn = () => {
+        signal.removeEventListener('abort', onAbort);
+        resolve();
+      };
+      this.waiting.add(onTurn);
+      signal.addEventListener('abort', onAbort, { once: true });
+    });
+  }
+
+  /** The place is passed on without being free, so that nobody overtakes. */
+  private pass(): void {
+    const [next] = this.waiting;
+    if (next === undefined) {
+      this.isTaken = false;
+      return;
+    }
+    this.waiting.delete(next);
+    next();
+  }
+}

@@ -1,0 +1,151 @@
+import { toDisplay, type Batch, type BatchStep, type Point, type Region, type Shot, type Size } from '../actions/canonical-actions.ts';
+import { pause } from '../../platform/async/pause.ts';
+import type { Frame } from '../rfb/frame.ts';
+import { scaled, type EncodedImage, type ImageOptions } from '../screen/encode-image.ts';
+import { performAction, type Desk } from './perform-action.ts';
+
+/** The most that the pictures of a batch have in sum, bytes. */
+const BATCH_IMAGE_BYTES_MAX = 32 * 1_048_576;
+
+export interface StepError {
+  code: string;
+  message: string;
+}
+
+export interface StepResult {
+  index: number;
+  action: string;
+  ok: boolean;
+  /** The place of the pointer, as the caller sees the screen. */
+  x?: number;
+  y?: number;
+  screenshot?: EncodedImage;
+  error?: StepError;
+}
+
+export interface BatchOutcome {
+  ok: boolean;
+  /** The number of actions that were done. */
+  completed: number;
+  /** One for each action that was begun. */
+  results: StepResult[];
+  cursor: Point;
+  screenshot: EncodedImage | null;
+  /** Tells why there is no picture at the end although one was wanted. */
+  screenshotError?: StepError;
+  durationMs: number;
+}
+
+export interface BatchDesk extends Desk {
+  capture(withCursor: boolean): Promise<Frame>;
+  encode(frame: Frame, options: ImageOptions): Promise<EncodedImage>;
+}
+
+/**
+ * Does the actions in order until one fails, and releases what is held down, whatever happens. A failure of an action is in the outcome, since
+ * the ones before it have taken effect. Throws the signal's reason if it aborts.
+ */
+export async function runBatch(batch: Batch, desk: BatchDesk): Promise<BatchOutcome> {
+  const startedAt = performance.now();
+  const run = new BatchRun(desk);
+  const results: StepResult[] = [];
+  try {
+    for (const [index, step] of batch.steps.entries()) {
+      const result = await run.step(index, step);
+      results.push(result);
+      if (!result.ok) break;
+    }
+  } finally {
+    // A connection that is lost has released everything, or the next one does.
+    await desk.device.release().catch(() => undefined);
+  }
+  const completed = results.filter(({ ok }) => ok).length;
+  const picture = await run.lastPicture(batch);
+  return {
+    ok: completed === batch.steps.length && picture.error === undefined,
+    completed,
+    results,
+    cursor: run.cursor(batch.display),
+    screenshot: picture.image,
+    ...(picture.error && { screenshotError: picture.error }),
+    durationMs: Math.round(performance.now() - startedAt),
+  };
+}
+
+class BatchRun {
+  private imageBytes = 0;
+  /** The time before which nothing counts as input of this batch. */
+  private readonly startedAt = performance.now();
+
+  constructor(private readonly desk: BatchDesk) {}
+
+  async step(index: number, { name, action, shot, display }: BatchStep): Promise<StepResult> {
+    const result: StepResult = { index, action: name, ok: true };
+    try {
+      if (action.kind === 'screenshot') result.screenshot = await this.picture(action.shot, display);
+      else if (action.kind === 'zoom') result.screenshot = await this.picture(action.shot, null, action.region);
+      else if (action.kind === 'cursor') Object.assign(result, await this.askedCursor(display));
+      else await performAction(action, this.desk);
+      if (shot !== null) result.screenshot = await this.picture(shot, display);
+      return result;
+    } catch (error) {
+      this.desk.signal.throwIfAborted();
+      return { index, action: name, ok: false, error: toStepError(error) };
+    }
+  }
+
+  async lastPicture({ shot, display }: Batch): Promise<{ image: EncodedImage | null; error?: StepError }> {
+    if (shot === null) return { image: null };
+    try {
+      return { image: await this.picture(shot, display) };
+    } catch (error) {
+      this.desk.signal.throwIfAborted();
+      return { image: null, error: toStepError(error) };
+    }
+  }
+
+  cursor(display: Size): Point {
+    const { device, connection } = this.desk;
+    return toDisplay(device.pointer, display, connection.size);
+  }
+
+  /** The server tells the place of a pointer that a program has moved before it answers. */
+  private async askedCursor(display: Size): Promise<Point> {
+    await this.desk.connection.barrier();
+    return this.cursor(display);
+  }
+
+  /** Takes a picture, of the size in which the caller sees the screen, unless it is of a part. */
+  private async picture(shot: Shot, display: Size | null, region?: Region): Promise<EncodedImage> {
+    const { device, signal } = this.desk;
+    const { sentAt } = device;
+    if (sentAt >= this.startedAt) await pause(Math.max(0, sentAt + shot.delayMs - performance.now()), signal);
+    signal.throwIfAborted();
+    const frame = await this.desk.capture(shot.cursor);
+    const size = scaled(region ?? display ?? frame, shot.scale);
+    const image = await this.desk.encode(frame, { format: shot.format, quality: shot.quality, size, ...(region && { region }) });
+    signal.throwIfAborted();
+    this.imageBytes += image.data.length;
+    if (this.imageBytes > BATCH_IMAGE_BYTES_MAX) throw new ImagesTooLarge();
+    return image;
+  }
+}
+
+class ImagesTooLarge extends Error {
+  readonly code = 'payload_too_large';
+
+  constructor() {
+    super(`The pictures of a batch must have at most ${BATCH_IMAGE_BYTES_MAX / 1_048_576} MB in sum.`);
+    this.name = 'ImagesTooLarge';
+  }
+}
+
+/** An error without a code of ours is no fault of the desktop's, and says so to nobody but the log. */
+function toStepError(error: unknown): StepError {
+  const { code, message } = error as { code?: unknown; message: string };
+  if (error instanceof RangeError) return { code: 'invalid_action', message };
+  if (error instanceof Error && typeof code === 'string' && codes.has(code)) return { code, message };
+  throw error;
+}
+
+const codes: ReadonlySet<string> = new Set(['desktop_unreachable', 'desktop_timeout', 'coordinate_out_of_bounds', 'payload_too_large']);

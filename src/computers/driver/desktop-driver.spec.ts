@@ -1,0 +1,349 @@
+import type { Duplex } from 'node:stream';
+
+import { RfbStandIn, type RfbStandInOptions } from '../../../test/support/rfb-stand-in.ts';
+import { until } from '../../../test/support/until.ts';
+import type { Batch } from '../actions/canonical-actions.ts';
+import { normaliseBatch } from '../actions/normalise-batch.ts';
+import { encodeImage } from '../screen/encode-image.ts';
+import { WAITING_BATCHES_MAX } from './batch-queue.ts';
+import type { BatchOutcome } from './batch-runner.ts';
+import { DesktopDriver, type DesktopPorts } from './desktop-driver.ts';
+
+const drivers: DesktopDriver[] = [];
+
+/** Returns a desktop whose screen is as large as the smallest display that a caller may see, and what drives it. */
+function driven(options: RfbStandInOptions = {}, ports: Partial<DesktopPorts> = {}): { desktop: RfbStandIn; driver: DesktopDriver } {
+  const desktop = new RfbStandIn({ width: 320, height: 240, ...options });
+  const driver = new DesktopDriver({ dial: async () => desktop.dial(), encode: encodeImage, ...ports });
+  drivers.push(driver);
+  return { desktop, driver };
+}
+
+afterEach(async () => {
+  for (const driver of drivers.splice(0)) await driver.close();
+});
+
+function batchOf(...actions: object[]): Batch {
+  const normalised = normaliseBatch({ actions }, { width: 320, height: 240 });
+  if (!normalised.ok) throw new Error(JSON.stringify(normalised.errors));
+  return normalised.batch;
+}
+
+function run(driver: DesktopDriver, ...actions: object[]): Promise<BatchOutcome> {
+  return driver.run(batchOf(...actions), new AbortController().signal);
+}
+
+/** Returns what the desktop got of a batch that is done, without the movement with which a connection begins. */
+async function eventsOf(...actions: object[]): Promise<string[]> {
+  const { desktop, driver } = driven();
+  expect(await run(driver, ...actions)).toMatchObject({ ok: true, completed: actions.length });
+  return desktop.events.slice(1);
+}
+
+/** Returns the keys and buttons that are down after the events. */
+function heldAfter(events: readonly string[]): string[] {
+  const keys = new Set<string>();
+  let buttons = '0';
+  for (const event of events) {
+    const [kind = '', what = '', how = ''] = event.split(' ');
+    if (kind === 'pointer') buttons = how;
+    else if (how === 'down') keys.add(what);
+    else keys.delete(what);
+  }
+  return [...keys, ...(buttons === '0' ? [] : [`buttons ${buttons}`])];
+}
+
+describe('an action', () => {
+  it('clicks where it says, or where the pointer is, as often as it says, with keys held', async () => {
+    expect(await eventsOf({ action: 'left_click', coordinate: [0, 7], text: 'ctrl' }, { action: 'double_click' })).toEqual([
+      'pointer 0,7 0',
+      'key ffe3 down',
+      'pointer 0,7 1',
+      'pointer 0,7 0',
+      'key ffe3 up',
+      'pointer 0,7 1',
+      'pointer 0,7 0',
+      'pointer 0,7 1',
+      'pointer 0,7 0',
+    ]);
+  });
+
+  it.each([
+    ['right_click', 4],
+    ['middle_click', 2],
+  ])('%s presses that button', async (action, bit) => {
+    expect(await eventsOf({ action, coordinate: [1, 2] })).toEqual(['pointer 1,2 0', `pointer 1,2 ${bit}`, 'pointer 1,2 0']);
+  });
+
+  it('goes back by the keys for it', async () => {
+    expect(await eventsOf({ type: 'click', button: 'back', x: 1, y: 2 })).toEqual([
+      'pointer 1,2 0',
+      'key ffe9 down',
+      'key ff51 down',
+      'key ff51 up',
+      'key ffe9 up',
+    ]);
+  });
+
+  it('drags through each point in ten steps, with the button down', async () => {
+    const events = await eventsOf({
+      type: 'drag',
+      path: [
+        [0, 0],
+        [100, 50],
+        [100, 60],
+      ],
+      keys: ['SHIFT'],
+    });
+    expect(events.slice(0, 3)).toEqual(['key ffe1 down', 'pointer 0,0 0', 'pointer 0,0 1']);
+    expect(events.slice(3, -2)).toEqual([
+      ...Array.from({ length: 10 }, (_, index) => `pointer ${(index + 1) * 10},${(index + 1) * 5} 1`),
+      ...Array.from({ length: 10 }, (_, index) => `pointer 100,${51 + index} 1`),
+    ]);
+    expect(events.slice(-2)).toEqual(['pointer 100,60 0', 'key ffe1 up']);
+  });
+
+  it.each([
+    [{ scroll_x: 0, scroll_y: 200 }, [16, 0, 16, 0]],
+    [{ scroll_x: 0, scroll_y: -100 }, [8, 0]],
+    [{ scroll_x: -30, scroll_y: 0 }, [32, 0]],
+    [{ scroll_x: 100, scroll_y: 0 }, [64, 0]],
+  ])('scrolls by one press of the wheel for each notch: %j', async (by, bits) => {
+    expect(await eventsOf({ type: 'scroll', x: 5, y: 6, ...by })).toEqual(['pointer 5,6 0', ...bits.map((bit) => `pointer 5,6 ${bit}`)]);
+  });
+
+  it('presses the keys of a chord in order and releases them in the opposite one', async () => {
+    expect(await eventsOf({ action: 'key', text: 'ctrl+shift+t', repeat: 2 })).toEqual(
+      [1, 2].flatMap(() => ['key ffe3 down', 'key ffe1 down', 'key 54 down', 'key 54 up', 'key ffe1 up', 'key ffe3 up']),
+    );
+  });
+
+  it('types ASCII as keys, a text of any length in order', async () => {
+    const text = 'a~\tB\r\n'.repeat(500);
+    const keys = ['61', '7e', 'ff09', '42', 'ff0d'];
+    expect(await eventsOf({ action: 'type', text })).toEqual(
+      Array.from({ length: 500 }, () => keys.flatMap((key) => [`key ${key} down`, `key ${key} up`])).flat(),
+    );
+  });
+
+  it('pastes any other text whole, and ends its last line by a key', async () => {
+    const { desktop, driver } = driven();
+    await run(driver, { action: 'type', text: 'zwei\nGrößen 你\n' }, { action: 'paste', text: 'plain' });
+    expect(desktop.pasted).toEqual(['zwei\r\nGrößen 你', 'plain']);
+    const insert = ['key ffe1 down', 'key ff63 down', 'key ff63 up', 'key ffe1 up'];
+    expect(desktop.events.slice(1)).toEqual([...insert, 'key ff0d down', 'key ff0d up', ...insert]);
+  });
+
+  it('fails for a text that the desktop can’t take', async () => {
+    const { driver } = driven({ isModern: false });
+    expect(await run(driver, { type: 'type', text: '你' })).toMatchObject({ ok: false, results: [{ error: { code: 'invalid_action' } }] });
+  });
+
+  it('moves the pointer, and tells where it is, as the caller sees the screen', async () => {
+    const { driver } = driven({ width: 640, height: 480 });
+    const body = { actions: [{ type: 'move', x: 319, y: 0 }, { action: 'cursor_position' }], display: { width: 320, height: 240 } };
+    const normalised = normaliseBatch(body, await driver.size());
+    if (!normalised.ok) throw new Error(JSON.stringify(normalised.errors));
+    const outcome = await driver.run(normalised.batch, new AbortController().signal);
+    expect(outcome).toMatchObject({ results: [{}, { action: 'cursor_position', ok: true, x: 319, y: 0 }], cursor: { x: 319, y: 0 } });
+  });
+
+  it('takes pictures: whole, of a part, after an action, and at the end', async () => {
+    const { driver } = driven();
+    const actions = [
+      { action: 'screenshot' },
+      { action: 'zoom', region: [10, 10, 30, 20] },
+      { action: 'key', text: 'a', screenshot: { scale: 0.5, delay_ms: 0, cursor: false } },
+    ];
+    const normalised = normaliseBatch({ actions, screenshot: { format: 'jpeg', delay_ms: 0 } }, await driver.size());
+    if (!normalised.ok) throw new Error(JSON.stringify(normalised.errors));
+    expect(await driver.run(normalised.batch, new AbortController().signal)).toMatchObject({
+      ok: true,
+      results: [
+        { screenshot: { format: 'png', width: 320, height: 240 } },
+        { screenshot: { width: 20, height: 10 } },
+        { screenshot: { width: 160, height: 120 } },
+      ],
+      screenshot: { format: 'jpeg', width: 320, height: 240 },
+    });
+  });
+});
+
+describe('what is held down', () => {
+  it('is released after a batch, but for a button that was pressed for the next one', async () => {
+    const { desktop, driver } = driven();
+    await run(driver, { action: 'left_mouse_down', coordinate: [1, 1] }, { action: 'mouse_move', coordinate: [9, 9] });
+    expect(heldAfter(desktop.events)).toEqual(['buttons 1']);
+    await run(driver, { action: 'left_mouse_up' });
+    expect(heldAfter(desktop.events)).toEqual([]);
+  });
+
+  it('is released when an action fails in its middle, which ends the batch', async () => {
+    const { desktop, driver } = driven();
+    const drag = {
+      type: 'drag',
+      path: [
+        [0, 0],
+        [100, 100],
+        [300, 200],
+      ],
+      keys: ['CTRL'],
+    };
+    const batch = batchOf({ action: 'key', text: 'a' }, drag, { action: 'key', text: 'b' });
+    await driver.capture(true);
+    desktop.resize(200, 150);
+    await until('the new size', async () => ((await driver.capture(true)).width === 200 ? true : undefined));
+    const outcome = await driver.run(batch, new AbortController().signal);
+    expect(outcome).toMatchObject({ ok: false, completed: 1, results: [{ ok: true }, { error: { code: 'coordinate_out_of_bounds' } }] });
+    expect(outcome.results).toHaveLength(2);
+    expect(desktop.events).toContain('pointer 100,100 1');
+    expect(desktop.events).not.toContain('key 62 down');
+    expect(heldAfter(desktop.events)).toEqual([]);
+  });
+
+  it.each([
+    ['a key', { action: 'hold_key', text: 'ctrl+w', duration: 60 }, 'key 77 down'],
+    ['a long drag', { type: 'drag', path: Array.from({ length: 200 }, (_, index) => [index, 0]) }, 'pointer 100,0 1'],
+  ])('is released when a batch is given up in the middle of %s', async (_, action, event) => {
+    const { desktop, driver } = driven();
+    const giveUp = new AbortController();
+    desktop.onEvent = (each) => {
+      if (each === event) giveUp.abort(new Error('given up'));
+    };
+    await expect(driver.run(batchOf(action, { action: 'key', text: 'x' }), giveUp.signal)).rejects.toThrow('given up');
+    expect(heldAfter(desktop.events)).toEqual([]);
+    expect(desktop.events).not.toContain('key 78 down');
+  });
+
+  it('is released by the first event of a connection after one that was lost', async () => {
+    const { desktop, driver } = driven();
+    await run(driver, { action: 'left_mouse_down', coordinate: [12, 34] });
+    desktop.hangUp();
+    const before = desktop.events.length;
+    await driver.capture(true);
+    expect(desktop.events.slice(before)).toEqual(['pointer 12,34 0']);
+  });
+});
+
+describe('batches', () => {
+  it('run one after the other', async () => {
+    const { desktop, driver } = driven();
+    await Promise.all(
+      ['a', 'b', 'c'].map((text) => run(driver, { action: 'type', text }, { action: 'wait', duration: 0 }, { action: 'type', text })),
+    );
+    const downs = desktop.events.filter((event) => event.endsWith('down')).map((event) => event.slice(4, 6));
+    expect(downs).toEqual(['61', '61', '62', '62', '63', '63']);
+  });
+
+  it('are refused while as many wait as may, and one that is given up makes room', async () => {
+    const { driver } = driven();
+    const giveUp = new AbortController();
+    const slow = driver.run(batchOf({ action: 'wait', duration: 60 }), giveUp.signal);
+    const leave = new AbortController();
+    const leaving = driver.run(batchOf({ type: 'wait' }), leave.signal);
+    const waiting = Array.from({ length: WAITING_BATCHES_MAX - 1 }, () => run(driver, { action: 'key', text: 'a' }));
+    await expect(run(driver, { action: 'key', text: 'b' })).rejects.toMatchObject({ code: 'busy', retryAfterSeconds: 1 });
+    leave.abort(new Error('left'));
+    await expect(leaving).rejects.toThrow('left');
+    waiting.push(run(driver, { action: 'key', text: 'c' }));
+    giveUp.abort(new Error('given up'));
+    await expect(slow).rejects.toThrow('given up');
+    expect((await Promise.all(waiting)).every(({ ok }) => ok)).toBe(true);
+  });
+});
+
+describe('a connection', () => {
+  it('is one for all batches and pictures', async () => {
+    const { desktop, driver } = driven();
+    await Promise.all([run(driver, { action: 'key', text: 'a' }), driver.capture(true), driver.size()]);
+    await run(driver, { action: 'key', text: 'b' });
+    expect(desktop.connections).toBe(1);
+  });
+
+  it('that was lost is opened once more, for pictures and before the first action', async () => {
+    const { desktop, driver } = driven();
+    await driver.capture(true);
+    desktop.hangUp();
+    await driver.capture(true);
+    desktop.hangUp();
+    expect(await run(driver, { action: 'key', text: 'a' })).toMatchObject({ ok: true });
+    expect(desktop.connections).toBe(3);
+  });
+
+  it('that is lost in the middle of a batch fails the action that was under way, which is not done twice', async () => {
+    const { desktop, driver } = driven();
+    desktop.onEvent = (event) => {
+      if (event === 'key 62 down') desktop.hangUp();
+    };
+    const outcome = await run(driver, { action: 'key', text: 'a' }, { action: 'key', text: 'b' }, { action: 'key', text: 'c' });
+    expect(outcome).toMatchObject({ ok: false, completed: 1, results: [{}, { index: 1, error: { code: 'desktop_unreachable' } }] });
+    expect(desktop.events.filter((event) => event === 'key 61 down')).toHaveLength(1);
+  });
+
+  it('that can’t be opened is unreachable after the second time', async () => {
+    let dials = 0;
+    const dial = (): Promise<Duplex> => {
+      dials += 1;
+      return Promise.reject(new Error('secret path'));
+    };
+    const { driver } = driven({}, { dial });
+    await expect(driver.capture(true)).rejects.toMatchObject({
+      code: 'desktop_unreachable',
+      message: expect.not.stringContaining('secret') as string,
+    });
+    expect(dials).toBe(2);
+  });
+});
+
+describe('a picture', () => {
+  it('is made once while the screen stays the same', async () => {
+    let encoded = 0;
+    const encode: DesktopPorts['encode'] = (frame, options) => {
+      encoded += 1;
+      return encodeImage(frame, options);
+    };
+    const { desktop, driver } = driven({}, { encode });
+    const take = async (format: 'png' | 'jpeg') => driver.encode(await driver.capture(true), { format, quality: 80 });
+    const first = await take('png');
+    expect(await take('png')).toBe(first);
+    await take('jpeg');
+    desktop.paint(0xff_ff_ff);
+    await take('jpeg');
+    expect(encoded).toBe(3);
+  });
+
+  it('fails once those of its batch have more than 32 MB in sum', async () => {
+    const encode: DesktopPorts['encode'] = async ({ width, height }, { format }) => ({
+      format,
+      width,
+      height,
+      data: Buffer.alloc(12 << 20),
+    });
+    const { driver } = driven({}, { encode });
+    expect(await run(driver, ...[1, 2, 3, 4].map(() => ({ action: 'screenshot' })))).toMatchObject({
+      ok: false,
+      completed: 2,
+      results: [{}, {}, { index: 2, ok: false, error: { code: 'payload_too_large' } }],
+    });
+  });
+
+  it('is taken without the pointer on a connection of its own', async () => {
+    const { desktop, driver } = driven();
+    await driver.capture(true);
+    await driver.capture(false);
+    await driver.capture(false);
+    expect(desktop.connections).toBe(2);
+  });
+
+  it('fails for a part that is no longer on a screen that has become smaller', async () => {
+    const { desktop, driver } = driven();
+    const batch = batchOf({ action: 'zoom', region: [100, 100, 300, 200] });
+    await driver.capture(true);
+    desktop.resize(200, 150);
+    await until('the new size', async () => ((await driver.capture(true)).width === 200 ? true : undefined));
+    expect(await driver.run(batch, new AbortController().signal)).toMatchObject({
+      ok: false,
+      results: [{ error: { code: 'coordinate_out_of_bounds' } }],
+    });
+  });
+});

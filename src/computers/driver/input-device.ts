@@ -1,0 +1,104 @@
+import type { Point } from '../actions/canonical-actions.ts';
+import { keyEvent, pointerEvent } from '../rfb/client-messages.ts';
+import type { RfbConnection } from '../rfb/rfb-connection.ts';
+
+/** The bits of RFB for the buttons and the four directions of the wheel. */
+export const BUTTON = { left: 1, middle: 2, right: 4, up: 8, down: 16, scrollLeft: 32, scrollRight: 64 } as const;
+
+/** The most events that are sent at once; the desktop has done them before the next ones are sent. */
+const EVENTS_MAX = 200;
+
+/** The keyboard and the pointer of a desktop, with what is held down on them. */
+export class InputDevice {
+  /** The time of the latest input; -Infinity before the first. */
+  sentAt = -Infinity;
+  private keys: number[] = [];
+  private buttons = 0;
+  /** The buttons that stay down after a batch. */
+  private kept = 0;
+  private events: Buffer[] = [];
+  private place: Point;
+
+  constructor(
+    private readonly connection: RfbConnection,
+    place: Point,
+  ) {
+    this.place = place;
+  }
+
+  /** The place of the pointer, which programs of the desktop, and people, may have moved. */
+  get pointer(): Point {
+    return this.connection.pointer ?? this.place;
+  }
+
+  move(point: Point): void {
+    this.place = { ...point };
+    this.connection.pointer = { ...point };
+    this.addPointerEvent();
+  }
+
+  button(bit: number, isDown: boolean): void {
+    this.buttons = isDown ? this.buttons | bit : this.buttons & ~bit;
+    if (!isDown) this.kept &= ~bit;
+    this.addPointerEvent();
+  }
+
+  /** Lets a button that is down stay down after the batch. */
+  keep(bit: number): void {
+    this.kept |= bit;
+  }
+
+  key(keysym: number, isDown: boolean): void {
+    this.keys = this.keys.filter((key) => key !== keysym);
+    if (isDown) this.keys.push(keysym);
+    this.events.push(keyEvent(keysym, isDown));
+  }
+
+  /** Presses keys in order. */
+  pressKeys(keysyms: readonly number[]): void {
+    for (const keysym of keysyms) this.key(keysym, true);
+  }
+
+  /** Releases keys in the opposite order. */
+  releaseKeys(keysyms: readonly number[]): void {
+    for (const keysym of keysyms.toReversed()) this.key(keysym, false);
+  }
+
+  /** Sends what was done, in parts, and resolves when the desktop has done it. Between the parts the signal may end it. */
+  async flush(signal?: AbortSignal): Promise<void> {
+    while (this.events.length > 0) {
+      signal?.throwIfAborted();
+      const part = this.events.splice(0, EVENTS_MAX);
+      this.sentAt = performance.now();
+      await this.connection.input(part);
+      this.sentAt = performance.now();
+    }
+  }
+
+  /** Sends what was done if it has become long. */
+  async flushSome(signal: AbortSignal): Promise<void> {
+    if (this.events.length >= EVENTS_MAX) await this.flush(signal);
+  }
+
+  /** Releases all keys and, but for those that are kept, all buttons. Nothing of what was not sent yet is sent. */
+  async release(): Promise<void> {
+    this.events = [];
+    this.releaseKeys([...this.keys]);
+    if (this.buttons !== this.kept) {
+      this.buttons = this.kept;
+      this.addPointerEvent();
+    }
+    await this.flush();
+  }
+
+  /** Releases the buttons that an earlier connection may have left down; its keys the server has released itself. */
+  async reset(): Promise<void> {
+    this.move(this.pointer);
+    await this.flush();
+  }
+
+  private addPointerEvent(): void {
+    const { x, y } = this.pointer;
+    this.events.push(pointerEvent(this.buttons, x, y));
+  }
+}
