@@ -46,10 +46,11 @@ export class RealDesktop {
     this.sockets.clear();
   }
 
+  /** Ends the programs by SIGTERM, upon which the server removes its lock. */
   async stop(): Promise<void> {
     this.cut();
     for (const program of this.programs.toReversed()) {
-      if (program.exitCode === null && program.signalCode === null && program.kill('SIGKILL')) await once(program, 'exit');
+      if (program.exitCode === null && program.signalCode === null && program.kill()) await once(program, 'exit');
     }
     await rm(this.home, { recursive: true, force: true });
   }
