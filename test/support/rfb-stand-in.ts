@@ -12,6 +12,13 @@ export interface RfbStandInOptions {
   parts?: number;
 }
 
+interface Place {
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+}
+
 /** The events that the desktop got, such as `key ff0d down` and `pointer 10,20 1`. */
 type DeskEvent = string;
 
@@ -28,10 +35,13 @@ export class RfbStandIn {
   colour = 0x10_20_30;
   /** Answers nothing. */
   isSilent = false;
+  /** Answers the next request of a frame with this part of it alone, and the rest when it is asked again. */
+  leavesOut: { first: Place[]; rest: Place[] } | null = null;
   /** Called with each event before it is recorded. */
   onEvent: (event: DeskEvent) => void = () => undefined;
   private server: Duplex | null = null;
   private isWatched = false;
+  private owed: Place[] | null = null;
   private readonly options: Required<RfbStandInOptions>;
 
   constructor(options: RfbStandInOptions = {}) {
@@ -126,7 +136,9 @@ export class RfbStandIn {
     const [width, height] = [body.readUInt16BE(5), body.readUInt16BE(7)];
     if (this.isSilent) return;
     if (body[0] === 1) {
-      this.isWatched = true;
+      if (this.owed !== null) this.sendPlaces(server, this.owed);
+      else this.isWatched = true;
+      this.owed = null;
       return;
     }
     this.isWatched = false;
@@ -135,6 +147,12 @@ export class RfbStandIn {
       return;
     }
     this.wholeFrames += 1;
+    if (this.leavesOut !== null) {
+      this.sendPlaces(server, this.leavesOut.first);
+      this.owed = this.leavesOut.rest;
+      this.leavesOut = null;
+      return;
+    }
     for (const part of this.frame()) server.write(part);
   }
 
@@ -150,8 +168,13 @@ export class RfbStandIn {
         { ...right, x: 1 },
       ] as const;
     });
-    const rectangles = bands.flat() as { x: number; y: number; width: number; height: number }[];
+    const rectangles = bands.flat() as Place[];
     return [updateHead(rectangles.length), ...rectangles.flatMap((each) => [rectangle(each, 0), this.pixels(each.width * each.height)])];
+  }
+
+  private sendPlaces(server: Duplex, places: Place[]): void {
+    const all = places.flatMap((place) => [rectangle(place, 0), this.pixels(place.width * place.height)]);
+    server.write(Buffer.concat([updateHead(places.length), ...all]));
   }
 
   private pixels(count: number): Buffer {
@@ -200,7 +223,7 @@ export function updateHead(rectangles: number): Buffer {
   return head;
 }
 
-export function rectangle(place: { x: number; y: number; width: number; height: number }, encoding: number): Buffer {
+export function rectangle(place: Place, encoding: number): Buffer {
   const head = Buffer.alloc(12);
   head.writeUInt16BE(place.x, 0);
   head.writeUInt16BE(place.y, 2);

@@ -32,13 +32,16 @@ export function checkSize({ width, height }: ScreenSize): void {
   if (!isSize || width * height > SCREEN_PIXELS_MAX) throw new DesktopUnreachable(`its screen has ${width}x${height} pixels`);
 }
 
-/** Puts a frame together from the rectangles of updates, until they cover as many pixels as the screen has. */
+/** Puts a frame together from the rectangles of updates, until they cover the screen. Those of several updates may overlap. */
 export class FrameAssembly {
   private readonly pixels: Buffer;
+  /** One byte a pixel, which is 1 once the pixel is there. */
+  private readonly covered: Buffer;
   private missing: number;
 
   constructor(readonly size: ScreenSize) {
     this.missing = size.width * size.height;
+    this.covered = Buffer.alloc(this.missing);
     this.pixels = Buffer.allocUnsafeSlow(this.missing * PIXEL_BYTES);
   }
 
@@ -61,6 +64,13 @@ export class FrameAssembly {
     else {
       for (let row = y; row < y + height; row += 1) await reader.copy(this.pixels, row * rowBytes + x * PIXEL_BYTES, width * PIXEL_BYTES);
     }
-    this.missing -= width * height;
+    for (let row = y; row < y + height; row += 1) this.cover(row * this.size.width + x, width);
+  }
+
+  private cover(from: number, count: number): void {
+    const part = this.covered.subarray(from, from + count);
+    if (part.includes(1)) for (const is of part) this.missing -= 1 - is;
+    else this.missing -= count;
+    part.fill(1);
   }
 }

@@ -46,6 +46,28 @@ describe.each([
     expect([colourOf(first), colourOf(second), second.version]).toEqual([0x10_20_30, 0xaa_bb_cc, 2]);
   });
 
+  const whole = { x: 0, y: 0, width: 64, height: 48 };
+  it.each([
+    ['leaves all out at first', [], [whole]],
+    ['leaves a part out at first', [{ ...whole, height: 20 }], [{ ...whole, y: 20, height: 28 }]],
+    [
+      'sends some of it twice',
+      [
+        { ...whole, height: 20 },
+        { ...whole, y: 40, height: 2 },
+      ],
+      [{ ...whole, y: 10, height: 38 }],
+    ],
+  ])('is whole of a desktop that %s', async (_case, first, rest) => {
+    const desktop = new RfbStandIn({ isModern });
+    const connection = await connect(desktop);
+    desktop.leavesOut = { first, rest };
+    const frame = await connection.capture();
+    expect(frame.pixels.equals(Buffer.alloc(64 * 48 * 4, Buffer.of(0x10, 0x20, 0x30, 255)))).toBe(true);
+    desktop.paint(0xaa_bb_cc);
+    expect(colourOf(await connection.capture())).toBe(0xaa_bb_cc);
+  });
+
   it('has the new size of a screen that was resized', async () => {
     const desktop = new RfbStandIn({ isModern });
     const connection = await connect(desktop);

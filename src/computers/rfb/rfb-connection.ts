@@ -237,6 +237,8 @@ export class RfbConnection implements ServerListener {
           this.write(client.updateRequest(false, this.size.width, this.size.height));
         }
         await this.updated();
+        // A server leaves out what changes at that moment, which may be all but the pointer, and tells the rest only if it is asked again.
+        if (this.assembly === wanted && !wanted.isComplete) this.write(client.updateRequest(true, this.size.width, this.size.height));
       }
     } finally {
       this.assembly = null;
