@@ -40,6 +40,7 @@ export class RfbStandIn {
   /** Called with each event before it is recorded. */
   onEvent: (event: DeskEvent) => void = () => undefined;
   private server: Duplex | null = null;
+  private client: Duplex | null = null;
   private isWatched = false;
   private owed: Place[] | null = null;
   private readonly options: Required<RfbStandInOptions>;
@@ -55,11 +56,30 @@ export class RfbStandIn {
     const [client, server] = duplexPair();
     this.connections += 1;
     this.server = server;
+    this.client = client;
     this.isWatched = false;
     server.on('error', () => undefined);
     server.once('close', () => client.destroy());
     void this.serve(server).catch(() => undefined);
     return client;
+  }
+
+  /** The keys and buttons that are down. */
+  get held(): string[] {
+    const keys = new Set<string>();
+    let buttons = '0';
+    for (const event of this.events) {
+      const [kind = '', what = '', how = ''] = event.split(' ');
+      if (kind === 'pointer') buttons = how;
+      else if (how === 'down') keys.add(what);
+      else keys.delete(what);
+    }
+    return [...keys, ...(buttons === '0' ? [] : [`buttons ${buttons}`])];
+  }
+
+  /** True while the client has not ended the latest connection. */
+  get isConnected(): boolean {
+    return this.client?.destroyed === false;
   }
 
   /** Ends the connection from the desktop's side. */

@@ -5,7 +5,7 @@ import { scaled, type EncodedImage, type ImageOptions } from '../screen/encode-i
 import { performAction, type Desk } from './perform-action.ts';
 
 /** The most that the pictures of a batch have in sum, bytes. */
-const BATCH_IMAGE_BYTES_MAX = 32 * 1_048_576;
+const BATCH_IMAGE_BYTES_MAX = 16 * 1_048_576;
 
 export interface StepError {
   code: string;
@@ -36,9 +36,13 @@ export interface BatchOutcome {
   durationMs: number;
 }
 
+/** Returns a picture of what the screen shows, with these options for the frame. */
+export type TakePicture = (withCursor: boolean, optionsFor: (frame: Frame) => ImageOptions) => Promise<EncodedImage>;
+
 export interface BatchDesk extends Desk {
-  capture(withCursor: boolean): Promise<Frame>;
-  encode(frame: Frame, options: ImageOptions): Promise<EncodedImage>;
+  picture: TakePicture;
+  /** Takes room in memory for a picture until the batch ends. Returns false if there is none. */
+  hold: (bytes: number) => boolean;
 }
 
 /**
@@ -121,23 +125,23 @@ class BatchRun {
     const { sentAt } = device;
     if (sentAt >= this.startedAt) await pause(Math.max(0, sentAt + shot.delayMs - performance.now()), signal);
     signal.throwIfAborted();
-    const frame = await this.desk.capture(shot.cursor);
-    const size = scaled(region ?? display ?? frame, shot.scale);
-    const image = await this.desk.encode(frame, { format: shot.format, quality: shot.quality, size, ...(region && { region }) });
+    const image = await this.desk.picture(shot.cursor, (frame) => ({
+      format: shot.format,
+      quality: shot.quality,
+      size: scaled(region ?? display ?? frame, shot.scale),
+      ...(region && { region }),
+    }));
     signal.throwIfAborted();
     this.imageBytes += image.data.length;
-    if (this.imageBytes > BATCH_IMAGE_BYTES_MAX) throw new ImagesTooLarge();
+    if (this.imageBytes > BATCH_IMAGE_BYTES_MAX)
+      throw new ImagesTooLarge(`The pictures of a batch must have at most ${BATCH_IMAGE_BYTES_MAX / 1_048_576} MB in sum.`);
+    if (!this.desk.hold(image.data.length)) throw new ImagesTooLarge('The pictures of the account’s batches take too much memory at once.');
     return image;
   }
 }
 
 class ImagesTooLarge extends Error {
   readonly code = 'payload_too_large';
-
-  constructor() {
-    super(`The pictures of a batch must have at most ${BATCH_IMAGE_BYTES_MAX / 1_048_576} MB in sum.`);
-    this.name = 'ImagesTooLarge';
-  }
 }
 
 /** An error without a code of ours is no fault of the desktop's, and says so to nobody but the log. */

@@ -2,19 +2,21 @@ import type { Duplex } from 'node:stream';
 
 import { RfbStandIn, type RfbStandInOptions } from '../../../test/support/rfb-stand-in.ts';
 import { until } from '../../../test/support/until.ts';
-import type { Batch } from '../actions/canonical-actions.ts';
+import type { Batch, ImageFormat, Size } from '../actions/canonical-actions.ts';
 import { normaliseBatch } from '../actions/normalise-batch.ts';
-import { encodeImage } from '../screen/encode-image.ts';
+import { encodeImage, type EncodedImage } from '../screen/encode-image.ts';
 import { WAITING_BATCHES_MAX } from './batch-queue.ts';
 import type { BatchOutcome } from './batch-runner.ts';
 import { DesktopDriver, type DesktopPorts } from './desktop-driver.ts';
 
+const never = new AbortController().signal;
 const drivers: DesktopDriver[] = [];
 
 /** Returns a desktop whose screen is as large as the smallest display that a caller may see, and what drives it. */
 function driven(options: RfbStandInOptions = {}, ports: Partial<DesktopPorts> = {}): { desktop: RfbStandIn; driver: DesktopDriver } {
   const desktop = new RfbStandIn({ width: 320, height: 240, ...options });
-  const driver = new DesktopDriver({ dial: async () => desktop.dial(), encode: encodeImage, ...ports });
+  const reserve = async () => () => undefined;
+  const driver = new DesktopDriver({ dial: async () => desktop.dial(), encode: encodeImage, reserve, ...ports });
   drivers.push(driver);
   return { desktop, driver };
 }
@@ -24,13 +26,34 @@ afterEach(async () => {
 });
 
 function batchOf(...actions: object[]): Batch {
-  const normalised = normaliseBatch({ actions }, { width: 320, height: 240 });
+  return batchFrom({ actions }, { width: 320, height: 240 });
+}
+
+function batchFrom(body: object, size: Size): Batch {
+  const normalised = normaliseBatch(body, size);
   if (!normalised.ok) throw new Error(JSON.stringify(normalised.errors));
   return normalised.batch;
 }
 
 function run(driver: DesktopDriver, ...actions: object[]): Promise<BatchOutcome> {
-  return driver.run(batchOf(...actions), new AbortController().signal);
+  return runBatch(driver, batchOf(...actions));
+}
+
+function runBatch(driver: DesktopDriver, batch: Batch, signal = never): Promise<BatchOutcome> {
+  return driver.run({ batchFor: async () => batch, hold: () => true }, signal);
+}
+
+/** Runs the body as a batch for the screen as it is. */
+function runBody(driver: DesktopDriver, body: object): Promise<BatchOutcome> {
+  return driver.run({ batchFor: async (size) => batchFrom(body, size), hold: () => true }, never);
+}
+
+/** Takes a picture of the whole screen. */
+function take(
+  driver: DesktopDriver,
+  { cursor = true, format = 'png' }: { cursor?: boolean; format?: ImageFormat } = {},
+): Promise<EncodedImage> {
+  return driver.picture(cursor, () => ({ format, quality: 80 }), never);
 }
 
 /** Returns what the desktop got of a batch that is done, without the movement with which a connection begins. */
@@ -38,19 +61,6 @@ async function eventsOf(...actions: object[]): Promise<string[]> {
   const { desktop, driver } = driven();
   expect(await run(driver, ...actions)).toMatchObject({ ok: true, completed: actions.length });
   return desktop.events.slice(1);
-}
-
-/** Returns the keys and buttons that are down after the events. */
-function heldAfter(events: readonly string[]): string[] {
-  const keys = new Set<string>();
-  let buttons = '0';
-  for (const event of events) {
-    const [kind = '', what = '', how = ''] = event.split(' ');
-    if (kind === 'pointer') buttons = how;
-    else if (how === 'down') keys.add(what);
-    else keys.delete(what);
-  }
-  return [...keys, ...(buttons === '0' ? [] : [`buttons ${buttons}`])];
 }
 
 describe('an action', () => {
@@ -142,10 +152,10 @@ describe('an action', () => {
   it('moves the pointer, and tells where it is, as the caller sees the screen', async () => {
     const { driver } = driven({ width: 640, height: 480 });
     const body = { actions: [{ type: 'move', x: 319, y: 0 }, { action: 'cursor_position' }], display: { width: 320, height: 240 } };
-    const normalised = normaliseBatch(body, await driver.size());
-    if (!normalised.ok) throw new Error(JSON.stringify(normalised.errors));
-    const outcome = await driver.run(normalised.batch, new AbortController().signal);
-    expect(outcome).toMatchObject({ results: [{}, { action: 'cursor_position', ok: true, x: 319, y: 0 }], cursor: { x: 319, y: 0 } });
+    expect(await runBody(driver, body)).toMatchObject({
+      results: [{}, { action: 'cursor_position', ok: true, x: 319, y: 0 }],
+      cursor: { x: 319, y: 0 },
+    });
   });
 
   it('takes pictures: whole, of a part, after an action, and at the end', async () => {
@@ -155,9 +165,7 @@ describe('an action', () => {
       { action: 'zoom', region: [10, 10, 30, 20] },
       { action: 'key', text: 'a', screenshot: { scale: 0.5, delay_ms: 0, cursor: false } },
     ];
-    const normalised = normaliseBatch({ actions, screenshot: { format: 'jpeg', delay_ms: 0 } }, await driver.size());
-    if (!normalised.ok) throw new Error(JSON.stringify(normalised.errors));
-    expect(await driver.run(normalised.batch, new AbortController().signal)).toMatchObject({
+    expect(await runBody(driver, { actions, screenshot: { format: 'jpeg', delay_ms: 0 } })).toMatchObject({
       ok: true,
       results: [
         { screenshot: { format: 'png', width: 320, height: 240 } },
@@ -173,9 +181,9 @@ describe('what is held down', () => {
   it('is released after a batch, but for a button that was pressed for the next one', async () => {
     const { desktop, driver } = driven();
     await run(driver, { action: 'left_mouse_down', coordinate: [1, 1] }, { action: 'mouse_move', coordinate: [9, 9] });
-    expect(heldAfter(desktop.events)).toEqual(['buttons 1']);
+    expect(desktop.held).toEqual(['buttons 1']);
     await run(driver, { action: 'left_mouse_up' });
-    expect(heldAfter(desktop.events)).toEqual([]);
+    expect(desktop.held).toEqual([]);
   });
 
   it('is released when an action fails in its middle, which ends the batch', async () => {
@@ -190,15 +198,15 @@ describe('what is held down', () => {
       keys: ['CTRL'],
     };
     const batch = batchOf({ action: 'key', text: 'a' }, drag, { action: 'key', text: 'b' });
-    await driver.capture(true);
+    await take(driver);
     desktop.resize(200, 150);
-    await until('the new size', async () => ((await driver.capture(true)).width === 200 ? true : undefined));
-    const outcome = await driver.run(batch, new AbortController().signal);
+    await until('the new size', async () => ((await take(driver)).width === 200 ? true : undefined));
+    const outcome = await runBatch(driver, batch);
     expect(outcome).toMatchObject({ ok: false, completed: 1, results: [{ ok: true }, { error: { code: 'coordinate_out_of_bounds' } }] });
     expect(outcome.results).toHaveLength(2);
     expect(desktop.events).toContain('pointer 100,100 1');
     expect(desktop.events).not.toContain('key 62 down');
-    expect(heldAfter(desktop.events)).toEqual([]);
+    expect(desktop.held).toEqual([]);
   });
 
   it.each([
@@ -210,9 +218,17 @@ describe('what is held down', () => {
     desktop.onEvent = (each) => {
       if (each === event) giveUp.abort(new Error('given up'));
     };
-    await expect(driver.run(batchOf(action, { action: 'key', text: 'x' }), giveUp.signal)).rejects.toThrow('given up');
-    expect(heldAfter(desktop.events)).toEqual([]);
+    await expect(runBatch(driver, batchOf(action, { action: 'key', text: 'x' }), giveUp.signal)).rejects.toThrow('given up');
+    expect(desktop.held).toEqual([]);
     expect(desktop.events).not.toContain('key 78 down');
+  });
+
+  it('is released on demand, whoever left it held down', async () => {
+    const { desktop, driver } = driven();
+    await run(driver, { action: 'left_mouse_down', coordinate: [1, 1] });
+    await driver.releaseInput(never);
+    expect(desktop.held).toEqual([]);
+    for (const modifier of ['ffe1', 'ffe3', 'ffe9', 'ffeb']) expect(desktop.events).toContain(`key ${modifier} up`);
   });
 
   it('is released by the first event of a connection after one that was lost', async () => {
@@ -220,7 +236,7 @@ describe('what is held down', () => {
     await run(driver, { action: 'left_mouse_down', coordinate: [12, 34] });
     desktop.hangUp();
     const before = desktop.events.length;
-    await driver.capture(true);
+    await take(driver);
     expect(desktop.events.slice(before)).toEqual(['pointer 12,34 0']);
   });
 });
@@ -238,9 +254,9 @@ describe('batches', () => {
   it('are refused while as many wait as may, and one that is given up makes room', async () => {
     const { driver } = driven();
     const giveUp = new AbortController();
-    const slow = driver.run(batchOf({ action: 'wait', duration: 60 }), giveUp.signal);
+    const slow = runBatch(driver, batchOf({ action: 'wait', duration: 60 }), giveUp.signal);
     const leave = new AbortController();
-    const leaving = driver.run(batchOf({ type: 'wait' }), leave.signal);
+    const leaving = runBatch(driver, batchOf({ type: 'wait' }), leave.signal);
     const waiting = Array.from({ length: WAITING_BATCHES_MAX - 1 }, () => run(driver, { action: 'key', text: 'a' }));
     await expect(run(driver, { action: 'key', text: 'b' })).rejects.toMatchObject({ code: 'busy', retryAfterSeconds: 1 });
     leave.abort(new Error('left'));
@@ -255,16 +271,16 @@ describe('batches', () => {
 describe('a connection', () => {
   it('is one for all batches and pictures', async () => {
     const { desktop, driver } = driven();
-    await Promise.all([run(driver, { action: 'key', text: 'a' }), driver.capture(true), driver.size()]);
+    await Promise.all([run(driver, { action: 'key', text: 'a' }), take(driver)]);
     await run(driver, { action: 'key', text: 'b' });
     expect(desktop.connections).toBe(1);
   });
 
   it('that was lost is opened once more, for pictures and before the first action', async () => {
     const { desktop, driver } = driven();
-    await driver.capture(true);
+    await take(driver);
     desktop.hangUp();
-    await driver.capture(true);
+    await take(driver);
     desktop.hangUp();
     expect(await run(driver, { action: 'key', text: 'a' })).toMatchObject({ ok: true });
     expect(desktop.connections).toBe(3);
@@ -287,7 +303,7 @@ describe('a connection', () => {
       return Promise.reject(new Error('secret path'));
     };
     const { driver } = driven({}, { dial });
-    await expect(driver.capture(true)).rejects.toMatchObject({
+    await expect(take(driver)).rejects.toMatchObject({
       code: 'desktop_unreachable',
       message: expect.not.stringContaining('secret') as string,
     });
@@ -303,21 +319,20 @@ describe('a picture', () => {
       return encodeImage(frame, options);
     };
     const { desktop, driver } = driven({}, { encode });
-    const take = async (format: 'png' | 'jpeg') => driver.encode(await driver.capture(true), { format, quality: 80 });
-    const first = await take('png');
-    expect(await take('png')).toBe(first);
-    await take('jpeg');
+    const first = await take(driver);
+    expect(await take(driver)).toBe(first);
+    await take(driver, { format: 'jpeg' });
     desktop.paint(0xff_ff_ff);
-    await take('jpeg');
+    await take(driver, { format: 'jpeg' });
     expect(encoded).toBe(3);
   });
 
-  it('fails once those of its batch have more than 32 MB in sum', async () => {
+  it('fails once those of its batch have more than 16 MB in sum', async () => {
     const encode: DesktopPorts['encode'] = async ({ width, height }, { format }) => ({
       format,
       width,
       height,
-      data: Buffer.alloc(12 << 20),
+      data: Buffer.alloc(6 << 20),
     });
     const { driver } = driven({}, { encode });
     expect(await run(driver, ...[1, 2, 3, 4].map(() => ({ action: 'screenshot' })))).toMatchObject({
@@ -327,21 +342,49 @@ describe('a picture', () => {
     });
   });
 
+  it('fails in a batch whose pictures have no room in memory', async () => {
+    const { driver } = driven();
+    const order = { batchFor: async () => batchOf({ action: 'screenshot' }), hold: () => false };
+    expect(await driver.run(order, never)).toMatchObject({ results: [{ error: { code: 'payload_too_large' } }] });
+  });
+
+  it('has room in memory while it is taken, of the size that the screen has got meanwhile', async () => {
+    const reserved: number[] = [];
+    let inUse = 0;
+    const { desktop, driver } = driven(
+      {},
+      {
+        reserve: async (bytes) => {
+          if (reserved.length === 1) desktop.resize(400, 300);
+          reserved.push(bytes);
+          inUse += 1;
+          return () => void (inUse -= 1);
+        },
+      },
+    );
+    await take(driver);
+    expect(driver.keptBytes).toBeGreaterThan(320 * 240 * 4);
+    expect(await take(driver)).toMatchObject({ width: 400, height: 300 });
+    expect([reserved, inUse]).toEqual([[320 * 240 * 5, 320 * 240 * 5, 400 * 300 * 5], 0]);
+    driver.forgetFrames();
+    expect(driver.keptBytes).toBe(0);
+  });
+
   it('is taken without the pointer on a connection of its own', async () => {
     const { desktop, driver } = driven();
-    await driver.capture(true);
-    await driver.capture(false);
-    await driver.capture(false);
+    await take(driver);
+    await take(driver, { cursor: false });
+    await take(driver, { cursor: false });
     expect(desktop.connections).toBe(2);
   });
 
   it('fails for a part that is no longer on a screen that has become smaller', async () => {
     const { desktop, driver } = driven();
     const batch = batchOf({ action: 'zoom', region: [100, 100, 300, 200] });
-    await driver.capture(true);
+    await take(driver);
     desktop.resize(200, 150);
-    await until('the new size', async () => ((await driver.capture(true)).width === 200 ? true : undefined));
-    expect(await driver.run(batch, new AbortController().signal)).toMatchObject({
+    await until('the new size', async () => ((await take(driver)).width === 200 ? true : undefined));
+    expect(await runBatch(driver, batch)).toMatchObject({
       ok: false,
       results: [{ error: { code: 'coordinate_out_of_bounds' } }],
     });

@@ -1,31 +1,47 @@
 import type { Duplex } from 'node:stream';
 
 import type { Batch, Point } from '../actions/canonical-actions.ts';
+import { timeoutSignal } from '../../platform/async/timeout-signal.ts';
 import { unlessAborted } from '../../platform/async/unless-aborted.ts';
-import { DesktopTimeout, DesktopUnreachable } from '../rfb/desktop-errors.ts';
-import type { Frame, ScreenSize } from '../rfb/frame.ts';
+import { DesktopTimeout, DesktopUnreachable, ScreenGrew } from '../rfb/desktop-errors.ts';
+import { frameBytes, type Frame, type ScreenSize } from '../rfb/frame.ts';
 import { pointerEvent } from '../rfb/client-messages.ts';
 import { RfbConnection } from '../rfb/rfb-connection.ts';
 import type { EncodedImage, ImageOptions } from '../screen/encode-image.ts';
 import { BatchQueue } from './batch-queue.ts';
-import { runBatch, type BatchOutcome } from './batch-runner.ts';
+import { runBatch, type BatchOutcome, type TakePicture } from './batch-runner.ts';
 import { InputDevice } from './input-device.ts';
 import { Reopened } from './reopened.ts';
 
 /** The longest time until there is a stream to the desktop, ms. */
 const DIAL_TIMEOUT_MS = 10_000;
-/** A picture that nobody asked for again takes no memory after this time, ms. */
-const IMAGE_KEPT_MS = 10_000;
+/** The most times that a picture is begun because the screen has become larger meanwhile. */
+const GROWTHS_MAX = 3;
 
 export interface DesktopPorts {
   /** Opens a stream to the desktop's RFB server. */
-  dial(): Promise<Duplex>;
+  dial(signal: AbortSignal): Promise<Duplex>;
   encode(frame: Frame, options: ImageOptions): Promise<EncodedImage>;
+  /** Resolves when there is room in memory for a frame, with a function that ends its use. */
+  reserve(bytes: number, signal: AbortSignal): Promise<() => void>;
+}
+
+/** The wishes for a batch that waits for its turn. */
+export interface BatchOrder {
+  /** Returns the batch for a screen of this size. What it throws, `run` throws, and nothing was done. */
+  batchFor: (size: ScreenSize) => Promise<Batch>;
+  /** Takes room in memory for a picture, until whoever ordered the batch has passed it on. Returns false if there is none. */
+  hold: (bytes: number) => boolean;
 }
 
 interface Link {
   connection: RfbConnection;
   device: InputDevice;
+}
+
+interface Encoded {
+  options: string;
+  image: Promise<EncodedImage>;
 }
 
 /**
@@ -43,51 +59,78 @@ export class DesktopDriver {
     ({ isOpen }) => isOpen,
   );
   private readonly batches = new BatchQueue();
+  /** Ends what is being opened when the driver is closed. */
+  private readonly closing = new AbortController();
   /** The place of the pointer on the connection before. */
   private pointer: (() => Point) | null = null;
-  private latest: { frame: Frame; options: string; image: Promise<EncodedImage> } | null = null;
-  private latestTimer: NodeJS.Timeout | undefined;
+  /** The latest picture of each frame, for as long as the frame itself is in memory. */
+  private images = new WeakMap<Frame, Encoded>();
+  private imageBytes = 0;
 
   constructor(private readonly ports: DesktopPorts) {}
-
-  /** Returns the size of the screen, for which a batch is normalised. */
-  async size(): Promise<ScreenSize> {
-    const { connection } = await this.checkedLink();
-    return connection.size;
-  }
 
   /**
    * Runs a batch when those before it are done. Throws `DesktopBusy`, `DesktopUnreachable` or `DesktopTimeout` before anything was done, and
    * the signal's reason when it aborts; what fails later is in the outcome.
    */
-  async run(batch: Batch, signal: AbortSignal): Promise<BatchOutcome> {
+  run({ batchFor, hold }: BatchOrder, signal: AbortSignal): Promise<BatchOutcome> {
     return this.batches.run(signal, async () => {
       const { connection, device } = await unlessAborted(this.checkedLink(), signal);
-      const capture = (withCursor: boolean) => unlessAborted(this.capture(withCursor), signal);
-      const encode = (frame: Frame, options: ImageOptions) => unlessAborted(this.encode(frame, options), signal);
-      return runBatch(batch, { connection, device, signal, capture, encode });
+      const batch = await batchFor(connection.size);
+      const picture: TakePicture = (withCursor, optionsFor) => this.picture(withCursor, optionsFor, signal);
+      return runBatch(batch, { connection, device, signal, picture, hold });
     });
   }
 
-  /** Returns what the screen shows, with or without the pointer. A lost connection is opened once more. */
-  async capture(withCursor: boolean): Promise<Frame> {
-    return this.again(async () => (withCursor ? (await this.link.get()).connection.capture() : this.captureBare()));
+  /**
+   * Returns a picture of what the screen shows, with or without the pointer. A lost connection is opened once more. The latest picture of a
+   * frame is kept, so a screen that does not change is encoded once. Throws what `optionsFor` throws.
+   */
+  async picture(withCursor: boolean, optionsFor: (frame: Frame) => ImageOptions, signal: AbortSignal): Promise<EncodedImage> {
+    for (let growths = 0; growths < GROWTHS_MAX; growths += 1) {
+      const { size } = await unlessAborted(this.connectionFor(withCursor), signal);
+      const bytes = frameBytes(size);
+      const release = await this.ports.reserve(bytes, signal);
+      // A frame is shared, and awaited to its end when this caller gives up, so its room is used until then.
+      const taken = this.captured(withCursor, bytes)
+        .then((frame) => this.encoded(frame, optionsFor(frame)))
+        .finally(release);
+      taken.catch(() => undefined);
+      try {
+        return await unlessAborted(taken, signal);
+      } catch (error) {
+        if (!(error instanceof ScreenGrew)) throw error;
+      }
+    }
+    throw new DesktopUnreachable('its screen becomes larger all the time');
   }
 
-  /** Returns the picture of a frame. The latest one is kept, so a screen that does not change is encoded once. */
-  encode(frame: Frame, options: ImageOptions): Promise<EncodedImage> {
-    const key = JSON.stringify(options);
-    if (this.latest?.frame === frame && this.latest.options === key) return this.latest.image;
-    const image = this.ports.encode(frame, options);
-    const latest = { frame, options: key, image };
-    const forget = () => {
-      if (this.latest === latest) this.latest = null;
-    };
-    this.latest = latest;
-    image.catch(forget);
-    clearTimeout(this.latestTimer);
-    this.latestTimer = setTimeout(forget, IMAGE_KEPT_MS).unref();
-    return image;
+  /** The bytes in memory that are kept to be used again. */
+  get keptBytes(): number {
+    const frames = (this.link.value?.connection.keptBytes ?? 0) + (this.bare.value?.keptBytes ?? 0);
+    return frames === 0 ? 0 : frames + this.imageBytes;
+  }
+
+  /** Ends the use of what is kept, but not the connections. */
+  forgetFrames(): void {
+    this.link.value?.connection.forgetFrame();
+    this.bare.value?.forgetFrame();
+    this.images = new WeakMap();
+    this.imageBytes = 0;
+  }
+
+  /** Resolves with true once the desktop has answered. Throws `DesktopUnreachable` and `DesktopTimeout`. */
+  async answers(signal: AbortSignal): Promise<true> {
+    await unlessAborted(this.checkedLink(), signal);
+    return true;
+  }
+
+  /** Releases what somebody may have left held down, when the batches before it are done. Throws what `run` throws. */
+  releaseInput(signal: AbortSignal): Promise<void> {
+    return this.batches.run(signal, async () => {
+      const { device } = await unlessAborted(this.checkedLink(), signal);
+      await unlessAborted(device.releaseAll(), signal);
+    });
   }
 
   /** Tells where a person has put the pointer, which the server does not tell its other clients. */
@@ -96,11 +139,11 @@ export class DesktopDriver {
     link?.connection.movePointer(point.x, point.y);
   }
 
-  /** Ends the connections. The next call opens them anew. */
+  /** Ends the connections. Nothing is opened any more. */
   async close(): Promise<void> {
     const [link, bare] = [this.link.forget(), this.bare.forget()];
-    clearTimeout(this.latestTimer);
-    this.latest = null;
+    this.closing.abort(new DesktopUnreachable('the connection was closed'));
+    this.images = new WeakMap();
     (await link)?.connection.close();
     (await bare)?.close();
   }
@@ -123,13 +166,37 @@ export class DesktopDriver {
     }
   }
 
+  private async connectionFor(withCursor: boolean): Promise<RfbConnection> {
+    return this.again(async () => (withCursor ? (await this.link.get()).connection : this.bare.get()));
+  }
+
+  private captured(withCursor: boolean, bytes: number): Promise<Frame> {
+    return this.again(async () => (withCursor ? (await this.link.get()).connection.capture(bytes) : this.captureBare(bytes)));
+  }
+
+  private encoded(frame: Frame, options: ImageOptions): Promise<EncodedImage> {
+    const key = JSON.stringify(options);
+    const known = this.images.get(frame);
+    if (known?.options === key) return known.image;
+    const image = this.ports.encode(frame, options).then((made) => {
+      this.imageBytes = made.data.length;
+      return made;
+    });
+    const encoded = { options: key, image };
+    this.images.set(frame, encoded);
+    image.catch(() => {
+      if (this.images.get(frame) === encoded) this.images.delete(frame);
+    });
+    return image;
+  }
+
   /** Returns a frame of the connection on which the pointer is not drawn. The server draws it all the same for those who did not move it there. */
-  private async captureBare(): Promise<Frame> {
+  private async captureBare(bytes: number): Promise<Frame> {
     const { device } = await this.link.get();
     const bare = await this.bare.get();
     const { x, y } = device.pointer;
     await bare.input([pointerEvent(0, x, y)]);
-    return bare.capture();
+    return bare.capture(bytes);
   }
 
   private async openLink(): Promise<Link> {
@@ -144,20 +211,23 @@ export class DesktopDriver {
   }
 
   private async dial(hidePointer: boolean): Promise<RfbConnection> {
-    const dialled = this.ports.dial();
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new DesktopTimeout('connection', DIAL_TIMEOUT_MS)), DIAL_TIMEOUT_MS);
-    });
+    const { signal } = this.closing;
+    signal.throwIfAborted();
+    const patience = timeoutSignal(DIAL_TIMEOUT_MS);
+    const either = AbortSignal.any([signal, patience]);
+    const dialled = this.ports.dial(either);
+    // A stream that comes later is of no use.
+    const cut = (): void => void dialled.then((stream) => stream.destroy()).catch(() => undefined);
+    signal.addEventListener('abort', cut, { once: true });
     try {
-      return await RfbConnection.open(await Promise.race([dialled, late]), { hidePointer });
+      return await RfbConnection.open(await unlessAborted(dialled, either), { hidePointer });
     } catch (error) {
-      // A stream that comes later is of no use.
-      void dialled.then((stream) => stream.destroy()).catch(() => undefined);
+      cut();
       if (error instanceof DesktopTimeout || error instanceof DesktopUnreachable) throw error;
+      if (patience.aborted && error === patience.reason) throw new DesktopTimeout('connection', DIAL_TIMEOUT_MS);
       throw new DesktopUnreachable('no connection could be opened');
     } finally {
-      clearTimeout(timer);
+      signal.removeEventListener('abort', cut);
     }
   }
 }

@@ -8,6 +8,9 @@ export const BUTTON = { left: 1, middle: 2, right: 4, up: 8, down: 16, scrollLef
 /** The most events that are sent at once; the desktop has done them before the next ones are sent. */
 const EVENTS_MAX = 200;
 
+/** Shift, control, meta, alt, super and hyper on both sides. Caps lock is none that is held. */
+const MODIFIERS = [0xffe1, 0xffe2, 0xffe3, 0xffe4, 0xffe7, 0xffe8, 0xffe9, 0xffea, 0xffeb, 0xffec, 0xffed, 0xffee];
+
 /** The keyboard and the pointer of a desktop, with what is held down on them. */
 export class InputDevice {
   /** The time of the latest input; -Infinity before the first. */
@@ -94,6 +97,16 @@ export class InputDevice {
   /** Releases the buttons that an earlier connection may have left down; its keys the server has released itself. */
   async reset(): Promise<void> {
     this.move(this.pointer);
+    await this.flush();
+  }
+
+  /** Releases every modifier and button, whoever pressed it. */
+  async releaseAll(): Promise<void> {
+    this.events = [];
+    this.keys = [];
+    [this.buttons, this.kept] = [0, 0];
+    this.releaseKeys(MODIFIERS);
+    this.addPointerEvent();
     await this.flush();
   }
 

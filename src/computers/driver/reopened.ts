@@ -3,6 +3,7 @@ import { DesktopUnreachable } from '../rfb/desktop-errors.ts';
 /** Something that is opened when it is first needed, by one caller for all, and anew when it has ended. */
 export class Reopened<T> {
   private opened: Promise<T> | null = null;
+  private latest: T | null = null;
 
   constructor(
     private readonly open: () => Promise<T>,
@@ -14,6 +15,11 @@ export class Reopened<T> {
     return this.opened?.catch(() => null) ?? Promise.resolve(null);
   }
 
+  /** The value that is open now; null if nothing is, or it is being opened. */
+  get value(): T | null {
+    return this.latest !== null && this.isOpen(this.latest) ? this.latest : null;
+  }
+
   /** Throws what opening it throws, and `DesktopUnreachable` if it has ended at once. */
   async get(): Promise<T> {
     for (;;) {
@@ -23,6 +29,7 @@ export class Reopened<T> {
         this.drop(opened);
         throw error;
       });
+      this.latest = value;
       if (this.isOpen(value)) return value;
       this.drop(opened);
       if (isNew) throw new DesktopUnreachable('the connection was closed');
@@ -33,6 +40,7 @@ export class Reopened<T> {
   forget(): Promise<T | null> {
     const { current } = this;
     this.opened = null;
+    this.latest = null;
     return current;
   }
 

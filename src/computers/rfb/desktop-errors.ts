@@ -17,3 +17,11 @@ export class DesktopTimeout extends Error {
     this.name = 'DesktopTimeout';
   }
 }
+
+/** The screen has become larger than what there is room for; there may be more room. */
+export class ScreenGrew extends Error {
+  constructor() {
+    super('The screen has become larger.');
+    this.name = 'ScreenGrew';
+  }
+}

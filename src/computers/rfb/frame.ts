@@ -32,6 +32,11 @@ export function checkSize({ width, height }: ScreenSize): void {
   if (!isSize || width * height > SCREEN_PIXELS_MAX) throw new DesktopUnreachable(`its screen has ${width}x${height} pixels`);
 }
 
+/** Returns the bytes that a frame of this size needs in memory, with those that count its pixels. */
+export function frameBytes({ width, height }: ScreenSize): number {
+  return width * height * (PIXEL_BYTES + 1);
+}
+
 /** Puts a frame together from the rectangles of updates, until they cover the screen. Those of several updates may overlap. */
 export class FrameAssembly {
   private readonly pixels: Buffer;

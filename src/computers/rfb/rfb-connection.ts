@@ -5,8 +5,8 @@ import { SerialQueue } from '../../platform/async/serial-queue.ts';
 import { ByteReader } from './byte-reader.ts';
 import * as client from './client-messages.ts';
 import { clientCutText, clipboardCaps, clipboardNotify, clipboardProvide } from './clipboard-messages.ts';
-import { DesktopTimeout, DesktopUnreachable } from './desktop-errors.ts';
-import { checkSize, FrameAssembly, type Frame, type Rectangle, type ScreenSize } from './frame.ts';
+import { DesktopTimeout, DesktopUnreachable, ScreenGrew } from './desktop-errors.ts';
+import { checkSize, FrameAssembly, frameBytes, type Frame, type Rectangle, type ScreenSize } from './frame.ts';
 import { handshake } from './handshake.ts';
 import { readMessage, type ServerListener } from './server-messages.ts';
 
@@ -114,13 +114,27 @@ export class RfbConnection implements ServerListener {
     await this.within('answer to input', answered);
   }
 
-  /** Returns what the screen shows. Callers that ask meanwhile get one frame that is begun after they asked. */
-  capture(): Promise<Frame> {
+  /**
+   * Returns what the screen shows. Callers that ask meanwhile get one frame that is begun after they asked. Throws `ScreenGrew` if a frame
+   * needs more bytes than that, as the first of them gives it.
+   */
+  capture(bytesMax = Infinity): Promise<Frame> {
     this.nextCapture ??= this.captures.run(() => {
       this.nextCapture = null;
-      return this.currentFrame();
+      return this.currentFrame(bytesMax);
     });
     return this.nextCapture;
+  }
+
+  /** The bytes of the frame that is kept to be used again. */
+  get keptBytes(): number {
+    return this.frame?.pixels.length ?? 0;
+  }
+
+  /** Ends the use of the frame that is kept. */
+  forgetFrame(): void {
+    clearTimeout(this.frameTimer);
+    this.frame = null;
   }
 
   /**
@@ -210,12 +224,14 @@ export class RfbConnection implements ServerListener {
     }
   }
 
-  private async currentFrame(): Promise<Frame> {
+  private async currentFrame(bytesMax: number): Promise<Frame> {
     if (this.isUnchanged()) {
       await this.barrier();
       if (this.isUnchanged() && this.frame !== null) return this.keep(this.frame);
     }
-    return this.within('frame', this.requestFrame());
+    const frame = await this.within('frame', this.requestFrame(bytesMax));
+    if (frame === null) throw new ScreenGrew();
+    return frame;
   }
 
   /** Returns true if the server was asked long enough ago to tell of a change, and did not. */
@@ -225,13 +241,15 @@ export class RfbConnection implements ServerListener {
     return now - this.watchedSince >= SETTLED_MS && now - this.inputAt >= SETTLED_MS;
   }
 
-  private async requestFrame(): Promise<Frame> {
+  /** Returns null if the frame needs more bytes than that. */
+  private async requestFrame(bytesMax: number): Promise<Frame | null> {
     let wanted: FrameAssembly | null = null;
     this.watchedSince = null;
     try {
       while (wanted?.isComplete !== true) {
         // The screen has got another size meanwhile, or it is the first request.
         if (wanted === null || this.assembly !== wanted) {
+          if (frameBytes(this.size) > bytesMax) return null;
           wanted = new FrameAssembly(this.size);
           this.assembly = wanted;
           this.write(client.updateRequest(false, this.size.width, this.size.height));
@@ -305,8 +323,7 @@ export class RfbConnection implements ServerListener {
     this.failure = error;
     this.reader.fail(error);
     this.stream.destroy();
-    clearTimeout(this.frameTimer);
-    this.frame = null;
+    this.forgetFrame();
     this.provided = null;
     for (const resolve of this.fences.values()) resolve();
     this.fences.clear();

@@ -47,6 +47,21 @@ describe('a budget of bytes', () => {
     expect(order).toEqual(['large', 'small']);
   });
 
+  it('gives bytes without a wait only if they are free, and nobody waits whom they would serve', async () => {
+    const budget = new ByteBudget({ limit: 10, perAccount: 6 });
+    const give = await budget.reserve('a', 6, never);
+    expect([budget.lacking('a', 1), budget.lacking('b', 5), budget.lacking('b', 4)]).toEqual(['account', 'all', null]);
+    expect(budget.tryReserve('b', 5)).toBeNull();
+    const own = budget.reserve('a', 1, never);
+    const kept = budget.tryReserve('b', 2);
+    expect(kept).not.toBeNull();
+    const others = budget.reserve('c', 3, never);
+    expect(budget.tryReserve('b', 1)).toBeNull();
+    give();
+    for (const release of [...(await Promise.all([own, others])), kept]) release?.();
+    expect(budget.inUse).toBe(0);
+  });
+
   it('removes a request that is aborted', async () => {
     const budget = new ByteBudget({ limit: 1, perAccount: 1 });
     const give = await budget.reserve('a', 1, never);

@@ -36,10 +36,48 @@ export class ByteBudget {
    */
   async reserve(account: string, bytes: number, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted();
-    const counted = Math.min(bytes, this.limits.perAccount, this.limits.limit);
+    const counted = this.counted(bytes);
+    const line = this.lineOf(account);
+    await this.turn(account, line, counted, signal);
+    return this.releaseOf(account, line, counted);
+  }
+
+  /** Does as `reserve` if the bytes are free and nobody waits whom they would serve; otherwise returns null. */
+  tryReserve(account: string, bytes: number): (() => void) | null {
+    const counted = this.counted(bytes);
+    if (this.lacking(account, bytes) !== null || this.hasWaiterFor(account)) return null;
+    const line = this.lineOf(account);
+    line.used += counted;
+    this.used += counted;
+    return this.releaseOf(account, line, counted);
+  }
+
+  /** Returns whose limit leaves no room for so many more bytes of the account; null if there is room. */
+  lacking(account: string, bytes: number): 'account' | 'all' | null {
+    const counted = this.counted(bytes);
+    if ((this.accounts.get(account)?.used ?? 0) + counted > this.limits.perAccount) return 'account';
+    return this.used + counted > this.limits.limit ? 'all' : null;
+  }
+
+  /** Returns whether the account waits, or another one that only the limit of all holds up. */
+  private hasWaiterFor(account: string): boolean {
+    return [...this.accounts].some(([name, { used, waiting }]) => {
+      const [first] = waiting;
+      return first !== undefined && (name === account || used + first.bytes <= this.limits.perAccount);
+    });
+  }
+
+  private counted(bytes: number): number {
+    return Math.min(bytes, this.limits.perAccount, this.limits.limit);
+  }
+
+  private lineOf(account: string): AccountLine {
     const line = this.accounts.get(account) ?? { used: 0, waiting: [] };
     this.accounts.set(account, line);
-    await this.turn(account, line, counted, signal);
+    return line;
+  }
+
+  private releaseOf(account: string, line: AccountLine, counted: number): () => void {
     let isTaken = true;
     return () => {
       if (!isTaken) return;
