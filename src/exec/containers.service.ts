@@ -9,6 +9,7 @@ import {
   type Terminal,
   type TerminalRequest,
 } from '../platform/runtime/runtime.ts';
+import { containerLost } from '../sandboxes/index.ts';
 import { LiveContainers } from '../sandboxes/services.ts';
 
 /** Opens terminals in containers. */
@@ -31,10 +32,10 @@ export class Containers {
 }
 
 /** Throws the refusal that a caller gets for an error of the runtime, and any other error as it is. */
-export function commandRefused(error: unknown): never {
+export function commandRefused(sandboxId: string, error: unknown): never {
   if (error instanceof RuntimeUnavailable)
     throw new Refusal('runtime_unavailable', 'The container engine did not answer; the command may have run.');
-  if (error instanceof RuntimeRefused) throw new Refusal('agent_unavailable', error.message);
-  if (error instanceof ContainerGone) throw new Refusal('agent_unavailable', 'The agent’s container ended while the command ran.');
+  if (error instanceof RuntimeRefused) throw containerLost(sandboxId, error.message);
+  if (error instanceof ContainerGone) throw containerLost(sandboxId, 'The container ended while the command ran.');
   throw error;
 }

@@ -14,5 +14,6 @@ import { Terminals } from './terminals.service.ts';
   imports: [AgentsModule, SandboxContainersModule],
   controllers: [ExecController, TerminalsController],
   providers: [AgentExecs, Containers, Exec, Terminals, TerminalTickets],
+  exports: [Exec],
 })
 export class ExecModule {}

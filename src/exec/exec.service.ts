@@ -33,6 +33,8 @@ export interface ExecOrder {
   environment: Record<string, string>;
   stdin: Buffer | null;
   timeoutSeconds: number;
+  /** False refuses a container that sleeps in place of waking it. */
+  wake?: boolean;
   /** The signal that aborts when the caller has gone; the command is then killed. */
   signal: AbortSignal;
 }
@@ -63,10 +65,10 @@ export class Exec {
    * `invalid_state` for an `execId` that was started before, and the signal's reason if it aborts.
    */
   run(order: ExecOrder, listener: ExecListener = {}): Promise<ExecResult> {
-    const { accountId, agentId, context, signal } = order;
-    const need = { sandboxId: agentId, accountId, context, signal, trigger: 'exec' };
+    const { accountId, agentId, context, signal, wake = true } = order;
+    const need = { sandboxId: agentId, accountId, context, signal, wake, trigger: 'exec' };
     const work = (handle: ContainerHandle, woken: boolean) => this.recorded(order, handle, woken, listener);
-    return this.containers.use(need, this.places, work).catch(commandRefused);
+    return this.containers.use(need, this.places, work).catch((error: unknown) => commandRefused(agentId, error));
   }
 
   private async recorded(

@@ -67,7 +67,7 @@ export class Terminals implements BeforeApplicationShutdown {
     const need = { sandboxId: agentId, accountId, context, signal: gone, trigger: 'terminal' };
     const { result: open } = await this.gate
       .whileAwake(need, ({ generation }) => this.opened(order, generation, gone))
-      .catch(commandRefused);
+      .catch((error: unknown) => commandRefused(agentId, error));
     const serving = this.attend(order, open, this.holder(need));
     this.running.add(serving);
     await serving.finally(() => this.running.delete(serving));

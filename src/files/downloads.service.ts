@@ -60,7 +60,7 @@ export class Downloads {
       };
       this.containers
         .use({ ...call, sandboxId: call.agentId, trigger: 'files' }, this.places, send)
-        .catch((error: unknown) => reject(fileRefusal(error)));
+        .catch((error: unknown) => reject(fileRefusal(call.agentId, error)));
     });
   }
 

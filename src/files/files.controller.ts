@@ -9,8 +9,8 @@ import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
 import { RawBody } from '../platform/http/requests/body.ts';
 import { newId } from '../platform/new-id.ts';
-import { contentTypeOf, dispositionOf } from './download-headers.ts';
-import { Downloads, FILE_BYTES_MAX, type Download } from './downloads.service.ts';
+import { describeDownload } from './download-head.ts';
+import { Downloads, FILE_BYTES_MAX } from './downloads.service.ts';
 import {
   FileListDto,
   FilePathDto,
@@ -19,6 +19,7 @@ import {
   MakeDirectoryDto,
   MovedFileDto,
   MoveFileDto,
+  toFileList,
   UploadDto,
   UploadedFileDto,
   WriteFileDto,
@@ -43,13 +44,7 @@ export class FilesController {
   @Operation('listAgentFiles')
   @RequireScope('provision', 'deploy', 'manage')
   async list(@AgentId() agentId: string, @Query() query: ListFilesDto, @CurrentCall() call: Call): Promise<FileListDto> {
-    const { path, root, entries, truncated } = await this.files.list(fileCall(agentId, call), query.path ?? '.');
-    return {
-      path,
-      root,
-      entries: entries.map(({ name, kind, size, mtime }) => ({ name, isDir: kind === 'directory', size, mtime })),
-      truncated,
-    };
+    return toFileList(await this.files.list(fileCall(agentId, call), query.path ?? '.'));
   }
 
   /** Sends a file of the agent's container, at most 100 MB, or of it the part that `Range` names; a directory as a tar. */
@@ -61,7 +56,7 @@ export class FilesController {
   async download(@AgentId() agentId: string, @Query() { path }: FilePathDto, @CurrentCall() call: Call): Promise<StreamableFile> {
     const request = { path, range: call.header('range'), ifRange: call.header('if-range'), isHead: call.isHead };
     const download = await this.downloads.open(fileCall(agentId, call), request);
-    describe(download, call);
+    describeDownload(download, call);
     return new StreamableFile(download.content);
   }
 
@@ -122,21 +117,4 @@ function fileCall(agentId: string, call: Call): FileCall {
     signal: call.goneSignal(),
     onWoken: () => call.setAgentWoken(),
   };
-}
-
-/** Sets the headers of a download. No browser runs what it gets so. */
-function describe({ name, file }: Download, call: Call): void {
-  call.setHeader('content-type', contentTypeOf(name));
-  call.setHeader('content-disposition', dispositionOf(name));
-  call.setHeader('content-security-policy', 'sandbox');
-  call.setHeader('cache-control', 'private, no-cache');
-  call.setHeader('accept-ranges', file === null ? 'none' : 'bytes');
-  if (file === null) return;
-  const { size, etag, lastModified, range } = file;
-  call.setHeader('etag', etag);
-  call.setHeader('last-modified', lastModified);
-  call.setHeader('content-length', String(range === null ? size : range.end - range.start + 1));
-  if (range === null) return;
-  call.setStatus(206);
-  call.setHeader('content-range', `bytes ${range.start}-${range.end}/${size}`);
 }

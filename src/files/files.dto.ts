@@ -2,6 +2,7 @@ import { ApiProperty } from '@nestjs/swagger';
 import { IsBoolean, IsOptional, IsString } from 'class-validator';
 
 import { checked } from '../agents/index.ts';
+import type { FileList } from '../platform/runtime/files.ts';
 import { isReserved, RESERVED_NAME } from './upload-names.ts';
 
 const PATH_BYTES_MAX = 4_095;
@@ -72,6 +73,11 @@ export class FileListDto {
   entries: FileEntryDto[];
   /** It is true if the directory has more entries than are listed. */
   truncated: boolean;
+}
+
+export function toFileList({ path, root, entries, truncated }: FileList): FileListDto {
+  const shown = entries.map(({ name, kind, size, mtime }) => ({ name, isDir: kind === 'directory', size, mtime }));
+  return { path, root, entries: shown, truncated };
 }
 
 export class WrittenFileDto {

@@ -14,5 +14,6 @@ import { VolumeRoom } from './volume-room.service.ts';
   imports: [AgentsModule, MessagesModule, SandboxContainersModule],
   controllers: [FilesController],
   providers: [Downloads, FileRecords, Files, Uploads, VolumeRoom],
+  exports: [Downloads, Files, Uploads],
 })
 export class FilesModule {}

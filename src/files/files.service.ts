@@ -8,6 +8,7 @@ import { FairLimiter } from '../platform/async/fair-limiter.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import { FileRefused, type FileList } from '../platform/runtime/files.ts';
 import { ContainerGone, ContainerRuntime, RuntimeRefused, RuntimeUnavailable, type ContainerHandle } from '../platform/runtime/runtime.ts';
+import { containerLost } from '../sandboxes/index.ts';
 import { REFUSALS } from './file-refusals.ts';
 import { FileRecords, type RecordedCall } from './file-records.service.ts';
 import type { FileOutcome } from './files.decider.ts';
@@ -25,6 +26,8 @@ const CALLS = { limit: 128, perAccount: 32 };
 /** A call to the files of an agent. */
 export interface FileCall extends RecordedCall {
   accountId: string;
+  /** False refuses a container that sleeps in place of waking it. */
+  wake?: boolean;
   /** Hears that the agent had to be woken. */
   onWoken: () => void;
 }
@@ -83,7 +86,9 @@ export class Files {
   private inContainer<T>(call: FileCall, work: (handle: ContainerHandle, signal: AbortSignal) => Promise<T>): Promise<T> {
     return this.containers.use({ ...call, sandboxId: call.agentId, trigger: 'files' }, this.places, async (handle, woken) => {
       if (woken) call.onWoken();
-      return work(handle, AbortSignal.any([call.signal, timeoutSignal(CALL_TIMEOUT_MS)])).catch(refused);
+      return work(handle, AbortSignal.any([call.signal, timeoutSignal(CALL_TIMEOUT_MS)])).catch((error: unknown) => {
+        throw fileRefusal(call.agentId, error);
+      });
     });
   }
 
@@ -98,17 +103,13 @@ export class Files {
   }
 }
 
-function refused(error: unknown): never {
-  throw fileRefusal(error);
-}
-
 /** Returns the refusal of a file call that failed; an error of another kind is returned as it is. */
-export function fileRefusal(error: unknown): unknown {
+export function fileRefusal(sandboxId: string, error: unknown): unknown {
   if (error instanceof FileRefused) return new Refusal(...REFUSALS[error.reason]);
   if (error instanceof RuntimeUnavailable)
     return new Refusal('runtime_unavailable', 'The container engine did not answer; a change may have been made.');
   if (error instanceof ContainerGone || error instanceof RuntimeRefused)
-    return new Refusal('agent_unavailable', 'The agent’s container ended meanwhile, or can’t work with files.');
+    return containerLost(sandboxId, 'The container ended meanwhile, or can’t work with files.');
   if (error instanceof DOMException && error.name === 'TimeoutError')
     return new Refusal('runtime_unavailable', 'The call took too long, and was ended.');
   return error;

@@ -1,3 +1,5 @@
+import type { Readable } from 'node:stream';
+
 import { Injectable } from '@nestjs/common';
 import { v5 as uuidv5 } from 'uuid';
 
@@ -12,7 +14,7 @@ import { FILE_TRANSFER_MS_MAX, FileRefused, type ReserveBytes } from '../platfor
 import { ContainerRuntime, type ContainerHandle } from '../platform/runtime/runtime.ts';
 import { FILE_BYTES_MAX } from './downloads.service.ts';
 import { FileRecords } from './file-records.service.ts';
-import { pathMessage, type UploadedFileDto } from './files.dto.ts';
+import { pathMessage, type UploadedFileDto, type WrittenFileDto } from './files.dto.ts';
 import { fileRefusal, type FileCall } from './files.service.ts';
 import { nameMessage, namesLike } from './upload-names.ts';
 import { VolumeRoom } from './volume-room.service.ts';
@@ -23,6 +25,18 @@ const UPLOADS = { limit: 128, perAccount: 32 };
 const INBOX = 'inbox';
 /** The longest time in which a refused file is removed, ms. */
 const CLEAN_UP_MS = 10_000;
+
+/** The place of a file in the volume. */
+export interface PlacedFile {
+  path: string;
+  /** True if everybody may run it. */
+  executable: boolean;
+}
+
+/** A body that is a file, or has one. */
+export interface FileBody {
+  read<T>(onFile: (file: { content: Readable }) => Promise<T>): Promise<T>;
+}
 
 /** Receives files for agents. It wakes the agent first, holds it awake until the file is there, and records who sent it. */
 @Injectable()
@@ -45,8 +59,33 @@ export class Uploads {
         return form.read((file) => this.recorded(call, handle, file));
       });
     } catch (error) {
-      throw fileRefusal(error);
+      throw fileRefusal(call.agentId, error);
     }
+  }
+
+  /** Stores the file at exactly that path, where it replaces a file. Missing directories are made. */
+  async put(call: FileCall, place: PlacedFile, body: FileBody): Promise<WrittenFileDto> {
+    const need = { ...call, sandboxId: call.agentId, trigger: 'files' };
+    try {
+      return await this.containers.use(need, this.places, (handle, woken) => {
+        if (woken) call.onWoken();
+        return body.read(({ content }) => this.written(call, handle, place, content));
+      });
+    } catch (error) {
+      throw fileRefusal(call.agentId, error);
+    }
+  }
+
+  private written(call: FileCall, handle: ContainerHandle, { path, executable }: PlacedFile, content: Readable): Promise<WrittenFileDto> {
+    const intent = { change: 'write' as const, paths: { path }, timeoutMs: FILE_TRANSFER_MS_MAX };
+    return this.room.whileWriting(call.agentId, handle, (reserve) =>
+      this.records.around(call, intent, async () => {
+        const signal = AbortSignal.any([call.signal, timeoutSignal(FILE_TRANSFER_MS_MAX)]);
+        const options = { maxBytes: FILE_BYTES_MAX, reserve, onTaken: 'replace' as const, parents: true, executable, signal };
+        const answer = await this.runtime.files.write(handle, path, content, options);
+        return { answer, outcome: { change: 'write', size: answer.size, created: answer.created } };
+      }),
+    );
   }
 
   private async recorded(call: FileCall, handle: ContainerHandle, file: FormFile): Promise<UploadedFileDto> {

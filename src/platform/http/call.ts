@@ -7,9 +7,10 @@ import { cutAtStop } from './requests/endless.ts';
 import { contextOf, type IdempotentTry, type MooringRequest } from './requests/request.ts';
 import { type Upgrade, upgradeOf } from './requests/upgrades.ts';
 import type { Caller } from '../context/caller.ts';
-import { Refusal } from '../errors/refusal.ts';
+import { invalidField, Refusal } from '../errors/refusal.ts';
 import type { CommandContext } from '../context/command-context.ts';
 import { type FormRules, MultipartForm } from './requests/multipart-form.ts';
+import { RawFile } from './requests/raw-file.ts';
 import { credentialOf } from './auth/credential.ts';
 import { parseIfMatch } from './responses/etag.ts';
 import { decodeCursor, encodeCursor, type PlaceOf, type SortValues } from './responses/paging.ts';
@@ -120,6 +121,13 @@ export class Call {
     return this.request.method === 'HEAD';
   }
 
+  /** The value is false if the query says `wake=false`: a container that sleeps is not woken for the call. Throws `invalid_request`. */
+  get mayWake(): boolean {
+    const { wake = 'true' } = this.request.query as { wake?: unknown };
+    if (wake !== 'true' && wake !== 'false') throw invalidField('wake', 'must be true or false');
+    return wake === 'true';
+  }
+
   /** Returns a header of the request that is given once. */
   header(name: 'range' | 'if-range'): string | undefined {
     const value = this.request.headers[name];
@@ -132,6 +140,15 @@ export class Call {
    */
   form(rules: FormRules): Promise<MultipartForm> {
     return MultipartForm.of(this.request.raw, rules);
+  }
+
+  /**
+   * Returns the file in the body of a route with `RawBody('stream')`, of which nothing has been read: the body itself, or the file of a form.
+   * Throws what `form` throws.
+   */
+  file(rules: FormRules): Promise<MultipartForm | RawFile> {
+    const isForm = (this.request.headers['content-type'] ?? '').toLowerCase().startsWith('multipart/');
+    return isForm ? this.form(rules) : RawFile.of(this.request.raw, rules.fileBytesMax);
   }
 
   /** Sets the status of the response, in place of the one that the route declares. */

@@ -25,8 +25,10 @@ import { Refusal } from '../../errors/refusal.ts';
 export const IDEMPOTENT = 'mooring:idempotent';
 
 export interface IdempotentOptions {
-  /** The route's parameter with an agent's id. The response is sealed under that agent's data key, so that deleting the agent shreds it. */
+  /** The route's parameter with the id of an agent or a computer, whose data key seals the response, so that its deletion shreds it. */
   sealedFor?: string;
+  /** The text before the id in the name of the data key. */
+  sealedAs?: string;
 }
 
 /**
@@ -107,9 +109,9 @@ function ownerOf({ kind, id, accountId, webhook }: Caller): string {
 }
 
 /** Returns the subject whose data key seals the response; null stands for the service's own. */
-function subjectOf({ sealedFor }: IdempotentOptions, request: Request): string | null {
+function subjectOf({ sealedFor, sealedAs = '' }: IdempotentOptions, request: Request): string | null {
   if (sealedFor === undefined) return null;
-  return String((request.params as Record<string, unknown>)[sealedFor]).toLowerCase();
+  return sealedAs + String((request.params as Record<string, unknown>)[sealedFor]).toLowerCase();
 }
 
 function fingerprintOf(request: Request): string {

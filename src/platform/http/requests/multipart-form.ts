@@ -4,6 +4,7 @@ import { Readable } from 'node:stream';
 import { Busboy, type BusboyFileStream } from '@fastify/busboy';
 
 import { invalidField, Refusal } from '../../errors/refusal.ts';
+import { discardRest } from './discard-rest.ts';
 
 /** The form that a route takes: one file, and some texts. */
 export interface FormRules {
@@ -33,13 +34,6 @@ const BOUNDARY_MAX = 70;
 const PART_HEADER_BYTES_MAX = 16_384;
 /** The longest time in which the sender of a form sends nothing although it may, in ms. */
 const STALL_MS = 30_000;
-/**
- * The bytes of a refused form that are read and discarded, and the time for it in ms, before the response is sent: many callers look at the
- * response only after they have sent everything.
- */
-const DISCARDED_BYTES_MAX = 16_777_216;
-const DISCARD_MS = 2_000;
-
 /** A multipart form in the body of a request, which is read once, no faster than its file is taken. */
 export class MultipartForm {
   private readonly found: Record<string, string> = {};
@@ -67,7 +61,7 @@ export class MultipartForm {
     const form = new MultipartForm(request, rules, stallMs);
     const error = form.objection();
     if (error === null) return form;
-    await form.discard();
+    await discardRest(request);
     throw error;
   }
 
@@ -96,7 +90,7 @@ export class MultipartForm {
     } catch (error) {
       request.unpipe(parser);
       await this.work?.catch(() => undefined);
-      await this.discard();
+      await discardRest(request);
       throw error;
     } finally {
       clearTimeout(stalled);
@@ -166,22 +160,6 @@ export class MultipartForm {
     this.isOver = true;
     this.reject(error);
     this.part?.destroy(error);
-  }
-
-  private async discard(): Promise<void> {
-    const { request } = this;
-    if (request.readableEnded || request.destroyed) return;
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, DISCARD_MS);
-      let size = 0;
-      request.on('data', (chunk: Buffer) => {
-        size += chunk.length;
-        if (size > DISCARDED_BYTES_MAX) resolve();
-      });
-      for (const event of ['end', 'close', 'error']) request.once(event, resolve);
-      request.once('close', () => clearTimeout(timer));
-      request.resume();
-    });
   }
 }
 

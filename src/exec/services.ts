@@ -1,0 +1,1 @@
+export { Exec } from './exec.service.ts';
