@@ -116,9 +116,13 @@ const folderFloors = {
   deployments: [['records', 'sources'], ['images'], ['containers']],
   admin: [['events', 'keys', 'projections', 'runtime', 'work']],
   subscriptions: [['delivery']],
-  computers: [['aggregate'], ['fields', 'rows', 'variables'], ['memory', 'usage', 'history'], ['containers']],
+  computers: [
+    ['actions', 'aggregate', 'rfb', 'screen'],
+    ['driver', 'fields', 'rows', 'variables'],
+    ['history', 'live', 'memory', 'usage'],
+    ['containers'],
+  ],
   history: [['entries'], ['audit', 'time-travel'], ['explain']],
-  computers: [['actions', 'rfb', 'screen'], ['driver']],
 };
 /** In these rooms a port, or the rule of ids, stands beside the folders, which import it. */
 const withPorts = ['platform', 'platform/projections', 'platform/event-store', 'sandboxes'];

@@ -12,6 +12,7 @@ import { ApiKeysModule } from './api-keys/api-keys.module.ts';
 import { computerEvents } from './computers/index.ts';
 import { commandEvents } from './commands/index.ts';
 import { CommandsModule } from './commands/commands.module.ts';
+import { ComputerDesktopsModule } from './computers/computer-desktops.module.ts';
 import { ComputersModule } from './computers/computers.module.ts';
 import { ConfigModule } from './platform/config/config.module.ts';
 import type { Config } from './platform/config/config.ts';
@@ -109,6 +110,7 @@ export class AppModule {
         EnvironmentModule,
         CustomFilesModule,
         ComputersModule,
+        ComputerDesktopsModule,
         HistoryModule,
         LogsModule,
         MessagesModule,

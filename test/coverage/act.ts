@@ -23,6 +23,8 @@ export interface World {
   computerId?: string;
   /** Plays the saga of computers. */
   computers: ComputerBed;
+  /** Starts the container of a computer. */
+  startComputer(computerId: string): Promise<void>;
   ask(method: string, path: string, options?: RequestOptions): Promise<Answer>;
 }
 

@@ -14,7 +14,9 @@ import { Sagas } from '../../src/platform/sagas/saga.ts';
 import { DurableSagas } from '../../src/platform/sagas/durable-sagas.ts';
 import { deploying, later, restarting, starting, stateAfter, stopping, waking } from '../support/agents.ts';
 import { ComputerBed } from '../support/computer-bed.ts';
+import { DesktopContainers } from '../support/computer-containers.ts';
 import { startTestServer, type TestServer } from '../support/http-server.ts';
+import { RfbStandIn } from '../support/rfb-stand-in.ts';
 import { until } from '../support/until.ts';
 import type { Act, World } from './act.ts';
 import { acts } from './acts.ts';
@@ -31,6 +33,7 @@ const environment = {
 };
 let server: TestServer;
 let world: World;
+let desktops: DesktopContainers;
 
 beforeAll(async () => {
   server = await startTestServer((config) => ({ imports: [AppModule.forRoot(config, { allowUnsafeDatabase: true })] }), environment);
@@ -50,13 +53,16 @@ beforeAll(async () => {
   });
   expect(made).toMatchObject({ status: 201, json: { status: 'active' } });
   const computers = new ComputerBed(server, accountId);
-  world = { session, key, keyId, accountId, agentId: made.json.agent_id as string, computers, ask };
+  desktops = new DesktopContainers(server);
+  const startComputer = (computerId: string) => desktops.start(computerId, new RfbStandIn({ width: 1_280, height: 800 }));
+  world = { session, key, keyId, accountId, agentId: made.json.agent_id as string, computers, startComputer, ask };
 });
 afterAll(async () => {
   // The agents are deleted because their processes would outlive the server.
   const { json: agents } = await world.ask('GET', '/api/v1/agents?limit=200', { credential: world.key });
   for (const { agent_id } of agents)
     await world.ask('DELETE', `/api/v1/agents/${agent_id}`, { credential: world.key, headers: { prefer: 'wait=30' } });
+  await desktops.close();
   await server.close();
 });
 

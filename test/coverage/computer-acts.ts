@@ -33,9 +33,20 @@ export const computerActs: Act[] = [
     json: () => ({ end_user_id: 'user-1' }),
   },
   computerAct('PATCH', '', ['ComputerConfigured'], 200, { before: made, json: () => ({ name: 'another' }) }),
-  computerAct('POST', '/sleep', ['ComputerSleepRequested'], 200, {
+  computerAct('POST', '/actions', ['ComputerActed'], 200, {
     before: async (world) => {
       await awake(world);
+      await world.startComputer(world.computerId ?? '');
+    },
+    json: () => ({ action: 'key', text: 'Return' }),
+  }),
+  computerAct('POST', '/exec', ['ExecStarted', 'ExecEnded'], 200, { json: () => ({ command: ['true'] }) }),
+  computerAct('PUT', '/files', ['FileChangeStarted', 'FileWritten'], 201, {
+    path: (world) => `${computer(world)}/files?path=notes.txt`,
+    body: { type: 'text/plain', content: 'text' },
+  }),
+  computerAct('POST', '/sleep', ['ComputerSleepRequested'], 200, {
+    before: async (world) => {
       await world.computers.recordLater(world.computerId ?? '', 'going_to_sleep', { type: 'RecordSlept', depth: 'stopped' });
     },
   }),

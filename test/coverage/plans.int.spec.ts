@@ -10,8 +10,10 @@ import { EventCatalogue } from '../../src/platform/event-store/event-catalogue.t
 import { EventStore } from '../../src/platform/event-store/event-store.ts';
 import { systemContext } from '../../src/platform/context/command-context.ts';
 import { ReadModels } from '../../src/platform/projections/projection.ts';
+import { DesktopContainers } from '../support/computer-containers.ts';
 import { startTestServer, type TestServer } from '../support/http-server.ts';
 import { foldedProjections } from '../support/read-models.ts';
+import { RfbStandIn } from '../support/rfb-stand-in.ts';
 import { fillTables, isWhole, readsOf } from './plans.ts';
 import { Statements, type Statement } from './statements.ts';
 
@@ -33,6 +35,7 @@ const routes = readFileSync(new URL('routes.txt', import.meta.url), 'utf8')
 
 let server: TestServer;
 let isClosed = false;
+let desktops: DesktopContainers;
 let ids: Record<string, string>;
 let statements: Statements;
 let key: string;
@@ -60,6 +63,8 @@ beforeAll(async () => {
     json: { url: 'https://receiver.invalid/events' },
   });
   const computerId = await usedComputer(accountId);
+  desktops = new DesktopContainers(server);
+  await desktops.start(computerId, new RfbStandIn());
   ids = {
     agentId,
     computerId,
@@ -75,6 +80,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   statements?.stop();
+  if (!isClosed) await desktops?.close();
   await server?.close().catch((error: unknown) => {
     if (!isClosed) throw error;
   });
@@ -129,8 +135,9 @@ function queriesOf(path: string): string[] {
     state: ['revision=2', 'at=2999-01-01T00:00:00Z'],
     diff: ['from=1&to=3'],
     download: ['path=.'],
+    files: ['path=.'],
   };
-  const required = ['wait', 'state', 'diff', 'download'];
+  const required = ['wait', 'state', 'diff', 'download', 'files'];
   const name = path.split('/').at(-1) as string;
   return [...(required.includes(name) ? [] : ['']), ...(filters[name] ?? [])];
 }
@@ -168,6 +175,7 @@ it(
     for (const route of routes) await statements.during(route.path, () => drive(route));
     expect(refused).toEqual([]);
     statements.stop();
+    await desktops.close();
     // The agent's process ends, but its rows stay, to be copied.
     const stopped = await server.request('POST', `/api/agents/${ids.agentId}/stop`, { credential: key, headers: { prefer: 'wait=30' } });
     expect(stopped.json).toMatchObject({ status: 'stopped' });

@@ -55,7 +55,8 @@ export class RealDesktop {
     await rm(this.home, { recursive: true, force: true });
   }
 
-  private get socketPath(): string {
+  /** The path of the server's socket. */
+  get socketPath(): string {
     return join(this.home, 'vnc');
   }
 

@@ -2,6 +2,10 @@
 export const errorCodes = [
   'invalid_request',
   'secret_not_found',
+  'invalid_action',
+  'coordinate_out_of_bounds',
+  'unknown_key',
+  'batch_too_long',
   'unauthenticated',
   'plan_required',
   'seat_limit',
@@ -21,6 +25,7 @@ export const errorCodes = [
   'method_not_allowed',
   'computer_conflict',
   'computer_asleep',
+  'human_in_control',
   'deploy_in_progress',
   'agent_unavailable',
   'file_exists',
@@ -39,6 +44,7 @@ export const errorCodes = [
   'wait_timeout',
   'revision_mismatch',
   'rate_limited',
+  'busy',
   'agent_failed',
   'desktop_unreachable',
   'runtime_unavailable',
@@ -55,10 +61,12 @@ export type ErrorCode = (typeof errorCodes)[number];
 export interface FieldError {
   field: string;
   message: string;
+  /** The place of what has the field in a list that was sent; null if it is no member of the list. */
+  index?: number | null;
 }
 
 export interface RefusalFacts {
-  /** Every invalid field, for `invalid_request`. */
+  /** Every invalid field, for `invalid_request` and for actions that are refused. */
   errors?: FieldError[];
   /** The whole seconds after which the same call may succeed; it becomes `Retry-After`. */
   retryAfterSeconds?: number;

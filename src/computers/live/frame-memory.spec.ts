@@ -1,0 +1,65 @@
+import fc from 'fast-check';
+
+import { FrameMemory, type FrameKeeper } from './frame-memory.ts';
+
+const never = new AbortController().signal;
+
+/** Keeps frames, and says when it forgot them. */
+function keeper(accountId: string, forgotten: string[] = [], name = accountId): FrameKeeper {
+  return { accountId, forget: () => forgotten.push(name) };
+}
+
+describe('the memory of frames', () => {
+  it('lets the keeper that was used the longest ago make room, one of the same account at that account’s limit', async () => {
+    const memory = new FrameMemory({ limit: 10, perAccount: 6 });
+    const forgotten: string[] = [];
+    const [first, second] = [keeper('a', forgotten, 'first'), keeper('a', forgotten, 'second')];
+    memory.keep(keeper('b', forgotten), 3);
+    memory.keep(first, 3);
+    memory.keep(second, 3);
+    memory.keep(first, 3);
+    const release = await memory.reserve('a', 2, never);
+    expect(forgotten).toEqual(['second']);
+    (await memory.reserve('c', 4, never))();
+    expect(forgotten).toEqual(['second', 'b']);
+    release();
+    expect(memory.inUse).toBe(3);
+  });
+
+  it('keeps nothing for which others wait', async () => {
+    const memory = new FrameMemory({ limit: 4, perAccount: 4 });
+    const release = await memory.reserve('a', 4, never);
+    const waiting = memory.reserve('b', 4, never);
+    release();
+    const forgotten: string[] = [];
+    memory.keep(keeper('a', forgotten), 4);
+    expect(forgotten).toEqual(['a']);
+    (await waiting)();
+    expect(memory.inUse).toBe(0);
+  });
+
+  it('never has more than its limits, and ends empty', async () => {
+    const step = fc.record({ account: fc.constantFrom('a', 'b', 'c'), bytes: fc.integer({ min: 0, max: 7 }), isKept: fc.boolean() });
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
+        const memory = new FrameMemory({ limit: 10, perAccount: 6 });
+        const keepers = new Map<string, FrameKeeper>();
+        const releases: (() => void)[] = [];
+        for (const { account, bytes, isKept } of steps) {
+          const found = keepers.get(account) ?? keeper(account);
+          keepers.set(account, found);
+          if (isKept) memory.keep(found, bytes);
+          else {
+            const release = memory.tryReserve(account, bytes);
+            if (release !== null) releases.push(release);
+          }
+          expect(memory.inUse).toBeLessThanOrEqual(10);
+          if (releases.length > 2) releases.shift()?.();
+        }
+        for (const release of releases) release();
+        for (const each of keepers.values()) memory.drop(each);
+        expect(memory.inUse).toBe(0);
+      }),
+    );
+  });
+});

@@ -1,0 +1,115 @@
+import { createServer, type AddressInfo, type Server } from 'node:net';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { ComputerDesktopsModule } from '../../src/computers/computer-desktops.module.ts';
+import { ContainerRuntime } from '../../src/platform/runtime/runtime.ts';
+import { computerSandbox } from '../../src/sandboxes/index.ts';
+import { ComputerBed, computerFeatures } from './computer-bed.ts';
+import { containerSpec } from './container-spec.ts';
+import { runningFeatures } from './features.ts';
+import { startFeatureServer } from './feature-server.ts';
+import type { TestServer } from './http-server.ts';
+import { LocalRuntimeModule } from './local-runtime-module.ts';
+import { RfbStandIn } from './rfb-stand-in.ts';
+import { until } from './until.ts';
+
+/** Listens where a desktop does, and passes each connection on to the port. */
+const program = `
+import { mkdirSync } from 'node:fs';
+import { connect, createServer } from 'node:net';
+import { join } from 'node:path';
+const folder = join(import.meta.dirname, '../run/user/1000');
+mkdirSync(folder, { recursive: true });
+process.chdir(folder);
+createServer((socket) => {
+  const desktop = connect(Number(process.env.RFB_PORT), '127.0.0.1');
+  const end = () => { socket.destroy(); desktop.destroy(); };
+  for (const each of [socket, desktop]) each.on('error', end).on('close', end);
+  socket.pipe(desktop).pipe(socket);
+}).listen('vnc.sock', () => console.log('ready'));
+`;
+
+/** The containers of computers on a local runtime, whose desktops are stand-ins. */
+export class DesktopContainers {
+  private readonly folder = mkdtempSync(join(tmpdir(), 'mooring-computers-'));
+  private readonly listeners: Server[] = [];
+  private readonly handles: string[] = [];
+
+  constructor(private readonly server: TestServer) {}
+
+  /** Starts a container of the computer, with that desktop. */
+  async start(computerId: string, desktop: RfbStandIn): Promise<void> {
+    const { runtime } = this;
+    writeFileSync(join(this.folder, 'desk.mjs'), program);
+    const source = { kind: 'program' as const, directory: this.folder, language: 'node' as const, start: ['node', 'desk.mjs'] };
+    const { image } = await runtime.ensureImage(source, () => undefined, new AbortController().signal);
+    const environment = { RFB_PORT: String(await this.listen(desktop)) };
+    const agentId = computerSandbox(computerId);
+    const { handle } = await runtime.create(containerSpec(image, { agentId, volumePath: '/home/user', environment }));
+    this.handles.push(handle);
+    await runtime.start(handle, environment);
+    await until('the desktop', async () => ((await runtime.lastLines(handle, 1)).includes('ready') ? true : undefined));
+  }
+
+  /** Removes the containers; the server must still run. */
+  async close(): Promise<void> {
+    for (const handle of this.handles) await this.runtime.remove(handle);
+    for (const listener of this.listeners) listener.close();
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  private get runtime(): ContainerRuntime {
+    return this.server.app.get(ContainerRuntime, { strict: false });
+  }
+
+  private async listen(desktop: RfbStandIn): Promise<number> {
+    const listener = createServer((socket) => {
+      const dialled = desktop.dial();
+      const end = () => {
+        socket.destroy();
+        dialled.destroy();
+      };
+      for (const each of [socket, dialled]) each.on('error', end).on('close', end);
+      socket.pipe(dialled).pipe(socket);
+    });
+    this.listeners.push(listener);
+    await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve));
+    return (listener.address() as AddressInfo).port;
+  }
+}
+
+/** Computers of a real server in containers of the local runtime, whose desktops are stand-ins. */
+export class ComputerContainers {
+  private readonly containers: DesktopContainers;
+
+  private constructor(
+    readonly server: TestServer,
+    readonly bed: ComputerBed,
+  ) {
+    this.containers = new DesktopContainers(server);
+  }
+
+  static async start(computers = 20): Promise<ComputerContainers> {
+    const running = runningFeatures(LocalRuntimeModule.forTest());
+    const modules = [...new Set([...running.modules, ...computerFeatures.modules, ComputerDesktopsModule])];
+    const definitions = [...new Set([...running.definitions, ...computerFeatures.definitions])];
+    const server = await startFeatureServer({ modules, definitions });
+    return new ComputerContainers(server, await ComputerBed.open(server, 'acme', computers));
+  }
+
+  /** Makes a computer that is awake, whose desktop it returns. */
+  async awake(endUserId: string): Promise<{ computerId: string; desktop: RfbStandIn }> {
+    const display = { width: 640, height: 480 };
+    const desktop = new RfbStandIn(display);
+    const computerId = await this.bed.awake(endUserId, { display });
+    await this.containers.start(computerId, desktop);
+    return { computerId, desktop };
+  }
+
+  async close(): Promise<void> {
+    await this.containers.close();
+    await this.server.close();
+  }
+}

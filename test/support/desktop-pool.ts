@@ -1,0 +1,128 @@
+import type { Duplex } from 'node:stream';
+
+import type { Size } from '../../src/computers/actions/canonical-actions.ts';
+import { ActionRecorder } from '../../src/computers/live/action-recorder.service.ts';
+import { ComputerActions, type ComputerCall } from '../../src/computers/live/computer-actions.service.ts';
+import { ComputerScreens } from '../../src/computers/live/computer-screens.service.ts';
+import type { DesktopDialler } from '../../src/computers/live/desktop-dialler.service.ts';
+import { DesktopPool } from '../../src/computers/live/desktop-pool.service.ts';
+import type { AwakeComputer, ComputerNeed, ExpectedScreen, LiveComputers } from '../../src/computers/live/live-computers.service.ts';
+import { ViewerControl } from '../../src/computers/live/viewer-control.service.ts';
+import type { ComputerCommand } from '../../src/computers/aggregate/computers.decider.ts';
+import type { Computers } from '../../src/computers/aggregate/computers.service.ts';
+import { systemContext } from '../../src/platform/context/command-context.ts';
+import { Refusal } from '../../src/platform/errors/refusal.ts';
+import type { StoredEvent } from '../../src/platform/event-store/event-store.ts';
+import type { LogFollower, LogListener } from '../../src/platform/event-store/following/log-follower.ts';
+
+/** The computers of a test, which are awake unless it says otherwise. */
+export class KnownComputers implements Pick<LiveComputers, 'screenOf' | 'isAwake' | 'whileAwake'> {
+  readonly asleep = new Set<string>();
+  readonly owners = new Map<string, string>();
+  /** The number of uses that hold a computer awake. */
+  held = 0;
+
+  constructor(private readonly display: Size = { width: 320, height: 240 }) {}
+
+  async screenOf({ computerId, accountId }: { computerId: string; accountId: string }): Promise<ExpectedScreen> {
+    if ((this.owners.get(computerId) ?? accountId) !== accountId) throw new Refusal('computer_not_found', 'There is no such computer.');
+    return { ...this.display, isThere: !this.asleep.has(computerId) };
+  }
+
+  async isAwake(computerId: string): Promise<boolean> {
+    return !this.asleep.has(computerId);
+  }
+
+  async whileAwake<T>(need: ComputerNeed, work: (computer: AwakeComputer, woken: boolean) => Promise<T>): Promise<T> {
+    const { computerId, accountId } = need;
+    await this.screenOf(need);
+    const isAsleep = this.asleep.has(computerId);
+    if (isAsleep && !need.wake) throw new Refusal('computer_asleep', 'The computer is asleep.');
+    this.asleep.delete(computerId);
+    this.held += 1;
+    try {
+      return await work({ computerId, accountId, generation: 1 }, isAsleep);
+    } finally {
+      this.held -= 1;
+    }
+  }
+}
+
+/** Hands events to those who follow the log. */
+export class ToldEvents {
+  private listener: LogListener | null = null;
+  readonly follower = {
+    listen: (listener: LogListener) => {
+      this.listener = listener;
+      return () => (this.listener = null);
+    },
+  } as unknown as LogFollower;
+
+  tell(type: string, computerId: string): void {
+    this.listener?.onEvents([{ type, stream: `computer-${computerId}` } as StoredEvent], '1'.padStart(20, '0'));
+  }
+
+  skip(): void {
+    this.listener?.onGap?.('1'.padStart(20, '0'));
+  }
+}
+
+/** Keeps what is recorded of acts. */
+export class KeptActs {
+  readonly acts: (Omit<Acted, 'type'> & { computerId: string; actor: string })[] = [];
+  /** Called before each record is kept. */
+  onRecord: () => Promise<void> = () => Promise.resolve();
+
+  readonly computers = {
+    execute: async (computerId: string, { actions, batches, screenshots, since, until }: Acted, { actor }: ComputerCall['context']) => {
+      await this.onRecord();
+      this.acts.push({ actions, batches, screenshots, since, until, computerId, actor: actor.id });
+    },
+  } as unknown as Computers;
+}
+
+type Acted = Extract<ComputerCommand, { type: 'RecordActed' }>;
+
+/** Everything between a route and the desktops that `dial` reaches. */
+export class DesktopBed {
+  readonly events = new ToldEvents();
+  readonly acts = new KeptActs();
+  readonly inControl = new Set<string>();
+  readonly viewers = new ViewerControl();
+  readonly pool: DesktopPool;
+  readonly recorder: ActionRecorder;
+  readonly actions: ComputerActions;
+  readonly screens: ComputerScreens;
+
+  constructor(
+    dial: (computer: AwakeComputer, signal: AbortSignal) => Duplex | Promise<Duplex>,
+    readonly computers: KnownComputers = new KnownComputers(),
+  ) {
+    const dialler = { dial: async (computer: AwakeComputer, signal: AbortSignal) => dial(computer, signal) } as unknown as DesktopDialler;
+    const live = computers as unknown as LiveComputers;
+    this.pool = new DesktopPool(dialler, this.events.follower, live);
+    this.pool.onModuleInit();
+    this.viewers.register(async (computerId) => this.inControl.has(computerId));
+    this.recorder = new ActionRecorder(this.acts.computers);
+    this.actions = new ComputerActions(live, this.pool, this.viewers, this.recorder);
+    this.screens = new ComputerScreens(live, this.pool, this.recorder);
+  }
+
+  async close(): Promise<void> {
+    await this.recorder.beforeApplicationShutdown();
+    this.pool.onApplicationShutdown();
+  }
+}
+
+/** Returns a call of the account acme to the computer. */
+export function callTo(computerId: string, call: Partial<ComputerCall> = {}): ComputerCall {
+  return {
+    computerId,
+    accountId: 'acme',
+    context: systemContext('a model', 'acme'),
+    wake: true,
+    signal: new AbortController().signal,
+    onWoken: () => undefined,
+    ...call,
+  };
+}
