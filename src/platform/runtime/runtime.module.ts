@@ -45,6 +45,7 @@ type RuntimeConfig = Pick<
   | 'imageBuilds'
   | 'volumeMaxMb'
   | 'imageMaxMb'
+  | 'computerImage'
   | 'requireLimits'
   | 'production'
 >;
@@ -91,6 +92,7 @@ export async function openRuntime(
               builders: config.imageBuilds,
             },
       imageMaxBytes: config.imageMaxMb * 1024 * 1024,
+      computerImage: config.computerImage,
       volumeMaxBytes: config.volumeMaxMb === 0 ? null : config.volumeMaxMb * 1024 * 1024,
       requireLimits: config.requireLimits,
       logger: told,

@@ -113,15 +113,15 @@ export interface DockerfileSource {
   bases?: ReferenceSource[];
 }
 
-/** The source of an image. */
+/** The source of an image; `computer` stands for the desktop of computers. */
 export type ImageSource =
-  /** `mayUse` returns whether the engine's image of that name, given by digest or id, may be used; otherwise the image is pulled. */
   | ReferenceSource
   | DockerfileSource
   /** One of our programs for a language runtime: the folder's files on that runtime's base image, started by `start`. */
   | { kind: 'program'; directory: string; language: 'node'; start: string[] }
   /** A project without a Dockerfile, which is installed, built and started as the plan says. */
   | { kind: 'project'; directory: string; plan: ProjectPlan; settings: BuildSettings }
+  | { kind: 'computer' }
   /** An image as an earlier call returned it. It is refused if the engine does not have it any more. */
   | { kind: 'earlier'; earlier: ResolvedImage };
 

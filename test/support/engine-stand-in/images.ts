@@ -82,8 +82,8 @@ export class StandInImages {
     const dockerfile = [...changes, ...(files.get('Dockerfile')?.toString('utf8').split('\n') ?? [])];
     const labels = Object.fromEntries(dockerfile.flatMap((line) => (/^LABEL (\S+?)=(\S*)/.exec(line) ? [labelOf(line)] : [])));
     const image = this.keep(hashOf(hash.update(changes.join('\n')).digest('hex')), name, labels, files);
-    const entrypoint = dockerfile.find((line) => line.startsWith('ENTRYPOINT '));
-    if (entrypoint !== undefined) image.entrypoint = JSON.parse(entrypoint.slice('ENTRYPOINT '.length)) as string[];
+    const command = dockerfile.find((line) => /^(ENTRYPOINT|CMD) /.test(line));
+    if (command !== undefined) image.entrypoint = JSON.parse(command.slice(command.indexOf(' '))) as string[];
     return image;
   }
 

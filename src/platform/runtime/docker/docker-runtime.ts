@@ -88,6 +88,8 @@ export interface DockerRuntimeOptions extends Pick<EgressOptions, 'mirrors'> {
   builder?: 'engine' | BuilderSettings;
   /** The size that an image may have as its registry sends it, in bytes; by default there is no bound. */
   imageMaxBytes?: number;
+  /** The image of computers, or the path of a tar of it; by default it is made of our Dockerfile. */
+  computerImage?: string | null;
   /** The quota of new volumes, on engines that enforce one; null stands for none. */
   volumeMaxBytes?: number | null;
   /** True if no agent may start on an engine that does not enforce its limits. */
@@ -160,12 +162,11 @@ export class DockerRuntime extends ContainerRuntime {
         ? null
         : openBuilder(this.docker, this.identities, this.networks, options.builder);
     this.sources = new Images({
+      ...options,
       docker: this.docker,
-      instance: this.instance,
       networks: this.networks,
       buildNetworks: new BuildNetworks(this.docker, this.instance, this.agentEgress),
       builder: this.builder,
-      imageMaxBytes: options.imageMaxBytes,
       helperImage: () => this.helper.ensureProgramImage(),
     });
     this.images = this.sources.own;

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type Dockerode from 'dockerode';
 
@@ -8,10 +9,12 @@ import { timeoutSignal } from '../../../async/timeout-signal.ts';
 import { unlessAborted } from '../../../async/unless-aborted.ts';
 import { RuntimeRefused } from '../../runtime.ts';
 import { call, portErrors } from '../engine/engine.ts';
-import { tarOf } from './build-context.ts';
+import { folderEntries, hashOf, tarOf, type TarEntry } from './build-context.ts';
 import { findImage, follow, pull } from './registry.ts';
 
 const MAKING_MS = 15 * 60_000;
+/** The lines of the engine that tell how far it is. */
+const stepLine = /^Step \d+\/\d+ : [A-Z]+/;
 /** The line that engines write when they have loaded an image. */
 const loadedLine = /Loaded image(?: ID)?: (\S+)/;
 
@@ -24,6 +27,8 @@ export interface ServiceImageSource {
   /** The folder of our Dockerfile, and the repository of what is made of it. */
   folder: URL;
   repo: string;
+  /** The folder in it whose files the Dockerfile copies; without it there are none. */
+  files?: string;
   /** The image's owner in messages to the operator, and the setting by which it is given. */
   owner: string;
   setting: string;
@@ -47,58 +52,74 @@ export class ServiceImage {
     return unlessAborted(this.making, signal);
   }
 
+  /** Returns the name under which the engine has the image once it was ensured. */
+  async name(): Promise<string> {
+    const { given, repo } = this.source;
+    if (given === null) return `${repo}:${(await this.context()).tag}`;
+    return isPath(given) ? `${repo}:${await this.tagOfTar(given)}` : given;
+  }
+
   private async make(log: Log, signal: AbortSignal): Promise<string> {
     const { given } = this.source;
-    if (given === null) return this.fromDockerfile(log, signal);
-    return /^[./]/.test(given) ? this.fromTar(given, signal) : this.named(given, log, signal);
-  }
-
-  private async named(name: string, log: Log, signal: AbortSignal): Promise<string> {
-    if ((await findImage(this.docker, name)) === null) await pull(this.docker, name, log, signal);
+    const name = await this.name();
+    if ((await findImage(this.docker, name)) === null) {
+      if (given === null) await this.build(name, log, signal);
+      else if (isPath(given)) await this.load(given, name, signal);
+      else await pull(this.docker, name, log, signal);
+    }
     return this.idOf(name);
   }
 
-  private async fromTar(path: string, signal: AbortSignal): Promise<string> {
-    const { repo, owner, setting } = this.source;
+  private async tagOfTar(path: string): Promise<string> {
+    const { owner, setting } = this.source;
     const found = await stat(path).catch(() => null);
     if (found === null) throw new RuntimeRefused(`The tar of the image of ${owner} can’t be read (${setting}).`);
-    const tag = keyOf(path, String(found.size), String(found.mtimeMs));
-    const name = `${repo}:${tag}`;
-    if ((await findImage(this.docker, name)) === null) {
-      let loaded: string | undefined;
-      await portErrors(null, async () => {
-        const stream = await this.docker.loadImage(createReadStream(path), { abortSignal: signal } as object);
-        await follow(stream, ({ stream: said }) => (loaded = loadedLine.exec(said ?? '')?.[1] ?? loaded));
-      });
-      if (loaded === undefined) throw new RuntimeRefused(`The tar of the image of ${owner} holds no image (${setting}).`);
-      const image = this.docker.getImage(loaded);
-      await call(null, (abortSignal) => image.tag({ repo, tag, abortSignal }));
-    }
-    return this.idOf(name);
+    return keyOf(path, String(found.size), String(found.mtimeMs));
   }
 
-  private async fromDockerfile(log: Log, signal: AbortSignal): Promise<string> {
-    const { folder, repo, owner, setting, unmade } = this.source;
-    const content = await readFile(fileURLToPath(new URL('Dockerfile', folder)));
-    const name = `${repo}:${keyOf(content.toString('utf8'))}`;
-    if ((await findImage(this.docker, name)) === null) {
-      log(`Making the image of ${owner}, which is done once`);
-      const tar = tarOf([{ name: 'Dockerfile', type: 'file', mode: 0o644, content }]);
-      try {
-        await portErrors(null, async () => {
-          const stream = await this.docker.buildImage(tar, { t: name, forcerm: true, abortSignal: signal });
-          await follow(stream, () => undefined);
+  private async load(path: string, name: string, signal: AbortSignal): Promise<void> {
+    const { owner, setting } = this.source;
+    let loaded: string | undefined;
+    await portErrors(null, async () => {
+      const stream = await this.docker.loadImage(createReadStream(path), { abortSignal: signal } as object);
+      await follow(stream, ({ stream: said }) => (loaded = loadedLine.exec(said ?? '')?.[1] ?? loaded));
+    });
+    if (loaded === undefined) throw new RuntimeRefused(`The tar of the image of ${owner} holds no image (${setting}).`);
+    const image = this.docker.getImage(loaded);
+    const [repo = '', tag] = name.split(':');
+    await call(null, (abortSignal) => image.tag({ repo, tag, abortSignal }));
+  }
+
+  private async build(name: string, log: Log, signal: AbortSignal): Promise<void> {
+    const { owner, setting, unmade } = this.source;
+    log(`Making the image of ${owner}, which is done once`);
+    const tar = tarOf((await this.context()).entries);
+    try {
+      await portErrors(null, async () => {
+        const stream = await this.docker.buildImage(tar, { t: name, forcerm: true, abortSignal: signal });
+        await follow(stream, ({ stream: said }) => {
+          const step = stepLine.exec(said ?? '')?.[0];
+          if (step !== undefined) log(step);
         });
-      } catch (error) {
-        if (!(error instanceof RuntimeRefused)) throw error;
-        throw new RuntimeRefused(`${unmade}: its base images were not had from their registry. The operator can give it with ${setting}.`, {
-          cause: error,
-        });
-      } finally {
-        tar.destroy();
-      }
+      });
+    } catch (error) {
+      if (!(error instanceof RuntimeRefused)) throw error;
+      const message = `${unmade}: its base images or its packages could not be downloaded. The operator can give it with ${setting}.`;
+      throw new RuntimeRefused(message, { cause: error });
+    } finally {
+      tar.destroy();
     }
-    return this.idOf(name);
+  }
+
+  /** Returns what the image is made of, and a tag that is another one for other content. */
+  private async context(): Promise<{ entries: TarEntry[]; tag: string }> {
+    const { files } = this.source;
+    const folder = fileURLToPath(this.source.folder);
+    const content = await readFile(join(folder, 'Dockerfile'));
+    const dockerfile: TarEntry = { name: 'Dockerfile', type: 'file', mode: 0o644, content };
+    if (files === undefined) return { entries: [dockerfile], tag: keyOf(content.toString('utf8')) };
+    const entries = [dockerfile, ...(await folderEntries(join(folder, files), `${files}/`))];
+    return { entries, tag: (await hashOf(entries)).slice(0, 16) };
   }
 
   private async idOf(name: string): Promise<string> {
@@ -107,5 +128,8 @@ export class ServiceImage {
     return found.Id;
   }
 }
+
+/** Returns whether it is the path of a tar, and not the name of an image. */
+const isPath = (given: string): boolean => /^[./]/.test(given);
 
 const keyOf = (...parts: string[]): string => createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 16);

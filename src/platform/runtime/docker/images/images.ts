@@ -10,6 +10,7 @@ import type { DockerfileBuilder } from '../builder/dockerfile-builder.ts';
 import { folderEntries, hashOf, type TarEntry } from '../image-sources/build-context.ts';
 import { BuildLayers } from './build-layers.ts';
 import { startCommand } from './command.ts';
+import { ComputerImages } from './computer-images.ts';
 import { volumesLine } from '../image-sources/declared-volumes.ts';
 import { BUILD_MEMORY_BYTES, EngineBuilds, sendBuild, type BuildRequest } from './engine-builds.ts';
 import { OwnImages } from './own-images.ts';
@@ -57,6 +58,8 @@ export interface ImagesOptions {
   builder: DockerfileBuilder | null;
   /** The size that an image may have as its registry sends it, in bytes; by default there is no bound. */
   imageMaxBytes?: number | undefined;
+  /** The image of computers, or the path of a tar of it; by default it is made of our Dockerfile. */
+  computerImage?: string | null;
   /** Returns an image with the helper program; null if there is none. */
   helperImage(): Promise<string | null>;
 }
@@ -75,6 +78,7 @@ export class Images {
   private readonly programs = new Set<string>();
   private readonly layers: BuildLayers;
   private readonly projects: ProjectBuilds;
+  private readonly computers: ComputerImages;
   private readonly builder: DockerfileBuilder | null;
   private readonly bounds: PullBounds;
   /** The builds of accounts' Dockerfiles by the engine's own builder. */
@@ -89,7 +93,8 @@ export class Images {
     this.builder = options.builder;
     this.bounds = { maxBytes: options.imageMaxBytes ?? Infinity, disk: engineDisk(docker) };
     this.engineBuilds = new EngineBuilds({ ...options, networks: options.buildNetworks });
-    this.own = new OwnImages(docker, instance);
+    this.computers = new ComputerImages(docker, options.computerImage ?? null);
+    this.own = new OwnImages(docker, instance, () => this.computers.outdated());
     this.projects = new ProjectBuilds({
       docker,
       instance,
@@ -117,6 +122,8 @@ export class Images {
           return await this.program(source, log, signal);
         case 'project':
           return await this.project(source, log, signal);
+        case 'computer':
+          return await this.computers.ensure(log, signal);
         case 'earlier':
           return await this.earlier(source, log);
       }

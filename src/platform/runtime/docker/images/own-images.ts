@@ -31,13 +31,12 @@ export type TagsById = ReadonlyMap<string, readonly string[]>;
  * from their build, and a pulled one gets one for each name under which we pulled it. An image of a project that has no tag has our label.
  */
 export class OwnImages implements ImageStore {
-  private readonly docker: Dockerode;
-  private readonly instance: string;
-
-  constructor(docker: Dockerode, instance: string) {
-    this.docker = docker;
-    this.instance = instance;
-  }
+  constructor(
+    private readonly docker: Dockerode,
+    private readonly instance: string,
+    /** Returns what tells the names of images of computers that nothing new is made of, and that are ours, too. */
+    private readonly outdatedComputers: () => Promise<(name: string) => boolean> = async () => () => false,
+  ) {}
 
   /** Returns what the engine has before a pull, so that `markPulled` knows what it had already. */
   async beforePull(): Promise<TagsById> {
@@ -83,7 +82,8 @@ export class OwnImages implements ImageStore {
     const parents = new Set(listed.map(({ ParentId }) => ParentId));
     // A step between the images of builds has no name, and something was built on it.
     const images = listed.filter((image) => tagsOf(image).length > 0 || digestsOf(image).length > 0 || !parents.has(image.Id));
-    const own = images.filter((image) => this.isOwn(image));
+    const isOutdated = await this.outdatedComputers();
+    const own = images.filter((image) => this.isOwn(image) || (tagsOf(image).length > 0 && tagsOf(image).every(isOutdated)));
     return {
       own: await mapBounded(own, AT_ONCE, (image) => this.stored(image, parents.has(image.Id))),
       ownBytes: bytesOf(own),
@@ -96,7 +96,8 @@ export class OwnImages implements ImageStore {
     if (found === null) return true;
     if (await this.isUsed(id)) return false;
     const tags = found.RepoTags ?? [];
-    const ours = tags.filter((tag) => this.isOurs(tag));
+    const isOutdated = await this.outdatedComputers();
+    const ours = tags.filter((tag) => this.isOurs(tag) || isOutdated(tag));
     const pulled = tags.filter((tag) => ours.includes(this.markOf(tag, id)));
     const isSharedWithOthers = tags.length > ours.length + pulled.length;
     // Our own tags go last, so that the image is still known as ours if this ends in the middle. An engine whose ids are digests takes each repository for
