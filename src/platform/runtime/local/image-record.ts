@@ -8,6 +8,8 @@ export interface ImageRecord {
   environment?: Record<string, string>;
   /** The folder in which a project was built, which scripts of its virtual environment name; absent for programs. */
   builtIn?: string;
+  /** The value is true for the desktop of computers. */
+  isDesktop?: boolean;
 }
 
 const RECORD = 'image.json';

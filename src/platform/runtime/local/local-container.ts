@@ -149,10 +149,16 @@ export class LocalContainer {
       ...spec.environment,
       // The folder of sockets is found by its name alone.
       ...(tmpfsPaths(spec).includes(sockets) ? { XDG_RUNTIME_DIR: this.hostPath(spec, sockets) } : {}),
+      ...(image.isDesktop === true ? this.desktopVariables(spec, port) : {}),
       HOSTNAME: `agent-${createHash('sha256').update(spec.agentId).digest('hex').slice(0, 12)}`,
       PORT: String(port),
       MOORING_VOLUME: this.volume,
     };
+  }
+
+  /** A desktop's display has the number of the container's port, for all containers use the displays of the machine. */
+  private desktopVariables(spec: ContainerSpec, port: number): Record<string, string> {
+    return { HOME: this.hostPath(spec, spec.environment['HOME'] ?? spec.volumePath), DISPLAY: `:${port}` };
   }
 }
 

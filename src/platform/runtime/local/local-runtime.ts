@@ -31,6 +31,7 @@ import type { MeasureBounds, VolumeSize } from '../files.ts';
 import { unpack } from './archive.ts';
 import { exists, removeFolder } from './atomic-file.ts';
 import { Changes } from './changes.ts';
+import { ensureComputerImage } from './computer-image.ts';
 import { CommandRecords } from './command-records.ts';
 import { expectState } from './container-states.ts';
 import { LocalChannels } from './local-channels.ts';
@@ -134,6 +135,8 @@ export class LocalRuntime extends ContainerRuntime {
         return ensureProgramImage(this.projects.images, source, log, signal);
       case 'project':
         return ensureProjectImage(this.projects, source, log, signal);
+      case 'computer':
+        return ensureComputerImage(this.projects.images, log, signal);
       default:
         throw new RuntimeRefused(
           'an image needs a container engine: install Docker (Debian: docker.io) and start with MOORING_RUNTIME=docker',

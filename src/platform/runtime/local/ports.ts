@@ -1,4 +1,5 @@
 import { randomInt } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { RuntimeUnavailable, type ContainerHandle } from '../runtime.ts';
 
@@ -6,7 +7,9 @@ import { RuntimeUnavailable, type ContainerHandle } from '../runtime.ts';
 const RANGE = { from: 20_000, to: 32_767 };
 const ATTEMPTS = 500;
 
-/** Chooses free loopback ports. A chosen port stays reserved for its container, which may not listen yet. */
+/**
+ * Chooses free loopback ports whose numbers are those of free displays, too. A chosen one stays reserved for its container, which may not listen yet.
+ */
 export class Ports {
   private readonly given = new Map<ContainerHandle, number>();
 
@@ -14,7 +17,7 @@ export class Ports {
     const taken = new Set([...this.given].filter(([owner]) => owner !== handle).map(([, port]) => port));
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const port = randomInt(RANGE.from, RANGE.to + 1);
-      if (taken.has(port) || !(await canListen(port))) continue;
+      if (taken.has(port) || isDisplay(port) || !(await canListen(port))) continue;
       this.given.set(handle, port);
       return port;
     }
@@ -25,6 +28,9 @@ export class Ports {
     this.given.delete(handle);
   }
 }
+
+/** Returns whether a display has the number, or had it and its server was killed. */
+const isDisplay = (number: number): boolean => existsSync(`/tmp/.X11-unix/X${number}`);
 
 function canListen(port: number): Promise<boolean> {
   return new Promise((resolve) => {

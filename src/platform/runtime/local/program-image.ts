@@ -5,7 +5,7 @@ import { type ImageSource, type ResolvedImage } from '../runtime.ts';
 import { exists } from './atomic-file.ts';
 import { contentHash } from './content-hash.ts';
 import { copyTree } from './copy-tree.ts';
-import { writeImageRecord } from './image-record.ts';
+import { writeImageRecord, type ImageRecord } from './image-record.ts';
 import { refuseShellString } from './start-command.ts';
 
 /** The file that describes a template to the service; it is not part of the program. */
@@ -19,6 +19,7 @@ export async function ensureProgramImage(
   source: ProgramSource,
   log: (line: string) => void,
   signal: AbortSignal,
+  record: Partial<ImageRecord> = {},
 ): Promise<ResolvedImage> {
   refuseShellString(source.start);
   const image = await contentHash(source.directory, [source.language, source.start], [DESCRIPTION], signal);
@@ -33,7 +34,7 @@ export async function ensureProgramImage(
   try {
     await mkdir(temporary, { recursive: true, mode: 0o700 });
     await copyTree(source.directory, join(temporary, 'files'), [DESCRIPTION]);
-    await writeImageRecord(temporary, { start: source.start });
+    await writeImageRecord(temporary, { ...record, start: source.start });
     signal.throwIfAborted();
     await rename(temporary, folder);
   } catch (error) {
