@@ -5,8 +5,7 @@ import { dirname, join } from 'node:path';
 
 import type Dockerode from 'dockerode';
 
-import type { AgentAddresses } from '../../src/platform/config/config.ts';
-import { DockerRuntime } from '../../src/platform/runtime/docker/docker-runtime.ts';
+import { DockerRuntime, type DockerRuntimeOptions } from '../../src/platform/runtime/docker/docker-runtime.ts';
 import type { RuntimeUnderTest } from '../../src/platform/runtime/runtime.bed.contract.ts';
 import { addWitness } from '../runner/evidence.ts';
 import { testContainerKey } from './container-key.ts';
@@ -16,11 +15,11 @@ import { containersOn } from './witnesses.ts';
 export function dockerUnderTest(
   docker: Dockerode,
   clean: (instance: string) => Promise<void> = () => Promise.resolve(),
-  addresses: AgentAddresses = 'auto',
+  other: Partial<DockerRuntimeOptions> = {},
 ): RuntimeUnderTest {
   const instance = randomBytes(6).toString('hex');
   const containerKey = testContainerKey(instance);
-  const open = () => new DockerRuntime({ instance, containerKey, docker, helperImage: null, ociRuntime: null, egress: 'all', addresses });
+  const open = () => new DockerRuntime({ instance, containerKey, docker, helperImage: null, ociRuntime: null, egress: 'all', ...other });
   const first = open();
   const opened = [first];
   const folders: string[] = [];

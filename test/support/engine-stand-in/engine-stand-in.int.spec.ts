@@ -23,7 +23,7 @@ afterAll(() => engine.close());
 
 /** Runs the runtime's contract without exec, archives, and what needs real processes. */
 describe('the stand-in of an engine', () => {
-  const bed = new TestBed(async () => dockerUnderTest(new Dockerode({ socketPath: engine.socket }), undefined, 'container'));
+  const bed = new TestBed(async () => dockerUnderTest(new Dockerode({ socketPath: engine.socket }), undefined, { addresses: 'container' }));
   beforeAll(() => bed.open());
   afterAll(() => bed.close());
   describe('images and containers', () => {
@@ -79,7 +79,9 @@ describe('the stand-in of an engine', () => {
 
 describe('the stand-in of an engine without cgroups', () => {
   let without: EngineStandIn;
-  const bed = new TestBed(async () => dockerUnderTest(new Dockerode({ socketPath: without.socket }), undefined, 'container'));
+  const bed = new TestBed(async () =>
+    dockerUnderTest(new Dockerode({ socketPath: without.socket }), undefined, { addresses: 'container' }),
+  );
   beforeAll(async () => {
     without = await EngineStandIn.start({ otherwise: standInProbe });
     Object.assign(without.traits.info ?? {}, { CgroupDriver: 'none', MemoryLimit: false });
