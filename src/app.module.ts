@@ -13,6 +13,7 @@ import { computerEvents } from './computers/index.ts';
 import { commandEvents } from './commands/index.ts';
 import { CommandsModule } from './commands/commands.module.ts';
 import { ComputerDesktopsModule } from './computers/computer-desktops.module.ts';
+import { ComputerContainersModule } from './computers/computer-containers.module.ts';
 import { ComputersModule } from './computers/computers.module.ts';
 import { ConfigModule } from './platform/config/config.module.ts';
 import type { Config } from './platform/config/config.ts';
@@ -111,6 +112,7 @@ export class AppModule {
         CustomFilesModule,
         ComputersModule,
         ComputerDesktopsModule,
+        ComputerContainersModule,
         HistoryModule,
         LogsModule,
         MessagesModule,

@@ -21,6 +21,8 @@ import { CreateComputerHandler } from './create-computer.handler.ts';
 import { NewComputers } from './new-computers.service.ts';
 import { FollowComputerHistoryHandler, GetComputerHistoryHandler } from './history/computer-history.handlers.ts';
 import { ComputerHistoryController } from './history/computer-history.controller.ts';
+import { ComputerImages } from './containers/computer-images.service.ts';
+import { ForgottenMemory } from './memory/forgotten-memory.service.ts';
 import { ComputerMemory } from './memory/computer-memory.service.ts';
 import { ComputerRoom } from './memory/computer-room.service.ts';
 import { IdleComputers } from './memory/idle-computers.service.ts';
@@ -39,6 +41,8 @@ import { computerIntervalsProjection } from './usage/computer-intervals.projecti
     ComputerVariables,
     ComputerWakes,
     ComputerMemory,
+    ForgottenMemory,
+    ComputerImages,
     ComputerRoom,
     IdleComputers,
     ComputerWriter,
@@ -55,7 +59,7 @@ import { computerIntervalsProjection } from './usage/computer-intervals.projecti
     GetComputerHistoryHandler,
     FollowComputerHistoryHandler,
   ],
-  exports: [Computers, ComputerWakes],
+  exports: [Computers, ComputerWakes, ComputerVariables, ComputerMemory, ForgottenMemory, ComputerRoom, ComputerImages],
 })
 export class ComputersModule {
   constructor(projections: Projections) {

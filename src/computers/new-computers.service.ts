@@ -6,6 +6,7 @@ import type { ComputerState } from './aggregate/computer-state.decider.ts';
 import type { ComputerSettings } from './aggregate/computers.events.ts';
 import { Computers } from './aggregate/computers.service.ts';
 import { ComputerVariables } from './variables/computer-variables.service.ts';
+import { ComputerImages } from './containers/computer-images.service.ts';
 import type { ComputerRequest, CreateComputer } from './computers.commands.ts';
 import { ComputerRoom } from './memory/computer-room.service.ts';
 
@@ -18,15 +19,17 @@ export class NewComputers {
     private readonly computers: Computers,
     private readonly variables: ComputerVariables,
     private readonly room: ComputerRoom,
+    private readonly images: ComputerImages,
     private readonly config: Config,
   ) {}
 
-  /** Makes the computer, once there is memory for it. Does nothing if somebody else has made it. Throws `capacity`. */
+  /** Makes the computer, once there is memory for it. Does nothing if somebody else has made it. Throws `capacity`, `desktop_unavailable`. */
   async make(
     computerId: string,
     { accountId, request, context }: Pick<CreateComputer, 'accountId' | 'request' | 'context'>,
   ): Promise<Executed<ComputerState>> {
     const settings = settingsOf(request);
+    await this.images.refuseMissing();
     await this.room.reserve(computerId, accountId, settings.size);
     const variables = await this.variables.seal(computerId, request.variables ?? {});
     const { deployTimeoutSeconds } = this.config;

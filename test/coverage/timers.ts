@@ -8,6 +8,12 @@ export const timers: Record<string, Record<string, readonly string[]>> = {
     'an idle agent sleeps': ['AgentSleepRequested', 'AgentSlept'],
     'an agent that sleeps for long sleeps deeper': ['AgentSleepRequested', 'AgentSlept'],
   },
+  computers: {
+    'a creation or a wake takes too long': ['ComputerFailed'],
+    'a crashed container is made again after its back-off': ['ComputerWoke'],
+    'an idle computer sleeps': ['ComputerSleepRequested', 'ComputerSlept'],
+    'a computer that sleeps for long sleeps deeper': ['ComputerSleepRequested', 'ComputerSlept'],
+  },
   messages: { 'a delivery is tried again': ['DeliveryFailed', 'MessageDelivered', 'MessageDeadLettered'] },
   subscriptions: { 'an event is sent again': ['EventDeadLettered', 'SubscriptionSwitchedOff'] },
   seats: { 'no agent came for a seat': ['SeatReleased'] },

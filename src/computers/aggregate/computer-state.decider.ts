@@ -78,6 +78,28 @@ export function bootOf({ size, display, egress = null }: ComputerSettings, gener
   return { generation, size, display, egress };
 }
 
+/** True for events that take the computer from one status to another; the others do not interrupt what it is doing. */
+const TRANSITIONS: Record<ComputerEvent['type'], boolean> = {
+  ComputerCreated: true,
+  ComputerConfigured: false,
+  ComputerDeletionRequested: true,
+  ComputerDeleted: true,
+  ComputerImageResolved: false,
+  ComputerWakeRequested: true,
+  ComputerWoke: true,
+  ComputerSleepRequested: true,
+  ComputerSlept: true,
+  ComputerExited: true,
+  ComputerFailed: true,
+  ComputerActed: false,
+  ComputerInputReleased: false,
+};
+
+/** Returns true if an event of the type takes the computer from one status to another, and so causes what it does from then on. */
+export function beginsTransition(type: string): boolean {
+  return Object.hasOwn(TRANSITIONS, type) && TRANSITIONS[type as ComputerEvent['type']];
+}
+
 export const initialState = (): ComputerState => null;
 
 type Data<Type extends ComputerEvent['type']> = Extract<ComputerEvent, { type: Type }>['data'];

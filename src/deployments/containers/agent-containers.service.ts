@@ -43,9 +43,9 @@ export class AgentContainers implements KindContainers<Agent> {
     return containerSpec(agentId, agent, release, this.images.template(release.templateId), variables, this.config);
   }
 
-  /** Puts the agent's custom files into the container. */
-  prepare(agentId: string, agent: Agent, { handle }: ContainerView): Promise<void> {
-    return this.contents.putFiles(agentId, handle, this.templateOf(agent));
+  /** Puts the agent's custom files into a container that was never started. */
+  async prepare(agentId: string, agent: Agent, { handle, state }: ContainerView): Promise<void> {
+    if (state === 'created') await this.contents.putFiles(agentId, handle, this.templateOf(agent));
   }
 
   stopGraceSeconds(agent: Agent): number {

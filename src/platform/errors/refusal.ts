@@ -49,6 +49,7 @@ export const errorCodes = [
   'desktop_unreachable',
   'runtime_unavailable',
   'capacity',
+  'desktop_unavailable',
   'event_store_unavailable',
   'read_model_behind',
   'reply_timeout',

@@ -59,7 +59,7 @@ export interface KindRules<S extends Sandbox, R, Own> {
 /** The make and the contents of the kind's containers. */
 export interface KindContainers<S extends Sandbox> {
   specOf(sandboxId: string, sandbox: S): Promise<ContainerSpec>;
-  /** Puts into a container that has not been started what it needs. May be repeated. */
+  /** Has the container ready for its start, and puts into one that was never started what it needs. May be repeated. */
   prepare(sandboxId: string, sandbox: S, container: ContainerView): Promise<void>;
   /** Returns true if the container became ready within the time, and false if it did not or the signal aborted the wait. */
   isReady(sandbox: S, container: ContainerView, withinMs: number, signal: AbortSignal): Promise<boolean>;

@@ -38,17 +38,15 @@ export class ContainerSteps {
     return made;
   }
 
-  /** Starts the container. One that was never started is prepared first. Returns false if somebody else had started it. */
+  /** Starts the container, for which it is prepared first. Returns false if somebody else had started it. */
   async start<S extends Sandbox>(
     kind: KindContainers<S>,
     { sandboxId, assertLease }: Pass,
     sandbox: S,
     container: ContainerView,
   ): Promise<boolean> {
-    if (container.state === 'created') {
-      await kind.prepare(sandboxId, sandbox, container);
-      assertLease();
-    }
+    await kind.prepare(sandboxId, sandbox, container);
+    assertLease();
     const { environment } = await kind.specOf(sandboxId, sandbox);
     assertLease();
     return this.runtime.start(container.handle, environment);

@@ -57,6 +57,7 @@ export const problems: Record<ErrorCode, { status: number; title: string }> = {
   desktop_unreachable: { status: 502, title: 'The desktop can not be reached' },
   runtime_unavailable: { status: 503, title: 'The container engine is not available' },
   capacity: { status: 503, title: 'There is no room for it' },
+  desktop_unavailable: { status: 503, title: 'This machine can not show desktops' },
   event_store_unavailable: { status: 503, title: 'The event store is not available' },
   read_model_behind: { status: 503, title: 'The read model is behind' },
   reply_timeout: { status: 504, title: 'The agent did not reply in time' },

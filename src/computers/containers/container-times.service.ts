@@ -1,0 +1,60 @@
+import { Injectable } from '@nestjs/common';
+
+import {
+  ContainerRuntime,
+  RuntimeRefused,
+  RuntimeUnavailable,
+  type ContainerState,
+  type ContainerView,
+} from '../../platform/runtime/runtime.ts';
+import type { ComputerRecord } from '../aggregate/computer-records.decider.ts';
+import type { Computer } from '../aggregate/computer-state.decider.ts';
+
+/**
+ * Gives records the times at which the engine did what they are about, so that a record which is made late, such as after a kill of the
+ * service, tells the same as one that was made at once.
+ */
+@Injectable()
+export class ContainerTimes {
+  constructor(private readonly runtime: ContainerRuntime) {}
+
+  /** Returns the record with the engine's time, or without one if nothing tells it. */
+  async dated(sandboxId: string, computer: Computer, record: ComputerRecord): Promise<ComputerRecord> {
+    if (record.type !== 'RecordReady' && record.type !== 'RecordSlept' && record.type !== 'RecordExit') return record;
+    const at = await this.timeOf(sandboxId, computer, record);
+    return at === null ? record : { ...record, at };
+  }
+
+  private async timeOf(
+    sandboxId: string,
+    computer: Computer,
+    record: Extract<ComputerRecord, { type: 'RecordReady' | 'RecordSlept' | 'RecordExit' }>,
+  ): Promise<string | null> {
+    const mine = await this.containerOf(sandboxId, computer.generation);
+    if (record.type === 'RecordReady' && computer.sleepDepth !== 'frozen') return mine?.startedAt ?? null;
+    if (record.type === 'RecordReady') return (await this.lastChange(mine, computer, 'running')) ?? computer.requestedAt;
+    // A container that was frozen before it ended was put to sleep by that.
+    if (record.type === 'RecordSlept' && record.depth === 'frozen')
+      return (await this.lastChange(mine, computer, 'frozen')) ?? computer.requestedAt;
+    if (mine?.state === 'exited') return mine.finishedAt ?? (await this.lastChange(mine, computer, 'exited'));
+    return null;
+  }
+
+  private async containerOf(sandboxId: string, generation: number): Promise<ContainerView | undefined> {
+    const { containers } = await this.runtime.inspect(sandboxId, generation);
+    return containers.find((container) => container.generation === generation && container.outdated === undefined);
+  }
+
+  /** Returns the time of the container's last change to the state since the transition was requested; null if the engine forgot it. */
+  private async lastChange(mine: ContainerView | undefined, { requestedAt }: Computer, state: ContainerState): Promise<string | null> {
+    if (mine === undefined || requestedAt === null) return null;
+    try {
+      const changes = await this.runtime.transitions(mine.handle, requestedAt);
+      return changes.findLast((change) => change.state === state)?.at ?? null;
+    } catch (error) {
+      // The request's own time is then as good as there is.
+      if (error instanceof RuntimeRefused || error instanceof RuntimeUnavailable) return null;
+      throw error;
+    }
+  }
+}
