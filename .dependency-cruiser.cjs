@@ -118,9 +118,9 @@ const folderFloors = {
   subscriptions: [['delivery']],
   computers: [
     ['actions', 'aggregate', 'rfb', 'screen'],
-    ['driver', 'fields', 'rows', 'variables'],
+    ['driver', 'fields', 'rows', 'variables', 'watch'],
     ['history', 'live', 'memory', 'usage'],
-    ['containers'],
+    ['containers', 'viewer'],
   ],
   history: [['entries'], ['audit', 'time-travel'], ['explain']],
 };

@@ -17,7 +17,7 @@ const options = { ...settings, swcrc: false, jsc: { ...settings.jsc, rewriteRela
 
 for (const file of readdirSync(source, { recursive: true, encoding: 'utf8' })) {
   if (/\.(spec|contract|probe)\.ts$/.test(file)) continue;
-  if (file.endsWith('.mjs')) copyFileSync(join(source, file), placeFor(file));
+  if (/\.(mjs|html|css)$/.test(file)) copyFileSync(join(source, file), placeFor(file));
   if (file.endsWith('.ts')) compile(file);
 }
 // A process that runs the old build keeps its files open, and no process finds half of a new build.

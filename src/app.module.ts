@@ -9,12 +9,14 @@ import { agentEvents } from './agents/index.ts';
 import { AgentsModule } from './agents/agents.module.ts';
 import { apiKeyEvents } from './api-keys/index.ts';
 import { ApiKeysModule } from './api-keys/api-keys.module.ts';
-import { computerEvents } from './computers/index.ts';
+import { computerEvents, viewerEvents } from './computers/index.ts';
 import { commandEvents } from './commands/index.ts';
 import { CommandsModule } from './commands/commands.module.ts';
 import { ComputerDesktopsModule } from './computers/computer-desktops.module.ts';
 import { ComputerContainersModule } from './computers/computer-containers.module.ts';
 import { ComputersModule } from './computers/computers.module.ts';
+import { ViewedDesktopsModule } from './computers/viewed-desktops.module.ts';
+import { ViewersModule } from './computers/viewers.module.ts';
 import { ConfigModule } from './platform/config/config.module.ts';
 import type { Config } from './platform/config/config.ts';
 import { CredentialsModule } from './credentials.module.ts';
@@ -61,6 +63,7 @@ export const eventDefinitions: readonly AnyEventDefinition[] = [
   apiKeyEvents,
   agentEvents,
   computerEvents,
+  viewerEvents,
   secretEvents,
   environmentEvents,
   customFileEvents,
@@ -113,6 +116,7 @@ export class AppModule {
         ComputersModule,
         ComputerDesktopsModule,
         ComputerContainersModule,
+        ViewersModule.of(ViewedDesktopsModule),
         HistoryModule,
         LogsModule,
         MessagesModule,

@@ -4,6 +4,7 @@ import { CommandBus, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { ReleaseComputerSeat } from '../accounts/index.ts';
 import { AllowLists } from '../agents/services.ts';
 import { Clock } from '../platform/clock.ts';
+import { Refusal } from '../platform/errors/refusal.ts';
 import { checkRevision } from '../platform/http/responses/etag.ts';
 import { sleepDeadline } from '../sandboxes/lifecycle/deadlines.decider.ts';
 import { visible, type ComputerCommand } from './aggregate/computers.decider.ts';
@@ -18,6 +19,7 @@ import {
   type ComputerWrite,
   type ComputerWritten,
 } from './computers.commands.ts';
+import { ViewerWatch } from './watch/viewer-watch.service.ts';
 
 const GONE_WITHIN_MS = 30_000;
 
@@ -83,12 +85,17 @@ export class WakeComputerHandler implements ICommandHandler<WakeComputer> {
 export class SleepComputerHandler implements ICommandHandler<SleepComputer> {
   constructor(
     private readonly writer: ComputerWriter,
+    private readonly computers: Computers,
+    private readonly watch: ViewerWatch,
     private readonly clock: Clock,
   ) {}
 
-  execute(sleep: SleepComputer): Promise<ComputerWritten> {
+  async execute(sleep: SleepComputer): Promise<ComputerWritten> {
+    const { accountId, computerId, isForced } = sleep;
+    await this.computers.owned(computerId, accountId);
+    if (!isForced && (await this.watch.isWatched(computerId)))
+      throw new Refusal('session_connected', 'A person sees the computer. Close their session, or force the sleep.');
     const deadlineAt = sleepDeadline(this.clock.now());
-    const { accountId } = sleep;
     return this.writer.write(sleep, { type: 'SleepComputer', accountId, depth: 'stopped', reason: 'requested', deadlineAt });
   }
 }

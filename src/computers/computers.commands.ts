@@ -75,8 +75,18 @@ export class ConfigureComputer extends ComputerWrite {
 /** Wakes the computer, also after a failure. Throws `capacity`. */
 export class WakeComputer extends ComputerWrite {}
 
-/** Puts the computer to sleep, which ends its programs. */
-export class SleepComputer extends ComputerWrite {}
+/** Puts the computer to sleep, which ends its programs. Throws `session_connected` if a person sees it and it is not forced. */
+export class SleepComputer extends ComputerWrite {
+  constructor(
+    context: CommandContext,
+    accountId: string,
+    computerId: string,
+    ifMatch: readonly number[] | null,
+    readonly isForced: boolean,
+  ) {
+    super(context, accountId, computerId, ifMatch);
+  }
+}
 
 /** Deletes the computer with its container and volume, and waits up to 30 s for that. */
 export class DeleteComputer extends ComputerWrite<ComputerWritten & { gone: boolean }> {}

@@ -13,6 +13,7 @@ import {
   ComputerDto,
   CreateComputerDto,
   ListComputersQueryDto,
+  SleepComputerDto,
   toComputerDto,
   UpdateComputerDto,
   WakeComputerQueryDto,
@@ -90,14 +91,21 @@ export class ComputersController {
     return toComputerDto(await this.answers.wake(new WakeComputer(context, accountId, computerId, ifMatch), wait !== 'false', call));
   }
 
-  /** Puts the computer to sleep, which ends its programs and keeps its home folder. Answers 200 once it sleeps. */
+  /**
+   * Puts the computer to sleep, which ends its programs and keeps its home folder. Answers 200 once it sleeps. A computer that a person sees is put
+   * to sleep only by force.
+   */
   @Post(':computerId/sleep')
   @HttpCode(200)
   @Operation('sleepComputer')
   @ApiResponse({ status: 200, type: ComputerDto })
   @ApiResponse({ status: 202, type: ComputerDto })
-  async sleep(@ComputerId() computerId: string, @CurrentCall() call: Call): Promise<ComputerDto> {
+  async sleep(
+    @ComputerId() computerId: string,
+    @Body() { force = false }: SleepComputerDto,
+    @CurrentCall() call: Call,
+  ): Promise<ComputerDto> {
     const { context, accountId, ifMatch } = call;
-    return toComputerDto(await this.answers.sleep(new SleepComputer(context, accountId, computerId, ifMatch), call));
+    return toComputerDto(await this.answers.sleep(new SleepComputer(context, accountId, computerId, ifMatch, force), call));
   }
 }

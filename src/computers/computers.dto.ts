@@ -1,5 +1,5 @@
 import { ApiProperty } from '@nestjs/swagger';
-import { IsIn, IsOptional } from 'class-validator';
+import { IsBoolean, IsIn, IsOptional } from 'class-validator';
 
 import { checked, Egress, EgressShape, Given, nameRule, Text } from '../agents/index.ts';
 import { PageQueryDto } from '../platform/http/requests/page.dto.ts';
@@ -88,6 +88,13 @@ export class UpdateComputerDto extends ComputerSettingsDto {
   @checked('variableChanges', variableChangesMessage)
   @VariablesShape('The variables to set, by name; null removes one. They take effect at the next boot.', { type: ['string', 'null'] })
   env_vars?: Record<string, string | null>;
+}
+
+export class SleepComputerDto {
+  /** True also puts a computer to sleep that a person sees at this moment; their session is closed. */
+  @IsOptional()
+  @IsBoolean()
+  force?: boolean;
 }
 
 export class WakeComputerQueryDto {

@@ -30,6 +30,7 @@ import { ComputerUsageController } from './usage/computer-usage.controller.ts';
 import { GetComputerUsageHandler } from './usage/computer-usage.handlers.ts';
 import { computerCountsProjection } from './usage/computer-counts.projection.ts';
 import { computerIntervalsProjection } from './usage/computer-intervals.projection.ts';
+import { ViewerWatch } from './watch/viewer-watch.service.ts';
 
 @Module({
   imports: [AgentsModule, SandboxesModule],
@@ -47,6 +48,7 @@ import { computerIntervalsProjection } from './usage/computer-intervals.projecti
     IdleComputers,
     ComputerWriter,
     NewComputers,
+    ViewerWatch,
     CreateComputerHandler,
     ConfigureComputerHandler,
     WakeComputerHandler,

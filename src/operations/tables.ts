@@ -10,6 +10,7 @@ export const keptTables: Readonly<Record<string, string>> = {
   custom_file_contents: 'agent_id, content_id',
   subscription_cursors: 'subscription_id',
   event_deliveries: 'subscription_id, event_id',
+  viewer_browsers: 'session_id',
 };
 
 /** The table of the wrapped data keys, which are in the backup or in a separate file. */
@@ -40,6 +41,7 @@ export const leftTables: readonly string[] = [
   'projections',
   'rate_limits',
   'saga_deadlines',
+  'viewer_connections',
 ];
 
 /** The omitted tables that hold states, read models with their positions in the log, and its consumers. */

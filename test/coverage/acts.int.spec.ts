@@ -105,7 +105,9 @@ async function withoutRebuilds<T>(work: () => Promise<T>): Promise<T> {
 
 /** Returns the actor that the event names, whether its id is that of the actual one, and whether the event has an account. */
 function said({ metadata: { actor, account_id } }: StoredEvent): object {
-  const by = { api_key: 'key', session: 'session', anonymous: 'anonymous', system: 'system', webhook: 'webhook' }[actor.kind];
+  const by = { api_key: 'key', session: 'session', anonymous: 'anonymous', system: 'system', webhook: 'webhook', viewer: 'viewer' }[
+    actor.kind
+  ];
   const id = { key: world.keyId, session: world.accountId, webhook: world.agentId, anonymous: 'anonymous' }[by];
   return { by, id: actor.id === id && actor.name !== '', account: account_id !== null };
 }

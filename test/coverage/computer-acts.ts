@@ -45,6 +45,8 @@ export const computerActs: Act[] = [
     path: (world) => `${computer(world)}/files?path=notes.txt`,
     body: { type: 'text/plain', content: 'text' },
   }),
+  computerAct('POST', '/viewer', ['ViewerCreated'], 201, { json: () => ({}) }),
+  computerAct('POST', '/sessions/close', ['ViewerClosed'], 200),
   computerAct('POST', '/sleep', ['ComputerSleepRequested'], 200, {
     before: async (world) => {
       await world.computers.recordLater(world.computerId ?? '', 'going_to_sleep', { type: 'RecordSlept', depth: 'stopped' });

@@ -11,12 +11,13 @@ export const eventFiles = readdirSync(join(root, 'src'), { recursive: true, enco
   .toSorted()
   .map((path) => join(root, 'src', path));
 
-/** The streams that contain the events of a file, by the file's feature. */
+/** The streams that contain the events of a file, by the file's feature, or the feature's folder where that has streams of its own. */
 export const streams: Record<string, string> = {
   accounts: '`account-<id>`',
   'api-keys': '`apiKey-<id>`',
   agents: '`agent-<id>`',
   computers: '`computer-<id>`',
+  'computers/viewer': '`viewer-<computer id>`',
   secrets: '`secrets-<account id>`',
   environment: '`agent-<id>`',
   'custom-files': '`agent-<id>`',
@@ -31,6 +32,12 @@ export const streams: Record<string, string> = {
   platform: '`projection-<name>`',
   admin: '`masterKeyRotation-<rotation id>`',
 };
+
+/** Returns the name under which a file of events is listed: its feature, or a folder of it. */
+export function sectionOf(file: string): string {
+  const [, feature = '', folder = ''] = relative(root, file).split('/');
+  return `${feature}/${folder}` in streams ? `${feature}/${folder}` : feature;
+}
 
 export interface DeclaredEvent {
   type: string;
@@ -66,9 +73,9 @@ function withoutComments(type: string): string {
 /** Returns the content of docs/events.md, made from the sources. */
 export function eventCatalogue(): string {
   const sections = eventFiles.map((file) => {
-    const feature = relative(root, file).split('/')[1] ?? '';
+    const section = sectionOf(file);
     const rows = declaredEvents(readFileSync(file, 'utf8')).map(({ type, version, data }) => `| ${type} | ${version} | \`${data}\` |`);
-    return [`## ${feature}: ${streams[feature] ?? 'NO STREAM SAID'}`, '', '| event | version | data |', '|---|---|---|', ...rows, ''].join(
+    return [`## ${section}: ${streams[section] ?? 'NO STREAM SAID'}`, '', '| event | version | data |', '|---|---|---|', ...rows, ''].join(
       '\n',
     );
   });

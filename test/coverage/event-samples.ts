@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join, relative, resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 
 import { keyRotationDecider } from '../../src/admin/keys/keys.decider.ts';
 import { accountDecider } from '../../src/accounts/aggregate/accounts.decider.ts';
 import { agentDecider } from '../../src/agents/aggregate/agents.decider.ts';
 import { computerDecider } from '../../src/computers/aggregate/computers.decider.ts';
+import { viewersDecider } from '../../src/computers/viewer/viewers.decider.ts';
 import { customFilesDecider } from '../../src/custom-files/custom-files.decider.ts';
 import { apiKeyDecider } from '../../src/api-keys/api-keys.decider.ts';
 import { environmentDecider } from '../../src/environment/environment.decider.ts';
@@ -24,7 +25,7 @@ import { fold, keysOf, type Row } from '../../src/platform/projections/tables/fo
 import type { Projection } from '../../src/platform/projections/projection.ts';
 import { rebuildDecider } from '../../src/platform/projections/rebuild/rebuild.decider.ts';
 import { follows, foldedProjections } from '../support/read-models.ts';
-import { eventFiles, streams } from './event-catalogue.ts';
+import { eventFiles, sectionOf, streams } from './event-catalogue.ts';
 import { declaredShapes, type Shape } from './event-shapes.ts';
 import { sampleLog, type SampleEvent } from './sample-log.ts';
 
@@ -64,8 +65,7 @@ export function readCatalogue(): CatalogueEntry[] {
 export function catalogueOf(versionOf: (type: string) => number, written: CatalogueEntry[]): CatalogueEntry[] {
   const declared = declaredShapes(eventFiles);
   return eventFiles.flatMap((file, index) => {
-    const feature = relative(root, file).split('/')[1] ?? '';
-    const stream = /`(\w+)-/.exec(streams[feature] ?? '')?.[1] ?? '';
+    const stream = /`(\w+)-/.exec(streams[sectionOf(file)] ?? '')?.[1] ?? '';
     return [...(declared[index] ?? [])].flatMap(([type, data]) => [
       ...written.filter((entry) => entry.type === type && entry.version < versionOf(type)),
       { type, version: versionOf(type), stream, data },
@@ -151,6 +151,7 @@ const deciders: Record<string, Record<string, Decider<any, any, any>>> = {
   apiKey: { apiKey: apiKeyDecider },
   agent: { agent: agentDecider, environment: environmentDecider, 'custom-files': customFilesDecider },
   computer: { computer: computerDecider },
+  viewer: { viewers: viewersDecider },
   conversation: { conversation: conversationDecider },
   exec: { exec: execDecider },
   commands: { commands: commandsDecider },

@@ -30,8 +30,8 @@ const routes = readFileSync(new URL('routes.txt', import.meta.url), 'utf8')
   .split('\n')
   .map((line) => /^GET +(\S+) {2}(.*)$/.exec(line))
   .flatMap((found) => (found === null ? [] : [{ path: found[1] as string, access: found[2] as string }]))
-  // A terminal is a WebSocket, and reads no rows.
-  .filter(({ path }) => !path.endsWith('/terminal'));
+  // A terminal is a WebSocket, and reads no rows; nor does the page of a viewer.
+  .filter(({ path }) => !path.endsWith('/terminal') && !path.startsWith('/viewer/'));
 
 let server: TestServer;
 let isClosed = false;
@@ -128,6 +128,7 @@ function queriesOf(path: string): string[] {
     logs: ['q=nothing-like-it', 'level=error', both, `q=x&level=info&${both}`],
     computers: ['limit=2', 'end_user_id=user-1', 'status=awake', 'status=awake&end_user_id=user-1'],
     usage: ['from=2026-01-01', 'granularity=month', 'granularity=total', 'end_user_id=user-1', `computer_id=${ids.computerId}`],
+    sessions: ['limit=2', 'status=pending'],
     history: ['type=VariableSet', 'actor=system', both, 'after=2'],
     events: ['limit=200', `stream=agent-${ids.agentId}`, 'type=VariableSet', both],
     agents: path.startsWith('/api/v1/') ? ['limit=2'] : [],

@@ -32,6 +32,7 @@ const answeredWithoutReadModels = [
   '/api/v1/subscriptions/:subscriptionId',
   '/api/v1/subscriptions/:subscriptionId/deliveries',
   '/api/webhooks/:agentId/token',
+  '/viewer/:token/socket',
 ];
 
 it('every read declares the read models that it answers from, unless it answers from streams', async () => {

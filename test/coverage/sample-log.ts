@@ -2,6 +2,7 @@ import type { AccountEvent } from '../../src/accounts/aggregate/accounts.events.
 import type { KeyEvent } from '../../src/admin/keys/keys.events.ts';
 import type { AgentEvent } from '../../src/agents/aggregate/agents.events.ts';
 import type { ComputerEvent } from '../../src/computers/aggregate/computers.events.ts';
+import type { ViewerEvent } from '../../src/computers/viewer/viewers.events.ts';
 import type { CustomFileEvent } from '../../src/custom-files/custom-files.events.ts';
 import type { ApiKeyEvent } from '../../src/api-keys/api-keys.events.ts';
 import type { deploymentEvents } from '../../src/deployments/deployments.events.ts';
@@ -21,6 +22,7 @@ type AnyEvent =
   | AccountEvent
   | AgentEvent
   | ComputerEvent
+  | ViewerEvent
   | ApiKeyEvent
   | SecretEvent
   | EnvironmentEvent
@@ -54,6 +56,8 @@ const secrets = `secrets-${id(1)}`;
 const linkingAgent = `agent-${id(17)}`;
 const customAgent = `agent-${id(20)}`;
 const computer = `computer-${id(25)}`;
+const viewer = `viewer-${id(25)}`;
+const viewed = { computer_id: id(25), session_id: id(26) };
 const log = `log-${id(2)}`;
 const projection = 'projection-agents_v2';
 const rotation = `masterKeyRotation-${id(18)}`;
@@ -325,4 +329,11 @@ export const sampleLog: SampleEvent[] = [
   sample(700, computer, { type: 'ComputerFailed', data: { during: 'waking', kind: 'timeout', reason: 'It was late.', failed_at: at(30) } }),
   sample(710, computer, { type: 'ComputerDeletionRequested', data: { requested_at: at(31) } }),
   sample(720, computer, { type: 'ComputerDeleted', data: {} }),
+  sample(730, viewer, {
+    type: 'ViewerCreated',
+    data: { ...viewed, account_id: id(1), mode: 'control', exclusive: true, label: 'support', expires_at: at(40) },
+  }),
+  sample(740, viewer, { type: 'ViewerConnected', data: { ...viewed, connection_id: id(27), mode: 'control' } }),
+  sample(750, viewer, { type: 'ViewerDisconnected', data: { ...viewed, connection_id: id(27), seconds: 5 } }),
+  sample(760, viewer, { type: 'ViewerClosed', data: { ...viewed, reason: 'expired' } }),
 ];

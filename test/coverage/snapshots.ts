@@ -5,6 +5,7 @@ import { accountDecider } from '../../src/accounts/aggregate/accounts.decider.ts
 import { agentDecider } from '../../src/agents/aggregate/agents.decider.ts';
 import { commandsDecider } from '../../src/commands/commands.decider.ts';
 import { computerDecider } from '../../src/computers/aggregate/computers.decider.ts';
+import { viewersDecider } from '../../src/computers/viewer/viewers.decider.ts';
 import { customFilesDecider } from '../../src/custom-files/custom-files.decider.ts';
 import { environmentDecider } from '../../src/environment/environment.decider.ts';
 import { execDecider } from '../../src/exec/exec.decider.ts';
@@ -37,6 +38,7 @@ export const keptDeciders: [name: string, category: string, decider: AnyDecider]
   ['secrets', 'secrets', secretsDecider],
   ['source-credentials', 'secrets', sourceCredentialsDecider],
   ['subscription', 'subscription', subscriptionDecider],
+  ['viewers', 'viewer', viewersDecider],
 ];
 
 export function shapeOf(decider: AnyDecider): SnapshotShape<unknown> {

@@ -4,6 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { ComputerDesktopsModule } from '../../src/computers/computer-desktops.module.ts';
+import { viewerEvents } from '../../src/computers/index.ts';
+import { ViewedDesktopsModule } from '../../src/computers/viewed-desktops.module.ts';
+import { ViewersModule } from '../../src/computers/viewers.module.ts';
 import { ContainerRuntime } from '../../src/platform/runtime/runtime.ts';
 import { computerSandbox } from '../../src/sandboxes/index.ts';
 import { ComputerBed, computerFeatures } from './computer-bed.ts';
@@ -93,8 +96,9 @@ export class ComputerContainers {
 
   static async start(computers = 20): Promise<ComputerContainers> {
     const running = runningFeatures(LocalRuntimeModule.forTest());
-    const modules = [...new Set([...running.modules, ...computerFeatures.modules, ComputerDesktopsModule])];
-    const definitions = [...new Set([...running.definitions, ...computerFeatures.definitions])];
+    const viewers = ViewersModule.of(ViewedDesktopsModule);
+    const modules = [...new Set([...running.modules, ...computerFeatures.modules, ComputerDesktopsModule, viewers])];
+    const definitions = [...new Set([...running.definitions, ...computerFeatures.definitions, ...Object.values(viewerEvents)])];
     const server = await startFeatureServer({ modules, definitions });
     return new ComputerContainers(server, await ComputerBed.open(server, 'acme', computers));
   }

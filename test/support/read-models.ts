@@ -14,6 +14,7 @@ import { deliveriesProjection } from '../../src/messages/conversations/deliverie
 import { secretUsesProjection } from '../../src/environment/secret-uses.projection.ts';
 import { subscriptionsProjection } from '../../src/subscriptions/subscriptions.projection.ts';
 import { seatsProjection } from '../../src/provisioning/seats.projection.ts';
+import { viewerSessionsProjection } from '../../src/computers/viewer/viewer-sessions.projection.ts';
 import type { EventCatalogue } from '../../src/platform/event-store/event-catalogue.ts';
 import { categoryOf, classOf, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
 import type { Projection } from '../../src/platform/projections/projection.ts';
@@ -31,6 +32,7 @@ export function foldedProjections(catalogue: EventCatalogue): Projection[] {
     deliveriesProjection,
     commandsProjection,
     computersProjection,
+    viewerSessionsProjection,
     computerIntervalsProjection,
     computerCountsProjection,
     seatsProjection,

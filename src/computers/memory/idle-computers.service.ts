@@ -4,6 +4,7 @@ import { Database } from '../../platform/database/database.ts';
 import { tableOf } from '../../platform/projections/projection.ts';
 import { HOLD_COUNTS, IDLE_FROM } from '../../sandboxes/services.ts';
 import { computersProjection } from '../rows/computers.projection.ts';
+import { IS_WATCHED } from '../watch/viewer-watch.service.ts';
 import type { MemoryLack } from './memory-lacks.ts';
 
 /** A computer that takes memory and can be put to sleep, and whose it is. */
@@ -14,7 +15,7 @@ export interface IdleComputer {
 
 /**
  * The computers that take memory, which are few, and are not $2: those of the account $1 that are frozen, then the frozen ones of others if the
- * machine ($3) is full, then those of the account that are awake and nobody uses. Those that are asked already come last.
+ * machine ($3) is full, then those of the account that are awake and nobody uses or sees. Those that are asked already come last.
  */
 const NEXT = `
   select c.computer_id, c.account_id
@@ -24,7 +25,8 @@ const NEXT = `
    where m.reserved_until is null and m.sandbox_id <> $2
      and case when c.status = 'asleep' then c.account_id = $1 or $3
               else c.status = 'awake' and c.account_id = $1
-                   and not exists (select from agent_holds h where h.agent_id = m.sandbox_id and ${HOLD_COUNTS}) end
+                   and not exists (select from agent_holds h where h.agent_id = m.sandbox_id and ${HOLD_COUNTS})
+                   and not exists (select from viewer_connections w where w.computer_id = c.computer_id and ${IS_WATCHED}) end
    order by (c.state->>'wantedSleep') is not distinct from 'stopped', c.status <> 'asleep', c.account_id <> $1,
             coalesce(${IDLE_FROM}, c.created_at)
    limit 1`;

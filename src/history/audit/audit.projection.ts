@@ -83,7 +83,7 @@ export function actorCode(id: string): string {
   return (digest(id).readBigUInt64BE(0) >> 1n).toString();
 }
 
-const kinds: Record<ActorKind, number> = { api_key: 1, session: 2, system: 3, webhook: 4, anonymous: 5 };
+const kinds: Record<ActorKind, number> = { api_key: 1, session: 2, system: 3, webhook: 4, anonymous: 5, viewer: 6 };
 
 /** Returns the code of the kind; 0 if there is no such kind. */
 export function kindCode(kind: string): number {

@@ -3,7 +3,7 @@ import type { Json, JsonObject } from '../../platform/event-store/event-definiti
 import type { StoredEvent } from '../../platform/event-store/event-store.ts';
 import type { ActorKind, Actor } from '../../platform/context/actor.ts';
 
-/** The actor of an event: the holder of a key or a session, an anonymous caller, a webhook, or a part of the service itself. */
+/** The actor of an event: the holder of a key or a session, an anonymous caller, a webhook, a viewer of a computer, or a part of the service itself. */
 export class ActorView {
   kind: ActorKind;
   id: string;

@@ -1,5 +1,6 @@
 import { totalmem } from 'node:os';
 
+import { originOf } from './origin-of.ts';
 import type { SettingReader } from './setting-reader.ts';
 
 const MIB = 1_048_576;
@@ -14,6 +15,8 @@ export class ComputerSettings {
   computersMemoryMaxMb: number;
   /** The MiB that the computers of one account may take of that. One computer is always allowed. */
   computersMemoryPerAccountMb: number;
+  /** The origins, besides the service's own, whose pages may show the page of a viewer in a frame, in lower case. */
+  viewerFrameAncestors: string[];
 }
 
 export function readComputerSettings(read: SettingReader) {
@@ -24,5 +27,6 @@ export function readComputerSettings(read: SettingReader) {
     computerImage: read.text('MOORING_COMPUTER_IMAGE'),
     computersMemoryMaxMb,
     computersMemoryPerAccountMb: read.integer('MOORING_COMPUTERS_MEMORY_PER_ACCOUNT_MB', half, 1, 1_000_000_000),
+    viewerFrameAncestors: read.all('MOORING_VIEWER_FRAME_ANCESTORS', originOf, 'must be origins such as https://app.example.com'),
   };
 }

@@ -4,6 +4,7 @@ import { parseImageReference } from '../image-reference.ts';
 import { openRange, type OpenRange } from '../open-ranges.ts';
 import { ComputerSettings, readComputerSettings } from './computer-settings.ts';
 import { problemOf } from './eventstore-url.ts';
+import { originOf } from './origin-of.ts';
 import { checkPublishedPorts, clientRange } from './published-ports.ts';
 import { type Environment, SettingReader } from './setting-reader.ts';
 import { withoutLast } from '../without-last.ts';
@@ -309,11 +310,6 @@ function isAgentDomain(domain: string, baseUrl: string | null): boolean {
   const isName = domain.length <= 200 && /^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/.test(domain);
   const own = baseUrl !== null && URL.canParse(baseUrl) ? new URL(baseUrl).hostname : null;
   return isName && (own === null || (own !== domain && !own.endsWith(`.${domain}`)));
-}
-
-/** Returns the origin in lower case, or null if the text is no origin of a web page. */
-function originOf(text: string): string | null {
-  return /^https?:\/\/[^\s/?#@]+$/i.test(text) && URL.canParse(text) ? new URL(text).origin : null;
 }
 
 /** Returns the 32 bytes that a written master key stands for, or null. */

@@ -1,4 +1,4 @@
-export type ActorKind = 'api_key' | 'session' | 'system' | 'webhook' | 'anonymous';
+export type ActorKind = 'api_key' | 'session' | 'system' | 'webhook' | 'viewer' | 'anonymous';
 
 export interface Actor {
   kind: ActorKind;

@@ -7,10 +7,13 @@ export interface SpentBudget {
   retryAfterSeconds: number;
 }
 
-/** The caller: the holder of an API key, or of a session (which has every scope), or the sender of a webhook to an agent of the account. */
+/**
+ * The caller: the holder of an API key, or of a session (which has every scope), the sender of a webhook to an agent of the account, or who opens
+ * a link to a computer.
+ */
 export interface Caller {
-  kind: 'api_key' | 'session' | 'webhook';
-  /** The key's id, the account's id for a session, or the agent's id for a webhook. */
+  kind: 'api_key' | 'session' | 'webhook' | 'viewer';
+  /** The key's id, the account's id for a session, the agent's id for a webhook, or the id of the session of a link. */
   id: string;
   /** The session's id; absent for a key. */
   sessionId?: string;

@@ -23,6 +23,7 @@ import { CustomFileContents1700000000026 } from './0026-custom-file-contents.ts'
 import { ImageAttempts1700000000027 } from './0027-image-attempts.ts';
 import { KeptAgents1700000000028 } from './0028-kept-agents.ts';
 import { ComputerMemory1700000000029 } from './0029-computer-memory.ts';
+import { Viewers1700000000030 } from './0030-viewers.ts';
 
 /**
  * The migrations in the order in which they run. Never edit a released migration: add one. Class names end with 13 digits, in ascending
@@ -52,4 +53,5 @@ export const migrations: (new () => MigrationInterface)[] = [
   ImageAttempts1700000000027,
   KeptAgents1700000000028,
   ComputerMemory1700000000029,
+  Viewers1700000000030,
 ];

@@ -12,6 +12,8 @@ export type Access =
   | { kind: 'session' }
   /** The route takes the token of the agent in its path, or none while calls without a token are accepted. */
   | { kind: 'invoke' }
+  /** The route takes the ticket of a link to a computer, whose token is in its path. */
+  | { kind: 'viewer' }
   | { kind: 'admin' };
 
 export const ACCESS = 'mooring:access';
@@ -23,6 +25,7 @@ export const Public = () => SetMetadata(ACCESS, { kind: 'public' } satisfies Acc
 export const RequireScope = (...anyOf: Scope[]) => SetMetadata(ACCESS, { kind: 'scope', anyOf } satisfies Access);
 export const RequireCaller = () => SetMetadata(ACCESS, { kind: 'caller' } satisfies Access);
 export const RequireInvoke = () => SetMetadata(ACCESS, { kind: 'invoke' } satisfies Access);
+export const RequireViewer = () => SetMetadata(ACCESS, { kind: 'viewer' } satisfies Access);
 export const RequireSession = () => SetMetadata(ACCESS, { kind: 'session' } satisfies Access);
 export const RequireAdmin = () => SetMetadata(ACCESS, { kind: 'admin' } satisfies Access);
 /** Marks a route that also takes a ticket for its path, in the query, in place of a credential in a header. */

@@ -14,6 +14,24 @@ export interface Invoke {
   seenUpTo?: Position | undefined;
 }
 
+/** A handshake by which a page connects to a computer, as far as its headers tell. */
+export interface Visit {
+  /** The token of the link, as the path has it. */
+  token: string;
+  /** The ticket in the query; null if there is not exactly one. */
+  ticket: string | null;
+  /** The value of the header; null without it. */
+  origin: string | null;
+  host: string;
+  cookies: string;
+}
+
+/**
+ * Returns the function that finds the caller of a visit. Throws `unauthenticated` at once, without a question to any store, if the token is not
+ * one of the installation.
+ */
+export type VisitVerifier = (visit: Visit) => () => Promise<Caller>;
+
 /** Returns the sender of a webhook, or throws the refusal of it. */
 export type InvokeVerifier = (invoke: Invoke) => Promise<Caller>;
 
@@ -25,6 +43,17 @@ export abstract class CredentialVerifier {
   abstract verifyApiKey(rawKey: string, isCurrent: boolean): Promise<Caller | null>;
   abstract verifySession(token: string): Promise<Caller | null>;
   private invokes: InvokeVerifier = () => Promise.reject(new Error('nothing verifies the callers of webhooks'));
+
+  private visits: VisitVerifier = () => () => Promise.reject(new Error('nothing verifies the visits of links'));
+
+  /** Sets how the visitors of links are recognised; the feature of computers calls it. */
+  registerVisits(verifier: VisitVerifier): void {
+    this.visits = verifier;
+  }
+
+  verifyVisit(visit: Visit): () => Promise<Caller> {
+    return this.visits(visit);
+  }
 
   /** Sets how the senders of webhooks are recognised; the feature of webhooks calls it. */
   registerInvokes(verifier: InvokeVerifier): void {

@@ -5,7 +5,7 @@ import type { Caller } from '../../context/caller.ts';
 import type { MooringRequest } from '../requests/request.ts';
 import type { Access } from './access.ts';
 import { credentialOf, invokeTokensOf, unauthenticated } from './credential.ts';
-import { CredentialVerifier } from './credential-verifier.ts';
+import { CredentialVerifier, type Visit } from './credential-verifier.ts';
 import { Tickets } from './tickets.ts';
 
 type Request = FastifyRequest & MooringRequest;
@@ -25,12 +25,13 @@ export class Identification {
   ) {}
 
   /**
-   * Returns the function that finds the caller, by the credential in the headers, by the ticket in the query of a route that takes one, or by
-   * the token of the agent's webhooks; it throws `unauthenticated`. This one throws that too, at once and without a question to any store,
+   * Returns the function that finds the caller, by the credential in the headers, by the ticket in the query of a route that takes one, by the
+   * token of the agent's webhooks, or by that of a link; it throws `unauthenticated`. This one throws that too, at once and without a question to any store,
    * if no credential was sent. See `CredentialVerifier` for `isCurrent`.
    */
   claimOf(request: Request, { access, takesTicket }: Rules): (isCurrent: boolean) => Promise<Caller> {
     if (access?.kind === 'invoke') return () => this.senderOf(request);
+    if (access?.kind === 'viewer') return this.verifier.verifyVisit(visitOf(request));
     const { ticket } = request.query as Record<string, unknown>;
     if (takesTicket && ticket !== undefined) return () => this.holderOf(request, ticket);
     const credential = credentialOf(request);
@@ -60,4 +61,11 @@ export class Identification {
     if (caller === null) throw unauthenticated('The ticket is not valid: unknown, used, expired, or for another address.');
     return caller;
   }
+}
+
+function visitOf({ params, query, headers }: Request): Visit {
+  const { token = '' } = params as { token?: string };
+  const { ticket } = query as Record<string, unknown>;
+  const { origin = null, host = '', cookie = '' } = headers;
+  return { token, ticket: typeof ticket === 'string' ? ticket : null, origin, host, cookies: cookie };
 }

@@ -21,6 +21,7 @@ export function requireScope({ kind, scopes }: Caller, anyOf: readonly Scope[], 
 
 /** Throws `unauthenticated` or `insufficient_scope` if the access rule of a route does not allow the caller. */
 export function requireAccess(access: Access, caller: Caller): void {
+  if ((access.kind === 'viewer') !== (caller.kind === 'viewer')) throw unauthenticated('The credential is not one for this route.');
   const needsSession = access.kind === 'session' || access.kind === 'admin';
   if (needsSession && caller.kind !== 'session') throw unauthenticated('This route takes a session token, not an API key.');
   if (access.kind === 'admin' && caller.role !== 'admin')

@@ -29,8 +29,11 @@ type StoredCaller = Omit<Caller, 'scopes' | 'expiresAt'> & { scopes: Scope[]; ex
 export class Tickets {
   constructor(private readonly database: Database) {}
 
-  /** Returns a new ticket, with which one request of that path is the caller's. Throws `rate_limited` if the account has too many. */
-  async issue(caller: Caller, path: string): Promise<Ticket> {
+  /**
+   * Returns a new ticket, with which one request of that path is the caller's. Throws `rate_limited` if its account has too many, or whatever
+   * else is given as the share that it is counted in.
+   */
+  async issue(caller: Caller, path: string, share = caller.accountId): Promise<Ticket> {
     const ticket = `mt_${randomBytes(TICKET_BYTES).toString('base64url')}`;
     const { expiresAt = Infinity, scopes, ...others } = caller;
     const stored: StoredCaller = { ...others, scopes: [...scopes], expiresAt: Number.isFinite(expiresAt) ? expiresAt : null };
@@ -40,10 +43,10 @@ export class Tickets {
        select $1, $2, $3, $4, clock_timestamp() + make_interval(secs => $5)
         where (select count(*) from access_tickets where account_id = $2) < $6
        returning expires_at`,
-      [hashOf(ticket), caller.accountId, path, JSON.stringify(stored), VALID_SECONDS, TICKETS_PER_ACCOUNT],
+      [hashOf(ticket), share, path, JSON.stringify(stored), VALID_SECONDS, TICKETS_PER_ACCOUNT],
     );
     if (row === undefined)
-      throw new Refusal('rate_limited', `An account may have ${TICKETS_PER_ACCOUNT} unused tickets at once.`, {
+      throw new Refusal('rate_limited', `At most ${TICKETS_PER_ACCOUNT} tickets may be unused at once.`, {
         retryAfterSeconds: VALID_SECONDS,
       });
     return { ticket, expiresAt: row.expires_at };

@@ -1,0 +1,213 @@
+import { PressedInput } from './pressed-input.ts';
+
+/** The longest text that a browser may send to the clipboard, in bytes. */
+export const CUT_TEXT_BYTES_MAX = 1_048_576;
+/** The most encodings that a browser may announce. */
+const ENCODINGS_MAX = 256;
+const FENCE_BYTES_MAX = 64;
+/** The pseudo-encoding after which messages of the pointer may have another length; nobody needs it. */
+const EXTENDED_MOUSE_BUTTONS = -316;
+
+const VERSION_BYTES = 12;
+const SECURITY_NONE = 1;
+/** The first messages of a server that wants no password. */
+export const GREETING = Buffer.from('RFB 003.008\n');
+const SECURITY_TYPES = Buffer.of(1, SECURITY_NONE);
+const SECURITY_OK = Buffer.alloc(4);
+
+const TYPE = {
+  pixelFormat: 0,
+  encodings: 2,
+  updateRequest: 3,
+  key: 4,
+  pointer: 5,
+  cutText: 6,
+  continuousUpdates: 150,
+  fence: 248,
+  xvp: 250,
+  desktopSize: 251,
+  qemu: 255,
+} as const;
+
+/** A browser sent something that breaks the protocol, or that is not passed on at all. */
+export class RfbViolation extends Error {
+  constructor(reason: string) {
+    super(`${reason}.`);
+    this.name = 'RfbViolation';
+  }
+}
+
+/** The consequences of a piece of a browser's stream. */
+export interface Filtered {
+  toDesktop: Buffer[];
+  toBrowser: Buffer[];
+  /** True once the browser is greeted: from then on it gets what the desktop sends. */
+  isGreeted: boolean;
+  /** True if keys, pointer or clipboard were passed on. */
+  hasInput: boolean;
+  /** The last place to which the pointer was moved; null if it was not. */
+  pointer: { x: number; y: number } | null;
+}
+
+type Stage = 'version' | 'security' | 'init' | 'messages';
+
+/**
+ * Reads the messages of a browser in pieces of any length, and lets through those that it may send. It greets the browser itself, drops
+ * input where it is not allowed, and never lets a message change the size of the desktop or its power.
+ */
+export class RfbFilter {
+  private stage: Stage = 'version';
+  /** The beginning of a message whose head has not come yet. */
+  private head: Buffer = Buffer.alloc(0);
+  /** The bytes that are left of the body of a message, and whether they are passed on. */
+  private body = { left: 0, isPassed: false };
+  private readonly pressed = new PressedInput();
+  /** True if what the browser holds down is to be released once the text is whole that is being passed on. */
+  private releasesLater = false;
+
+  constructor(private allowsInput: boolean) {}
+
+  /** Allows or refuses input from the next message on. Returns the messages that release what the browser holds down. */
+  setInput(isAllowed: boolean): Buffer[] {
+    this.allowsInput = isAllowed;
+    return isAllowed ? [] : this.release();
+  }
+
+  /** Returns the messages that release what the browser holds down. In the middle of a text they follow it, if the rest of it comes. */
+  release(): Buffer[] {
+    this.releasesLater = this.body.left > 0 && this.body.isPassed;
+    return this.releasesLater ? [] : this.pressed.release();
+  }
+
+  /** Takes the next piece in. Throws `RfbViolation`. */
+  write(piece: Buffer): Filtered {
+    const result: Filtered = { toDesktop: [], toBrowser: [], isGreeted: false, hasInput: false, pointer: null };
+    let rest = piece;
+    while (rest.length > 0) rest = this.body.left > 0 ? this.goOn(rest, result) : this.begin(rest, result);
+    result.isGreeted = this.stage === 'messages';
+    return result;
+  }
+
+  /** Passes on or drops what the piece has of a body, and returns the rest of the piece. */
+  private goOn(piece: Buffer, result: Filtered): Buffer {
+    const part = piece.subarray(0, this.body.left);
+    this.body.left -= part.length;
+    if (this.body.isPassed) result.toDesktop.push(part);
+    if (this.body.left === 0 && this.releasesLater) result.toDesktop.push(...this.release());
+    return piece.subarray(part.length);
+  }
+
+  /** Collects the head of a message, and handles it once it is whole. */
+  private begin(piece: Buffer, result: Filtered): Buffer {
+    const known = this.head.length === 0 ? piece : Buffer.concat([this.head, piece]);
+    const length = this.stage === 'messages' ? headBytes(known) : this.stage === 'version' ? VERSION_BYTES : 1;
+    if (length === null || known.length < length) {
+      // A piece may be a part of a larger buffer, which must not be kept for these few bytes.
+      this.head = Buffer.from(known);
+      return Buffer.alloc(0);
+    }
+    this.head = Buffer.alloc(0);
+    const head = known.subarray(0, length);
+    if (this.stage === 'messages') this.handle(head, result);
+    else this.greet(head, result);
+    return known.subarray(length);
+  }
+
+  private greet(message: Buffer, { toBrowser }: Filtered): void {
+    if (this.stage === 'version') {
+      if (!message.equals(GREETING)) throw new RfbViolation('The browser speaks no RFB 3.8');
+      toBrowser.push(SECURITY_TYPES);
+      this.stage = 'security';
+    } else if (this.stage === 'security') {
+      if (message[0] !== SECURITY_NONE) throw new RfbViolation('The browser chose a kind of security that was not offered');
+      toBrowser.push(SECURITY_OK);
+      this.stage = 'init';
+    } else this.stage = 'messages';
+  }
+
+  private handle(head: Buffer, result: Filtered): void {
+    switch (head[0]) {
+      case TYPE.encodings:
+        result.toDesktop.push(withoutMouseButtons(head));
+        return;
+      case TYPE.key:
+      case TYPE.pointer:
+      case TYPE.qemu:
+        this.passInput(head, result);
+        return;
+      case TYPE.cutText:
+        this.passText(head, result);
+        return;
+      case TYPE.xvp:
+        return;
+      case TYPE.desktopSize:
+        this.body = { left: 16 * (head[6] ?? 0), isPassed: false };
+        return;
+      default:
+        result.toDesktop.push(head);
+    }
+  }
+
+  private passInput(message: Buffer, result: Filtered): void {
+    if (!this.allowsInput || !this.pressed.note(message)) return;
+    result.hasInput = true;
+    result.toDesktop.push(message);
+    if (message[0] === TYPE.pointer) result.pointer = { x: message.readUInt16BE(2), y: message.readUInt16BE(4) };
+  }
+
+  private passText(head: Buffer, result: Filtered): void {
+    // The length of a message of the extended clipboard is negative.
+    const left = Math.abs(head.readInt32BE(4));
+    if (left > CUT_TEXT_BYTES_MAX) throw new RfbViolation(`A text for the clipboard may have ${CUT_TEXT_BYTES_MAX} bytes`);
+    this.body = { left, isPassed: this.allowsInput };
+    if (!this.allowsInput) return;
+    result.hasInput = true;
+    result.toDesktop.push(head);
+  }
+}
+
+/** Returns the length of the part of a message that is read as a whole; null if more of it must have come to tell. */
+function headBytes(known: Buffer): number | null {
+  switch (known[0]) {
+    case TYPE.pixelFormat:
+      return 20;
+    case TYPE.encodings: {
+      if (known.length < 4) return null;
+      const count = known.readUInt16BE(2);
+      if (count > ENCODINGS_MAX) throw new RfbViolation(`A browser may announce ${ENCODINGS_MAX} encodings`);
+      return 4 + 4 * count;
+    }
+    case TYPE.key:
+    case TYPE.cutText:
+    case TYPE.desktopSize:
+      return 8;
+    case TYPE.pointer:
+      return 6;
+    case TYPE.updateRequest:
+    case TYPE.continuousUpdates:
+      return 10;
+    case TYPE.fence: {
+      const payload = known[8];
+      if (payload === undefined) return null;
+      if (payload > FENCE_BYTES_MAX) throw new RfbViolation(`A fence may have ${FENCE_BYTES_MAX} bytes`);
+      return 9 + payload;
+    }
+    case TYPE.xvp:
+      return 4;
+    case TYPE.qemu:
+      if (known.length > 1 && known[1] !== 0) throw new RfbViolation(`Messages of type 255 and kind ${known[1]} are not taken`);
+      return 12;
+    default:
+      throw new RfbViolation(`Messages of type ${known[0]} are not taken`);
+  }
+}
+
+/** Returns the message with which a browser announces its encodings, without the one that would change the length of others. */
+function withoutMouseButtons(message: Buffer): Buffer {
+  const encodings: Buffer[] = [];
+  for (let at = 4; at < message.length; at += 4)
+    if (message.readInt32BE(at) !== EXTENDED_MOUSE_BUTTONS) encodings.push(message.subarray(at, at + 4));
+  const head = Buffer.from(message.subarray(0, 4));
+  head.writeUInt16BE(encodings.length, 2);
+  return Buffer.concat([head, ...encodings]);
+}

@@ -1,0 +1,68 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
+
+import { Injectable } from '@nestjs/common';
+
+import { Database } from '../../platform/database/database.ts';
+import type { Caller } from '../../platform/context/caller.ts';
+import { Refusal } from '../../platform/errors/refusal.ts';
+import { type Ticket, Tickets } from '../../platform/http/auth/tickets.ts';
+import { SESSION_KEPT_DAYS } from './viewer-sessions.table.ts';
+
+/** Knows which browser opened the link of a session first; no other may use it. Gives it tickets for connections. */
+@Injectable()
+export class ViewerBrowsers {
+  constructor(
+    private readonly database: Database,
+    private readonly tickets: Tickets,
+  ) {}
+
+  /** Makes the session that of the browser with this secret, unless it has one. Throws `viewer_taken` if it has another. */
+  async claim(sessionId: string, secret: string, expiresAt: Date): Promise<void> {
+    await this.database.query(
+      `delete from viewer_browsers where expires_at < clock_timestamp() - make_interval(days => ${SESSION_KEPT_DAYS})`,
+    );
+    await this.database.query(
+      'insert into viewer_browsers (session_id, cookie_hash, expires_at) values ($1, $2, $3) on conflict (session_id) do nothing',
+      [sessionId, hashOf(secret), expiresAt],
+    );
+    await this.requireOwner(sessionId, secret);
+  }
+
+  /** Throws `viewer_taken` if the session is not that of the browser with this secret. */
+  async requireOwner(sessionId: string, secret: string | null): Promise<void> {
+    const [row] = await this.database.query<{ cookie_hash: Buffer }>('select cookie_hash from viewer_browsers where session_id = $1', [
+      sessionId,
+    ]);
+    if (row === undefined || secret === null || !timingSafeEqual(row.cookie_hash, hashOf(secret)))
+      throw new Refusal('viewer_taken', 'Another browser has opened this link. Ask for a link of your own.');
+  }
+
+  /** Returns a ticket for one connection to the session of the caller. Throws `rate_limited` if the session has too many. */
+  issueTicket(caller: Caller): Promise<Ticket> {
+    // Whoever has a link can't use up the tickets of its account.
+    return this.tickets.issue(caller, pathOf(caller.id), `viewer ${caller.id}`);
+  }
+
+  /** Takes the ticket, which is then used up. Returns whose it is; null if it is not valid for the session. */
+  takeTicket(sessionId: string, ticket: string): Promise<Caller | null> {
+    return this.tickets.take(ticket, pathOf(sessionId));
+  }
+
+  /** Returns the times of the last input in these sessions. */
+  async lastInputs(sessionIds: readonly string[]): Promise<Map<string, Date>> {
+    const rows = await this.database.query<{ session_id: string; last_input_at: Date }>(
+      'select session_id, last_input_at from viewer_browsers where session_id = any($1::text[]) and last_input_at is not null',
+      [sessionIds],
+    );
+    return new Map(rows.map(({ session_id, last_input_at }) => [session_id, last_input_at]));
+  }
+}
+
+/** Returns the path for which a ticket is valid. The token of the link is not in it, since that is in no store. */
+function pathOf(sessionId: string): string {
+  return `/viewer/${sessionId}/socket`;
+}
+
+function hashOf(secret: string): Buffer {
+  return createHash('sha256').update(secret).digest();
+}

@@ -1,0 +1,16 @@
+import { Query } from '@nestjs/cqrs';
+
+import type { SessionRow, SessionStatus } from './viewer-sessions.table.ts';
+
+/** Lists the sessions of the computer, the newest first. Whoever asks has made sure that the computer is the account's. */
+export class ListSessions extends Query<SessionRow[]> {
+  constructor(
+    readonly computerId: string,
+    readonly status: SessionStatus | null,
+    readonly limit: number,
+    /** The `created_at` and id of the last session on the previous page. */
+    readonly after: readonly [string, string] | null,
+  ) {
+    super();
+  }
+}
