@@ -4,6 +4,8 @@ import type { Duplex } from 'node:stream';
 
 import { normaliseBatch } from '../../src/computers/actions/normalise-batch.ts';
 import { DesktopDriver } from '../../src/computers/driver/desktop-driver.ts';
+import type { Frame, ScreenSize } from '../../src/computers/rfb/frame.ts';
+import type { ImageOptions } from '../../src/computers/screen/encode-image.ts';
 import { timeoutSignal } from '../../src/platform/async/timeout-signal.ts';
 import type { RuntimeUnderTest } from '../../src/platform/runtime/runtime.bed.contract.ts';
 import type { ContainerRuntime, ContainerSpec, ContainerView, ResolvedImage } from '../../src/platform/runtime/runtime.ts';
@@ -40,7 +42,7 @@ export class TestDesktop {
     await this.runtime.start(this.view.handle, this.spec.environment);
     await this.driver.close();
     this.driver = this.newDriver();
-    await until('the desktop', () => this.driver.size().catch(() => undefined), { everyMs: 10 });
+    await until('the desktop', () => this.driver.answers(timeoutSignal(20_000)).catch(() => undefined), { everyMs: 10 });
   }
 
   dial(): Promise<Duplex> {
@@ -48,9 +50,11 @@ export class TestDesktop {
   }
 
   async run(...actions: object[]): Promise<void> {
-    const normalised = normaliseBatch({ actions }, await this.driver.size());
-    if (!normalised.ok) throw new Error(JSON.stringify(normalised.errors));
-    const outcome = await this.driver.run(normalised.batch, timeoutSignal(60_000));
+    const batchFor = (size: ScreenSize) => {
+      const normalised = normaliseBatch({ actions }, size);
+      return normalised.ok ? Promise.resolve(normalised.batch) : Promise.reject(new Error(JSON.stringify(normalised.errors)));
+    };
+    const outcome = await this.driver.run({ batchFor, hold: () => true }, timeoutSignal(60_000));
     if (!outcome.ok) throw new Error(JSON.stringify(outcome.results));
   }
 
@@ -85,9 +89,20 @@ export class TestDesktop {
     return until(file, async () => (await this.sh(`cat ${file} 2>/dev/null`)) || undefined);
   }
 
+  /** Returns what the screen shows, without the pointer. */
+  async frame(): Promise<Frame> {
+    let taken: Frame | null = null;
+    const noting = (frame: Frame): ImageOptions => {
+      taken = frame;
+      return { format: 'png', quality: 1 };
+    };
+    await this.driver.picture(false, noting, timeoutSignal(20_000));
+    return taken as unknown as Frame;
+  }
+
   /** Returns the pixels above the bar. */
   async pixels(): Promise<Buffer> {
-    const { pixels, width, height } = await this.driver.capture(false);
+    const { pixels, width, height } = await this.frame();
     return pixels.subarray(0, width * (height - BAR) * 4);
   }
 
@@ -104,8 +119,9 @@ export class TestDesktop {
   }
 
   private newDriver(): DesktopDriver {
-    const encode = () => Promise.reject(new Error('no test looks at an image'));
-    return new DesktopDriver({ dial: () => this.dial(), encode });
+    // The tests look at frames, not at images of them.
+    const encode = () => Promise.resolve({ format: 'png' as const, width: 1, height: 1, data: Buffer.alloc(0) });
+    return new DesktopDriver({ dial: () => this.dial(), encode, reserve: () => Promise.resolve(() => undefined) });
   }
 }
 
@@ -162,7 +178,7 @@ export function desktopContract(name: string, make: () => Promise<RuntimeUnderTe
       expect(await desktop.sh('stat -c "%a %F" "$XDG_RUNTIME_DIR/vnc.sock" "$XDG_RUNTIME_DIR"')).toBe('600 socket\n700 directory\n');
       const [server] = await desktop.processes('Xtigervnc');
       expect(await desktop.sh(`tr '\\0' ' ' </proc/${server}/cmdline`)).toMatch(/ -rfbport -1 .* -nolisten tcp /);
-      expect(await desktop.driver.size()).toMatchObject({ width: 1_024, height: 768 });
+      expect(await desktop.frame()).toMatchObject({ width: 1_024, height: 768 });
     });
 
     it('lets in no program without its key', async () => {
@@ -233,7 +249,7 @@ export function desktopContract(name: string, make: () => Promise<RuntimeUnderTe
           { action: 'type', text: `localhost:${port}\n` },
           { action: 'wait', duration: 1 },
         );
-        const { pixels, width } = await desktop.driver.capture(false);
+        const { pixels, width } = await desktop.frame();
         const at = (400 * width + 500) * 4;
         return [...pixels.subarray(at, at + 4)].join() === GREEN.join() ? true : undefined;
       };

@@ -6,6 +6,7 @@ import { deadlineSignal, EngineView } from '../../sandboxes/services.ts';
 import type { ComputerRecord } from '../aggregate/computer-records.decider.ts';
 import { isInTransit, type Computer } from '../aggregate/computer-state.decider.ts';
 import { isLack } from '../memory/memory-lacks.ts';
+import { computersProjection } from '../rows/computers.projection.ts';
 import { ComputerContainers } from './computer-containers.service.ts';
 import { ComputerRecords, SAGA } from './computer-records.service.ts';
 import { EveryComputer } from './every-computer.service.ts';
@@ -19,6 +20,7 @@ type ComputerWork = Work<Computer, ComputerRecord>;
 export class ComputerKind implements ContainerKind<Computer, ComputerRecord, OwnStep> {
   readonly kind = 'computer';
   readonly saga = SAGA;
+  readonly readModels = [computersProjection.name];
   readonly rules: KindRules<Computer, ComputerRecord, OwnStep>;
 
   constructor(
@@ -35,6 +37,11 @@ export class ComputerKind implements ContainerKind<Computer, ComputerRecord, Own
       isBeingDeleted: ({ status }) => status === 'deleting',
       isGone: ({ status }) => status === 'deleted',
       isOutdated: (before, now) => now.status !== before.status || now.generation !== before.generation,
+      statusOf: ({ status }) => status,
+      wantedStates({ status, sleepDepth, wantedSleep }) {
+        if (status === 'awake') return ['running'];
+        return status === 'asleep' && sleepDepth === 'frozen' && wantedSleep !== 'stopped' ? ['frozen'] : [];
+      },
       keepsLook: ({ status }) => status === 'creating',
       waitsForEngine: () => true,
       failure: (_computer, _kind, reason) =>
@@ -48,6 +55,19 @@ export class ComputerKind implements ContainerKind<Computer, ComputerRecord, Own
 
   page(after: string | null, limit: number): Promise<KnownSandbox<Computer>[]> {
     return this.rows.page(after, limit);
+  }
+
+  live(): Promise<string[]> {
+    return this.rows.live();
+  }
+
+  neededImages(digests: readonly string[]): Promise<ReadonlySet<string>> {
+    return this.rows.neededImages(digests);
+  }
+
+  /** The image of computers is nobody's to claim: the runtime keeps the one that it makes them of. */
+  isClaiming(): Promise<boolean> {
+    return Promise.resolve(false);
   }
 
   /** Records an outcome with the engine's own time. A container that does not run any more takes no memory. */

@@ -20,6 +20,12 @@ const MAY_WRITE = `
       or (status = 'error' and state->>'failure' in ('timeout', 'runtime'))
    limit 20000`;
 
+/** Those that may need work on the engine, or have something to see there: all but those that are stopped and rest. */
+const LIVE = `
+  select computer_id from ${tableOf(computersProjection)} where status <> 'asleep' or sleep_depth = 'frozen'`;
+
+const NEEDED = `select distinct image from ${tableOf(computersProjection)} where image = any($1)`;
+
 /** Lists the computers of all accounts, to be compared with the engine. */
 @Injectable()
 export class EveryComputer {
@@ -29,6 +35,18 @@ export class EveryComputer {
   async thatMayWrite(since: Date): Promise<SandboxOfAccount[]> {
     const rows = await this.database.query<{ computer_id: string; account_id: string }>(MAY_WRITE, [since]);
     return rows.map(({ computer_id, account_id: accountId }) => ({ sandboxId: computerSandbox(computer_id), accountId }));
+  }
+
+  /** Returns the sandbox ids of the computers that may need work on the engine or have something to see there. */
+  async live(): Promise<string[]> {
+    const rows = await this.database.query<{ computer_id: string }>(LIVE);
+    return rows.map(({ computer_id }) => computerSandbox(computer_id));
+  }
+
+  /** Returns those of the images that containers of computers are made of. */
+  async neededImages(images: readonly string[]): Promise<ReadonlySet<string>> {
+    const rows = await this.database.query<{ image: string }>(NEEDED, [[...images]]);
+    return new Set(rows.map(({ image }) => image));
   }
 
   /** Returns a page of the computers, ordered by id, that follow the one with the sandbox id. */
