@@ -66,7 +66,7 @@ describe('a person who sees a computer in its container', () => {
     const { json } = await ask('GET', `/${computerId}/history?limit=200`);
     const [session] = (await ask('GET', `/${computerId}/sessions`)).json as { session_id: string }[];
     const items = (json as HistoryItem[]).filter(({ data }) => 'session_id' in data && data.session_id === session?.session_id);
-    expect(items.map(({ type, actor }) => [type, actor.kind]).toSorted()).toEqual([
+    expect(items.map(({ type, actor }) => [type, actor.kind] as const).toSorted(([one], [other]) => one.localeCompare(other))).toEqual([
       ['ViewerClosed', 'api_key'],
       ['ViewerConnected', 'viewer'],
       ['ViewerCreated', 'api_key'],

@@ -204,9 +204,11 @@ at('clipboard-send').addEventListener('click', () => {
   commonText = null;
   sendText(text);
 });
-at('clipboard-share').addEventListener('click', async () => {
-  isClipboardShared = await shareText();
-  at('clipboard-share').textContent = isClipboardShared ? 'My clipboard is shared' : 'The browser does not share it';
+at('clipboard-share').addEventListener('click', () => {
+  void shareText().then((isShared) => {
+    isClipboardShared = isShared;
+    at('clipboard-share').textContent = isShared ? 'My clipboard is shared' : 'The browser does not share it';
+  });
 });
 window.addEventListener('focus', () => {
   if (isClipboardShared) void shareText();
