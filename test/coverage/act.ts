@@ -1,5 +1,4 @@
 import type { Answer, RequestOptions } from '../support/http-server.ts';
-import type { ComputerBed } from '../support/computer-bed.ts';
 
 /**
  * The expected actor of an event: the holder of the key or of the session that was sent, the account of the new session, the agent of a
@@ -21,10 +20,6 @@ export interface World {
   messageId?: string;
   /** The id of the computer that the acts are about. */
   computerId?: string;
-  /** Plays the saga of computers. */
-  computers: ComputerBed;
-  /** Starts the container of a computer. */
-  startComputer(computerId: string): Promise<void>;
   ask(method: string, path: string, options?: RequestOptions): Promise<Answer>;
 }
 

@@ -13,7 +13,6 @@ import { systemContext } from '../../src/platform/context/command-context.ts';
 import { Sagas } from '../../src/platform/sagas/saga.ts';
 import { DurableSagas } from '../../src/platform/sagas/durable-sagas.ts';
 import { deploying, later, restarting, starting, stateAfter, stopping, waking } from '../support/agents.ts';
-import { ComputerBed } from '../support/computer-bed.ts';
 import { DesktopContainers } from '../support/computer-containers.ts';
 import { startTestServer, type TestServer } from '../support/http-server.ts';
 import { RfbStandIn } from '../support/rfb-stand-in.ts';
@@ -52,10 +51,9 @@ beforeAll(async () => {
     headers: { prefer: 'wait=60' },
   });
   expect(made).toMatchObject({ status: 201, json: { status: 'active' } });
-  const computers = new ComputerBed(server, accountId);
   desktops = new DesktopContainers(server);
-  const startComputer = (computerId: string) => desktops.start(computerId, new RfbStandIn({ width: 1_280, height: 800 }));
-  world = { session, key, keyId, accountId, agentId: made.json.agent_id as string, computers, startComputer, ask };
+  await desktops.serve(new RfbStandIn({ width: 1_280, height: 800 }));
+  world = { session, key, keyId, accountId, agentId: made.json.agent_id as string, ask };
 });
 afterAll(async () => {
   // The agents are deleted because their processes would outlive the server.

@@ -8,11 +8,6 @@ async function made(world: World): Promise<void> {
   world.computerId = json[0].computer_id as string;
 }
 
-async function awake({ computers, computerId = '' }: World): Promise<void> {
-  await computers.record(computerId, { type: 'RecordImage', image: 'sha256:1', imageName: 'desk:1' });
-  await computers.ready(computerId);
-}
-
 const computerAct = (method: string, action: string, leaves: string[], status: number, more: Partial<Act> = {}): Act => ({
   route: `${method} /api/v1/computers/:computerId${action}`,
   leaves,
@@ -34,10 +29,6 @@ export const computerActs: Act[] = [
   },
   computerAct('PATCH', '', ['ComputerConfigured'], 200, { before: made, json: () => ({ name: 'another' }) }),
   computerAct('POST', '/actions', ['ComputerActed'], 200, {
-    before: async (world) => {
-      await awake(world);
-      await world.startComputer(world.computerId ?? '');
-    },
     json: () => ({ action: 'key', text: 'Return' }),
   }),
   computerAct('POST', '/exec', ['ExecStarted', 'ExecEnded'], 200, { json: () => ({ command: ['true'] }) }),
@@ -47,16 +38,7 @@ export const computerActs: Act[] = [
   }),
   computerAct('POST', '/viewer', ['ViewerCreated'], 201, { json: () => ({}) }),
   computerAct('POST', '/sessions/close', ['ViewerClosed'], 200),
-  computerAct('POST', '/sleep', ['ComputerSleepRequested'], 200, {
-    before: async (world) => {
-      await world.computers.recordLater(world.computerId ?? '', 'going_to_sleep', { type: 'RecordSlept', depth: 'stopped' });
-    },
-  }),
-  computerAct('POST', '/wake', ['ComputerWakeRequested'], 200, {
-    before: (world) => world.computers.recordLater(world.computerId ?? '', 'waking', { type: 'RecordReady', generation: 1 }),
-  }),
-  computerAct('DELETE', '', ['ComputerDeletionRequested'], 204, {
-    mayLeave: ['ComputerSeatReleased'],
-    before: (world) => world.computers.recordLater(world.computerId ?? '', 'deleting', { type: 'RecordDeleted' }),
-  }),
+  computerAct('POST', '/sleep', ['ComputerSleepRequested'], 200),
+  computerAct('POST', '/wake', ['ComputerWakeRequested'], 200),
+  computerAct('DELETE', '', ['ComputerDeletionRequested'], 204, { mayLeave: ['ComputerSeatReleased'] }),
 ];

@@ -5,7 +5,6 @@ import { Client } from 'pg';
 
 import { AssignPlan, OpenAccount } from '../../src/accounts/index.ts';
 import { AppModule, eventDefinitions } from '../../src/app.module.ts';
-import { Computers } from '../../src/computers/services.ts';
 import { EventCatalogue } from '../../src/platform/event-store/event-catalogue.ts';
 import { EventStore } from '../../src/platform/event-store/event-store.ts';
 import { systemContext } from '../../src/platform/context/command-context.ts';
@@ -62,9 +61,9 @@ beforeAll(async () => {
     credential: key,
     json: { url: 'https://receiver.invalid/events' },
   });
-  const computerId = await usedComputer(accountId);
   desktops = new DesktopContainers(server);
-  await desktops.start(computerId, new RfbStandIn());
+  await desktops.serve(new RfbStandIn({ width: 1_280, height: 800 }));
+  const computerId = await usedComputer();
   ids = {
     agentId,
     computerId,
@@ -87,23 +86,15 @@ afterAll(async () => {
 });
 
 /** Makes a computer that was awake and is so again, and on which somebody acted. */
-async function usedComputer(accountId: string): Promise<string> {
+async function usedComputer(): Promise<string> {
   const made = await server.request('POST', '/api/v1/computers', { credential: key, json: { end_user_id: 'user-1' } });
   const computerId = made.json.computer_id as string;
-  const computers = server.app.get(Computers, { strict: false });
-  const deadlineAt = new Date(Date.now() + 60_000).toISOString();
-  const times = { startTimeoutSeconds: 60, deployTimeoutSeconds: 600 };
-  const now = new Date().toISOString();
-  for (const command of [
-    { type: 'RecordImage', image: 'sha256:1', imageName: 'desk:1' },
-    { type: 'RecordReady', generation: 1 },
-    { type: 'RecordActed', actions: { type: 1 }, batches: 1, screenshots: 1, since: now, until: now },
-    { type: 'SleepComputer', accountId, depth: 'stopped', reason: 'requested', deadlineAt },
-    { type: 'RecordSlept', depth: 'stopped' },
-    { type: 'WakeComputer', accountId, trigger: 'wake', fromError: false, ...times },
-    { type: 'RecordReady', generation: 1 },
-  ] as const)
-    await computers.execute(computerId, command, systemContext('test', accountId));
+  for (const action of ['actions', 'sleep', 'wake']) {
+    const json = action === 'actions' ? { action: 'key', text: 'Return' } : undefined;
+    expect(await server.request('POST', `/api/v1/computers/${computerId}/${action}`, { credential: key, json })).toMatchObject({
+      status: 200,
+    });
+  }
   return computerId;
 }
 
@@ -176,8 +167,10 @@ it(
     for (const route of routes) await statements.during(route.path, () => drive(route));
     expect(refused).toEqual([]);
     statements.stop();
+    // The processes of the computer and the agent end, but their rows stay, to be copied.
+    const slept = await server.request('POST', `/api/v1/computers/${ids.computerId}/sleep`, { credential: key });
+    expect(slept.json).toMatchObject({ status: 'asleep' });
     await desktops.close();
-    // The agent's process ends, but its rows stay, to be copied.
     const stopped = await server.request('POST', `/api/agents/${ids.agentId}/stop`, { credential: key, headers: { prefer: 'wait=30' } });
     expect(stopped.json).toMatchObject({ status: 'stopped' });
     const seen: Statement[] = statements.seen;

@@ -99,7 +99,7 @@ export class Chromium {
 
 /** A page of a browser. */
 export class Page {
-  /** What the browser complained of: errors of scripts, and what the page's policy forbids. */
+  /** The browser's complaints: errors of scripts, and what the page's policy forbids. */
   readonly complaints: string[] = [];
 
   constructor(readonly send: (method: string, params?: object) => Promise<Record<string, unknown>>) {}

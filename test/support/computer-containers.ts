@@ -19,15 +19,15 @@ import { RfbStandIn } from './rfb-stand-in.ts';
 import { until } from './until.ts';
 
 /** Listens where a desktop does, and passes each connection on to the port. */
-const program = `
+const program = (port: number) => `
 import { mkdirSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
-const folder = join(import.meta.dirname, '../run/user/1000');
+const folder = process.env.XDG_RUNTIME_DIR ?? join(import.meta.dirname, '../run/user/1000');
 mkdirSync(folder, { recursive: true });
 process.chdir(folder);
 createServer((socket) => {
-  const desktop = connect(Number(process.env.RFB_PORT), '127.0.0.1');
+  const desktop = connect(${port}, '127.0.0.1');
   const end = () => { socket.destroy(); desktop.destroy(); };
   for (const each of [socket, desktop]) each.on('error', end).on('close', end);
   socket.pipe(desktop).pipe(socket);
@@ -45,15 +45,22 @@ export class DesktopContainers {
   /** Starts a container of the computer, with that desktop. */
   async start(computerId: string, desktop: RfbStandIn): Promise<void> {
     const { runtime } = this;
-    writeFileSync(join(this.folder, 'desk.mjs'), program);
-    const source = { kind: 'program' as const, directory: this.folder, language: 'node' as const, start: ['node', 'desk.mjs'] };
-    const { image } = await runtime.ensureImage(source, () => undefined, new AbortController().signal);
-    const environment = { RFB_PORT: String(await this.listen(desktop)) };
+    const { image } = await runtime.ensureImage(await this.programOf(desktop), () => undefined, new AbortController().signal);
     const agentId = computerSandbox(computerId);
-    const { handle } = await runtime.create(containerSpec(image, { agentId, volumePath: '/home/user', environment }));
+    const { handle } = await runtime.create(containerSpec(image, { agentId, volumePath: '/home/user' }));
     this.handles.push(handle);
-    await runtime.start(handle, environment);
+    await runtime.start(handle, {});
     await until('the desktop', async () => ((await runtime.lastLines(handle, 1)).includes('ready') ? true : undefined));
+  }
+
+  /** Has the service make the containers of all computers with that desktop, so that the machine needs no programs of one. */
+  async serve(desktop: RfbStandIn): Promise<void> {
+    const { runtime } = this;
+    const source = await this.programOf(desktop);
+    const ensureImage = runtime.ensureImage.bind(runtime);
+    jest
+      .spyOn(runtime, 'ensureImage')
+      .mockImplementation((asked, log, signal) => ensureImage(asked.kind === 'computer' ? source : asked, log, signal));
   }
 
   /** Removes the containers; the server must still run. */
@@ -61,6 +68,11 @@ export class DesktopContainers {
     for (const handle of this.handles) await this.runtime.remove(handle);
     for (const listener of this.listeners) listener.close();
     rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  private async programOf(desktop: RfbStandIn) {
+    writeFileSync(join(this.folder, 'desk.mjs'), program(await this.listen(desktop)));
+    return { kind: 'program' as const, directory: this.folder, language: 'node' as const, start: ['node', 'desk.mjs'] };
   }
 
   private get runtime(): ContainerRuntime {

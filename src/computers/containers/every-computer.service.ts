@@ -13,16 +13,17 @@ const PAGE = `
     from ${tableOf(computersProjection)} c left join agent_activity v on v.agent_id = 'computer-' || c.computer_id
    where c.computer_id > $1 order by c.computer_id limit $2`;
 
-/** Those that run, or did since then, and those that may be told to stop although they failed to become ready. */
+/** Finds those that run, or did since then, and those that may be told to stop although they failed to become ready. */
 const MAY_WRITE = `
   select computer_id, account_id from ${tableOf(computersProjection)}
    where status in ('creating', 'waking', 'awake') or (status = 'asleep' and updated_at > $1)
       or (status = 'error' and state->>'failure' in ('timeout', 'runtime'))
    limit 20000`;
 
-/** Those that may need work on the engine, or have something to see there: all but those that are stopped and rest. */
+/** Finds all but those that rest and are stopped. */
 const LIVE = `
-  select computer_id from ${tableOf(computersProjection)} where status <> 'asleep' or sleep_depth = 'frozen'`;
+  select computer_id from ${tableOf(computersProjection)}
+   where status in ('creating', 'waking', 'awake', 'error', 'deleting') or (status = 'asleep' and sleep_depth = 'frozen')`;
 
 const NEEDED = `select distinct image from ${tableOf(computersProjection)} where image = any($1)`;
 

@@ -23,7 +23,7 @@ export const computersTable = {
   indexes: {
     by_account: '(account_id, created_at desc, computer_id desc)',
     by_end_user: '(account_id, end_user_id)',
-    by_status: '(status)',
+    by_status: '(status, sleep_depth)',
     by_image: '(image) where image is not null',
   },
 } as const satisfies ProjectionTable;
