@@ -15,8 +15,8 @@ const rooms = floors.flat();
 const anyRoom = `^src/(${rooms.join('|')})/`;
 /** What other features may import: the vocabulary (messages, views, rules) from index.ts, what they inject from services.ts. */
 const frontDoors = '^src/[^/]+/(index|services)\\.ts$';
-/** The rules that all kinds of sandboxes share. Deciders import deciders only, so these are imported by their own names. */
-const sharedRules = '^src/sandboxes/lifecycle/[^/]+\\.decider\\.ts$';
+/** The rules and ids that all kinds of sandboxes share. Deciders import pure files only, so these are imported by their own names. */
+const sharedRules = '^src/sandboxes/(lifecycle/[^/]+\\.decider|sandbox-id)\\.ts$';
 const notShipped = '[.-](spec|contract|probe)\\.ts$';
 const npm = (name) => `(^|node_modules/)(@types/)?${name}(/|$)`;
 
@@ -166,11 +166,15 @@ const folderRules = Object.entries(folderFloors).flatMap(([parent, levels]) => {
 const roleRules = [
   rule(
     'deciders-are-pure',
-    'Deciders and events use nothing at run time but each other, refusals and event definitions.',
+    'Deciders and events use nothing at run time but each other, refusals, event definitions and the ids of sandboxes.',
     { path: '\\.(decider|events)\\.ts$' },
     {
       path: '.',
-      pathNot: ['\\.(decider|events)\\.ts$', '^src/platform/(errors/refusal|event-store/event-definition)\\.ts$'],
+      pathNot: [
+        '\\.(decider|events)\\.ts$',
+        '^src/platform/(errors/refusal|event-store/event-definition)\\.ts$',
+        '^src/sandboxes/sandbox-id\\.ts$',
+      ],
       dependencyTypesNot: ['type-only'],
     },
   ),

@@ -38,6 +38,16 @@ describe('the commands that run in an agent', () => {
     expect(events[0]).toEqual({ type: 'ExecFailed', data: { agent_id: 'agent', exec_id: 'exec 0', failure: 'unknown' } });
   });
 
+  it('of a computer name it in every event', () => {
+    const started = { ...startAt('one', 0), agentId: 'computer-7' } as ExecCommand;
+    const state = after(null, started);
+    const ended = decide({ type: 'EndExec', execId: 'one', exitCode: 0, timedOut: false, truncated: false }, state, NOON);
+    for (const { data } of [...decide(started, null, NOON), ...ended]) {
+      expect(data).toMatchObject({ computer_id: '7' });
+      expect(data).not.toHaveProperty('agent_id');
+    }
+  });
+
   it('are not run again under the same id, whether they have ended or not', () => {
     const started = after(null, startAt('the same', 0));
     const ended = after(started, { type: 'EndExec', execId: 'the same', exitCode: 0, timedOut: false, truncated: false });

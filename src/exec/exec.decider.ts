@@ -1,6 +1,7 @@
 import type { Sealed } from '../platform/crypto/keyring.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import type { Decider } from '../platform/event-store/event-definition.ts';
+import { ownerOf, sandboxIdOf } from '../sandboxes/sandbox-id.ts';
 import type { ExecEvent, ExecFailure, TerminalEnd } from './exec.events.ts';
 
 /** The largest number of commands that run in one agent at once. */
@@ -63,34 +64,35 @@ function decide(command: ExecCommand, state: AgentExecsState, now: Date): ExecEv
 
 function end(command: Extract<ExecCommand, { type: 'EndExec' | 'FailExec' }>, state: AgentExecsState): ExecEvent[] {
   if (state === null || !state.running.some(({ id }) => id === command.execId)) return [];
-  const ids = { agent_id: state.agentId, exec_id: command.execId };
+  const ids = { ...ownerOf(state.agentId), exec_id: command.execId };
   if (command.type === 'FailExec') return [{ type: 'ExecFailed', data: { ...ids, failure: command.failure } }];
   const { exitCode: exit_code, timedOut: timed_out, truncated } = command;
   return [{ type: 'ExecEnded', data: { ...ids, exit_code, timed_out, truncated } }];
 }
 
 function start(command: StartExec, state: AgentExecsState, now: Date): ExecEvent[] {
-  const { agentId: agent_id, execId: exec_id, place, timeoutSeconds: timeout_seconds, endsBy: ends_by } = command;
+  const { execId: exec_id, place, timeoutSeconds: timeout_seconds, endsBy: ends_by } = command;
   if (state?.latest.includes(exec_id))
     throw new Refusal(
       'invalid_state',
       'The command of this Idempotency-Key was started before, and is not run again; its outcome is unknown.',
     );
+  const owner = ownerOf(command.agentId);
   const running = state?.running ?? [];
   const over = running.filter(({ endsBy }) => Date.parse(endsBy) <= now.getTime());
   if (running.length - over.length >= RUNNING_MAX)
     throw new Refusal('rate_limited', `${RUNNING_MAX} commands run in this agent already.`, { retryAfterSeconds: 1 });
   return [
-    ...over.map(({ id }): ExecEvent => ({ type: 'ExecFailed', data: { agent_id, exec_id: id, failure: 'unknown' } })),
+    ...over.map(({ id }): ExecEvent => ({ type: 'ExecFailed', data: { ...owner, exec_id: id, failure: 'unknown' } })),
     {
       type: 'ExecStarted',
-      data: { agent_id, exec_id, command: command.command, ...(place === null ? {} : { place }), timeout_seconds, ends_by },
+      data: { ...owner, exec_id, command: command.command, ...(place === null ? {} : { place }), timeout_seconds, ends_by },
     },
   ];
 }
 
 function evolve(state: AgentExecsState, event: ExecEvent): AgentExecsState {
-  const execs = state ?? { agentId: event.data.agent_id, running: [], latest: [] };
+  const execs = state ?? { agentId: sandboxIdOf(event.data), running: [], latest: [] };
   switch (event.type) {
     case 'ExecStarted': {
       const { exec_id: id } = event.data;

@@ -1,5 +1,6 @@
 import type { Sealed } from '../platform/crypto/keyring.ts';
 import { defineEvent, type EventsOf } from '../platform/event-store/event-definition.ts';
+import type { SandboxOwner } from '../sandboxes/index.ts';
 
 /** The reason why the exit code of a command is not known. */
 export type ExecFailure =
@@ -26,16 +27,17 @@ export type TerminalEnd =
  * input, and what it prints, is not recorded.
  */
 export const execEvents = {
-  ExecStarted: defineEvent<{
-    agent_id: string;
-    exec_id: string;
-    command: Sealed;
-    /** The folder and the session; absent if it has neither. */
-    place?: Sealed;
-    timeout_seconds: number;
-    ends_by: string;
-  }>()('ExecStarted', ({ timeout_seconds }) => `Ran a command in the agent, for at most ${timeout_seconds} s`),
-  ExecEnded: defineEvent<{ agent_id: string; exec_id: string; exit_code: number; timed_out: boolean; truncated: boolean }>()(
+  ExecStarted: defineEvent<
+    SandboxOwner & {
+      exec_id: string;
+      command: Sealed;
+      /** The folder and the session; absent if it has neither. */
+      place?: Sealed;
+      timeout_seconds: number;
+      ends_by: string;
+    }
+  >()('ExecStarted', ({ timeout_seconds, ...owner }) => `Ran a command in ${nameOf(owner)}, for at most ${timeout_seconds} s`),
+  ExecEnded: defineEvent<SandboxOwner & { exec_id: string; exit_code: number; timed_out: boolean; truncated: boolean }>()(
     'ExecEnded',
     ({ exit_code, timed_out }) => (timed_out ? 'The command was killed at its deadline' : `The command ended with exit code ${exit_code}`),
   ),
@@ -48,8 +50,10 @@ export const execEvents = {
     'TerminalClosed',
     ({ end, exit_code }) => `${ENDS[end]}${exit_code === null ? '' : `; its shell’s exit code was ${exit_code}`}`,
   ),
-  ExecFailed: defineEvent<{ agent_id: string; exec_id: string; failure: ExecFailure }>()('ExecFailed', ({ failure }) => SENTENCES[failure]),
+  ExecFailed: defineEvent<SandboxOwner & { exec_id: string; failure: ExecFailure }>()('ExecFailed', ({ failure }) => SENTENCES[failure]),
 };
+
+const nameOf = (owner: SandboxOwner): string => ('computer_id' in owner ? 'the computer' : 'the agent');
 
 const SENTENCES: Record<ExecFailure, string> = {
   canceled: 'The command was killed, because its caller went away',

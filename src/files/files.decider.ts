@@ -1,3 +1,4 @@
+import { ownerOf, sandboxIdOf, type SandboxOwner } from '../sandboxes/sandbox-id.ts';
 import type { Sealed } from '../platform/crypto/keyring.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import type { Decider } from '../platform/event-store/event-definition.ts';
@@ -43,13 +44,13 @@ function decide(command: FileCommand, state: FileChangesState, now: Date): FileE
     case 'StartFileChange':
       return start(command, state, now);
     case 'RecordDownload': {
-      const { agentId: agent_id, paths, size } = command;
-      return [{ type: 'FileDownloaded', data: { agent_id, paths, size } }];
+      const { agentId, paths, size } = command;
+      return [{ type: 'FileDownloaded', data: { ...ownerOf(agentId), paths, size } }];
     }
     case 'EndFileChange':
     case 'FailFileChange': {
       if (state === null || !state.running.some(({ id }) => id === command.changeId)) return [];
-      const ids = { agent_id: state.agentId, change_id: command.changeId };
+      const ids = { ...ownerOf(state.agentId), change_id: command.changeId };
       if (command.type === 'FailFileChange') return [{ type: 'FileChangeFailed', data: { ...ids, failure: command.failure } }];
       return [factOf(command.outcome, ids)];
     }
@@ -57,23 +58,24 @@ function decide(command: FileCommand, state: FileChangesState, now: Date): FileE
 }
 
 function start(command: Extract<FileCommand, { type: 'StartFileChange' }>, state: FileChangesState, now: Date): FileEvent[] {
-  const { agentId: agent_id, changeId: change_id, change, paths, endsBy: ends_by } = command;
+  const { changeId: change_id, change, paths, endsBy: ends_by } = command;
   if (state?.latest.includes(change_id))
     throw new Refusal(
       'invalid_state',
       'The change of this Idempotency-Key was begun before, and is not made again; its outcome is unknown. Look at the files.',
     );
+  const owner = ownerOf(command.agentId);
   const running = state?.running ?? [];
   const over = running.filter(({ endsBy }) => Date.parse(endsBy) <= now.getTime());
   if (running.length - over.length >= CHANGES_MAX)
     throw new Refusal('rate_limited', `${CHANGES_MAX} changes are made to this agent’s files already.`, { retryAfterSeconds: 1 });
   return [
-    ...over.map(({ id }): FileEvent => ({ type: 'FileChangeFailed', data: { agent_id, change_id: id, failure: 'unknown' } })),
-    { type: 'FileChangeStarted', data: { agent_id, change_id, change, paths, ends_by } },
+    ...over.map(({ id }): FileEvent => ({ type: 'FileChangeFailed', data: { ...owner, change_id: id, failure: 'unknown' } })),
+    { type: 'FileChangeStarted', data: { ...owner, change_id, change, paths, ends_by } },
   ];
 }
 
-function factOf(outcome: FileOutcome, ids: { agent_id: string; change_id: string }): FileEvent {
+function factOf(outcome: FileOutcome, ids: SandboxOwner & { change_id: string }): FileEvent {
   switch (outcome.change) {
     case 'write':
       return { type: 'FileWritten', data: { ...ids, size: outcome.size, created: outcome.created } };
@@ -89,7 +91,7 @@ function factOf(outcome: FileOutcome, ids: { agent_id: string; change_id: string
 }
 
 function evolve(state: FileChangesState, event: FileEvent): FileChangesState {
-  const changes = state ?? { agentId: event.data.agent_id, running: [], latest: [] };
+  const changes = state ?? { agentId: sandboxIdOf(event.data), running: [], latest: [] };
   if (event.type === 'FileDownloaded') return changes;
   const { change_id: id } = event.data;
   switch (event.type) {

@@ -1,5 +1,6 @@
 import type { Sealed } from '../platform/crypto/keyring.ts';
 import { defineEvent, type EventsOf } from '../platform/event-store/event-definition.ts';
+import type { SandboxOwner } from '../sandboxes/index.ts';
 
 export type FileChange = 'write' | 'upload' | 'mkdir' | 'move' | 'delete';
 
@@ -14,10 +15,7 @@ export type FileChangeFailure =
   /** The process that made it ended before it recorded the outcome. */
   | 'unknown';
 
-interface OfChange {
-  agent_id: string;
-  change_id: string;
-}
+type OfChange = SandboxOwner & { change_id: string };
 
 /** Paths may hold personal data, so they are encrypted with the agent's data key; what the files hold is not recorded. */
 export const fileEvents = {
@@ -35,7 +33,7 @@ export const fileEvents = {
   FileMoved: defineEvent<OfChange>()('FileMoved', () => 'Moved the file'),
   FileDeleted: defineEvent<OfChange>()('FileDeleted', () => 'Deleted the file'),
   FileChangeFailed: defineEvent<OfChange & { failure: FileChangeFailure }>()('FileChangeFailed', ({ failure }) => FAILED[failure]),
-  FileDownloaded: defineEvent<{ agent_id: string; paths: Sealed; size: number | null }>()('FileDownloaded', ({ size }) =>
+  FileDownloaded: defineEvent<SandboxOwner & { paths: Sealed; size: number | null }>()('FileDownloaded', ({ size }) =>
     size === null ? 'Began to download a directory' : `Began to download a file of ${size} bytes`,
   ),
 };
