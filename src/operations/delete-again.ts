@@ -15,10 +15,7 @@ const AT_A_TIME = 1_000;
  * these sandboxes. Has to run in the transaction that restores the log.
  */
 export async function repeatDeletions(owner: pg.Client, catalogue: EventCatalogue, shredded: Iterable<string>): Promise<string[]> {
-  const subjects = [...shredded].flatMap((sandboxId) => {
-    const end = endOf(sandboxId);
-    return end === null ? [] : [{ sandboxId, stream: streamOf(sandboxId), end }];
-  });
+  const subjects = [...shredded].map((sandboxId) => ({ sandboxId, stream: streamOf(sandboxId), end: endOf(sandboxId) }));
   const again: string[] = [];
   for (let from = 0; from < subjects.length; from += AT_A_TIME) {
     const page = subjects.slice(from, from + AT_A_TIME);

@@ -1,4 +1,5 @@
 import { agentEvents, deletionOf, evolveAgent, type AgentEvent, type AgentState } from '../agents/index.ts';
+import { computerDeletionOf, computerEvents, evolveComputer, type ComputerEvent, type ComputerState } from '../computers/index.ts';
 import type { JsonObject } from '../platform/event-store/event-definition.ts';
 import type { StoredEvent } from '../platform/event-store/event-store.ts';
 import { kindOf, type SandboxKind } from '../sandboxes/index.ts';
@@ -12,13 +13,21 @@ export interface SandboxEnd {
   deletionOf(events: readonly StoredEvent[], now: Date): { accountId: string; events: { type: string; data: JsonObject }[] } | null;
 }
 
-const ends: { readonly [kind in SandboxKind]?: SandboxEnd } = {
+const ends: { readonly [kind in SandboxKind]: SandboxEnd } = {
   agent: {
     requested: agentEvents.AgentDeletionRequested.type,
     deleted: agentEvents.AgentDeleted.type,
     deletionOf(events, now) {
       const agent = events.reduce<AgentState>((state, event) => evolveAgent(state, event as unknown as AgentEvent), null);
       return agent === null ? null : { accountId: agent.accountId, events: deletionOf(agent, now) };
+    },
+  },
+  computer: {
+    requested: computerEvents.ComputerDeletionRequested.type,
+    deleted: computerEvents.ComputerDeleted.type,
+    deletionOf(events, now) {
+      const computer = events.reduce<ComputerState>((state, event) => evolveComputer(state, event as unknown as ComputerEvent), null);
+      return computer === null ? null : { accountId: computer.accountId, events: computerDeletionOf(computer, now) };
     },
   },
 };
@@ -29,7 +38,7 @@ export const endings = {
   types: Object.values(ends).map(({ deleted }) => deleted),
 };
 
-/** Returns how the sandbox with the id ends; null if this program has no such sandboxes. */
-export function endOf(sandboxId: string): SandboxEnd | null {
-  return ends[kindOf(sandboxId)] ?? null;
+/** Returns how the sandbox with the id ends. */
+export function endOf(sandboxId: string): SandboxEnd {
+  return ends[kindOf(sandboxId)];
 }

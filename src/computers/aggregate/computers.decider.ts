@@ -66,7 +66,7 @@ function decide(command: ComputerCommand, computer: ComputerState, now: Date): C
     case 'SleepComputer':
       return sleep(owned(computer, command.accountId), command, now);
     case 'DeleteComputer':
-      return remove(visible(computer, command.accountId), now);
+      return deletionOf(visible(computer, command.accountId), now);
     default:
       return computer === null ? [] : decideRecord(command, computer, now);
   }
@@ -164,7 +164,8 @@ function sleep(computer: Computer, command: Extract<ComputerCommand, { type: 'Sl
   }
 }
 
-function remove(computer: Computer, now: Date): ComputerEvent[] {
+/** Returns the events by which the computer's account would have it deleted now; none if it did already. */
+export function deletionOf(computer: Computer, now: Date): Extract<ComputerEvent, { type: 'ComputerDeletionRequested' }>[] {
   if (computer.status === 'deleting') return [];
   const since = computer.activeSince === null ? 0 : Date.parse(computer.activeSince);
   return [{ type: 'ComputerDeletionRequested', data: { requested_at: new Date(Math.max(since, now.getTime())).toISOString() } }];
