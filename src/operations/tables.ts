@@ -25,6 +25,7 @@ export const leftTables: readonly string[] = [
   'aggregate_snapshots',
   'account_sessions',
   'agent_holds',
+  'computer_memory',
   'consumer_leases',
   'drained_runs',
   'es_log_retention',
