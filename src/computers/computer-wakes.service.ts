@@ -46,7 +46,7 @@ export class ComputerWakes implements Wakeable<Computer>, OnModuleInit {
    */
   async request(order: WakeOrder, options?: ExecuteOptions<ComputerEvent>): Promise<Executed<ComputerState>> {
     const { computerId, accountId, trigger, fromError, context } = order;
-    const computer = await this.computers.owned(computerId, accountId);
+    const computer = await this.computers.load(computerId, accountId);
     if (needsMemory(computer) && (fromError || computer.status !== 'error'))
       await this.room.reserve(computerId, accountId, computer.settings.size);
     const { startTimeoutSeconds, deployTimeoutSeconds } = this.config;

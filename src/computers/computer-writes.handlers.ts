@@ -59,7 +59,7 @@ export class ConfigureComputerHandler implements ICommandHandler<ConfigureComput
     const { settings, variables } = wishes;
     this.allowLists.refuseUnheld(settings.egress);
     // Ownership is checked first, so that another account can't make a data key for this computer.
-    await this.computers.owned(computerId, accountId);
+    await this.computers.load(computerId, accountId);
     const sealed = Object.keys(variables).length === 0 ? {} : { variables: await this.variables.seal(computerId, variables) };
     return this.writer.write(configure, { type: 'ConfigureComputer', accountId, changes: { ...settings, ...sealed } });
   }
@@ -92,7 +92,7 @@ export class SleepComputerHandler implements ICommandHandler<SleepComputer> {
 
   async execute(sleep: SleepComputer): Promise<ComputerWritten> {
     const { accountId, computerId, isForced } = sleep;
-    await this.computers.owned(computerId, accountId);
+    await this.computers.load(computerId, accountId);
     if (!isForced && (await this.watch.isWatched(computerId)))
       throw new Refusal('session_connected', 'A person sees the computer. Close their session, or force the sleep.');
     const deadlineAt = sleepDeadline(this.clock.now());

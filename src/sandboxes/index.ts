@@ -1,4 +1,5 @@
 export { agentActivityTable } from './activity/agent-activity.table.ts';
+export { SandboxAggregates } from './sandbox-aggregates.ts';
 export { containerLost } from './container-lost.ts';
 export type { Need, NotAwake, Wakeable } from './activity/wakeable.ts';
 export {

@@ -24,7 +24,7 @@ export class GetComputerHistoryHandler implements IQueryHandler<GetComputerHisto
   ) {}
 
   async execute({ accountId, computerId, after, limit, selection }: GetComputerHistory): Promise<AuditPage> {
-    await this.computers.ownedWithDeleted(computerId, accountId);
+    await this.computers.loadWithDeleted(computerId, accountId);
     return this.queries.execute(auditOf(accountId, computerId, selection, after, limit));
   }
 }
@@ -40,7 +40,7 @@ export class FollowComputerHistoryHandler implements IQueryHandler<FollowCompute
   ) {}
 
   async execute(follow: FollowComputerHistory): Promise<AsyncIterable<HistoryItem>> {
-    await this.computers.ownedWithDeleted(follow.computerId, follow.accountId);
+    await this.computers.loadWithDeleted(follow.computerId, follow.accountId);
     return this.items(follow);
   }
 

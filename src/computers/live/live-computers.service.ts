@@ -43,7 +43,7 @@ export class LiveComputers {
 
   /** Returns the screen that the computer has, or will have once it is awake. Throws `computer_not_found`. */
   async screenOf({ computerId, accountId, context }: Pick<ComputerNeed, 'computerId' | 'accountId' | 'context'>): Promise<ExpectedScreen> {
-    const { status, sleepDepth, boot, settings } = await this.computers.owned(computerId, accountId, context.seenUpTo);
+    const { status, sleepDepth, boot, settings } = await this.computers.load(computerId, accountId, context.seenUpTo);
     // Changes of the settings wait for the next boot.
     const isBooted = status === 'awake' || status === 'going_to_sleep' || sleepDepth === 'frozen';
     return { ...(isBooted ? boot.display : settings.display), isThere: status === 'awake' };

@@ -19,7 +19,7 @@ export class LiveDesktops extends ViewedDesktops {
   }
 
   async requireOwned(computerId: string, accountId: string): Promise<void> {
-    await this.computers.owned(computerId, accountId);
+    await this.computers.load(computerId, accountId);
   }
 
   whileAwake<T>({ wake = true, ...need }: ViewNeed, work: (dial: Dial) => Promise<T>): Promise<T> {

@@ -1,0 +1,76 @@
+import type { CommandContext } from '../platform/context/command-context.ts';
+import type { Refusal } from '../platform/errors/refusal.ts';
+import type { Aggregates, Executed, ExecuteOptions, Loaded } from '../platform/event-store/aggregates.ts';
+import type { Decider } from '../platform/event-store/event-definition.ts';
+import type { EventStore, ExpectedRevision, Position, ReadStreamOptions, StoredEvent } from '../platform/event-store/event-store.ts';
+import type { EventWaits, EventWatch } from '../platform/event-store/following/event-waits.ts';
+
+type AnyEvent = { type: string; data: unknown };
+
+/** One kind of sandboxes as aggregates. */
+export interface SandboxAggregate<State extends { accountId: string }, Command, Event extends AnyEvent> {
+  decider: Decider<State | null, Command, Event>;
+  /** Returns the name of the stream of the sandbox with that id. */
+  streamOf(id: string): string;
+  /** Returns the subject whose data key seals what the sandbox's events hold. */
+  subjectOf(id: string): string;
+  /** Returns the account's sandbox. Throws the kind's `…_not_found`, for another account's as for a missing one. */
+  owned(state: State | null, accountId: string): State;
+  notFound(): Refusal;
+}
+
+/** Loads the sandboxes of one kind and executes commands on them. The rest of the program knows neither their decider nor their streams. */
+export abstract class SandboxAggregates<State extends { accountId: string }, Command, Event extends AnyEvent> {
+  protected constructor(
+    protected readonly aggregates: Aggregates,
+    private readonly store: EventStore,
+    private readonly waits: EventWaits,
+    private readonly kind: SandboxAggregate<State, Command, Event>,
+  ) {}
+
+  /**
+   * Returns the newest state of the account's sandbox, which exists until its deletion is requested. Throws the kind's `…_not_found`, for
+   * another account's sandbox as for a missing one. See `Aggregates.load` for `upTo`.
+   */
+  async load(id: string, accountId: string, upTo?: Position): Promise<State> {
+    return this.kind.owned((await this.find(id, upTo)).state, accountId);
+  }
+
+  /** Returns the account's sandbox, even if it is deleted. Throws the kind's `…_not_found`. */
+  async loadWithDeleted(id: string, accountId: string): Promise<Loaded<State>> {
+    const found = await this.find(id);
+    if (found.state?.accountId !== accountId) throw this.kind.notFound();
+    return { ...found, state: found.state };
+  }
+
+  /** Returns the newest state of a sandbox of any account, even if it is deleted; null if there never was one. */
+  find(id: string, upTo?: Position): Promise<Loaded<State | null>> {
+    return this.aggregates.load(this.kind.streamOf(id), this.kind.decider, upTo);
+  }
+
+  /** Executes the command. Throws the errors of the kind's rules, and those of `Aggregates.execute`. */
+  execute(id: string, command: Command, context: CommandContext, options?: ExecuteOptions<Event>): Promise<Executed<State | null>> {
+    return this.aggregates.execute(this.kind.streamOf(id), this.kind.decider, command, context, options);
+  }
+
+  /** Reads the events of the sandbox's stream in order. */
+  events(id: string, options?: ReadStreamOptions): AsyncIterable<StoredEvent> {
+    return this.store.readStream(this.kind.streamOf(id), options);
+  }
+
+  /** Starts to watch for the sandbox's events. See `EventWaits.watch`. */
+  watch(id: string): EventWatch {
+    return this.waits.watch(this.kind.streamOf(id));
+  }
+
+  /** Waits until the probe has a result, which it looks for now and after each event of the sandbox. See `EventWaits.until`. */
+  until<T>(id: string, probe: () => Promise<T | undefined>, options: { timeoutMs: number; signal?: AbortSignal }): Promise<T | null> {
+    return this.waits.until(this.kind.streamOf(id), probe, options);
+  }
+
+  /** Closes the sandbox's stream, so that no event can follow, and removes its snapshots. May be repeated. */
+  async close(id: string, expected: ExpectedRevision): Promise<void> {
+    await this.store.closeStream(this.kind.streamOf(id), expected);
+    await this.aggregates.removeSnapshotsOf(this.kind.subjectOf(id));
+  }
+}
