@@ -9,9 +9,7 @@ import { tellBuilds, waitingCommand, waitingProject, waitingPythonProject } from
 
 /** Kills the service at each moment of a deployment from a registry or a repository, with custom files and a script. */
 
-/** The time within which a deployment settles after a restart of the service, in milliseconds. */
-const SETTLED_WITHIN_MS = 15_000;
-/** The time for one that installs packages, of which Python makes an environment first. */
+/** The time within which a deployment settles that installs packages, of which Python makes an environment first, in milliseconds. */
 const INSTALLED_WITHIN_MS = 150_000;
 /** The most steps of one deployment that the test walks through. */
 const STEPS_MAX = 12;
@@ -30,7 +28,7 @@ const output = async (agentId: string, text: string) =>
   (await bed.service.call('POST', `/api/agents/${agentId}/exec`, { command: text })).body.stdout as string;
 
 /** Expects that the deployment succeeds after the restart, that its agent has one container, and that nothing else is left. */
-async function expectSuccess(agentId: string, deploymentId: string, withinMs = SETTLED_WITHIN_MS): Promise<string> {
+async function expectSuccess(agentId: string, deploymentId: string, withinMs?: number): Promise<string> {
   expect(await bed.settled(agentId, deploymentId, withinMs)).toMatchObject({ status: 'success', agent: 'active' });
   await bed.onlyNeeded(1);
   return (await bed.record(agentId, deploymentId)).build_log;

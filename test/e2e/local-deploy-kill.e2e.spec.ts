@@ -9,8 +9,6 @@ import { StartedService } from '../support/started-service.ts';
 import { until } from '../support/until.ts';
 import { tellBuilds, waitingCommand, waitingProject } from '../support/waiting-project.ts';
 
-/** The time within which a deployment settles after a restart of the service, in milliseconds. */
-const SETTLED_WITHIN_MS = 15_000;
 
 /** Returns the command lines of the processes that work below the folder. */
 function commandsIn(folder: string): string[] {
@@ -52,16 +50,14 @@ describe('a deployment on the local runtime during which the service is killed',
     await until('the installation waits', isInstalling);
 
     await new Kills(service).now(async () => {
-      await until('the processes end with the service', () => (commandsIn(local).length === 0 ? true : undefined), {
-        timeoutMs: SETTLED_WITHIN_MS,
-      });
+      await until('the processes end with the service', () => (commandsIn(local).length === 0 ? true : undefined));
       await tellBuilds(certificates, { toWait: false });
     });
     const settled = async () => {
       const [record] = (await service.call('GET', `/api/v1/agents/${body.agent_id}/deployments`)).body;
       return record.completed_at === null ? undefined : record;
     };
-    const record = await until('the deployment settles', settled, { timeoutMs: SETTLED_WITHIN_MS });
+    const record = await until('the deployment settles', settled);
     expect(record).toMatchObject({ id: body.deployment_id, status: 'success' });
     expect(record.build_log.match(/Running npm ci/g)).toHaveLength(2);
     expect(readdirSync(join(local, 'builds'))).toEqual([]);

@@ -12,8 +12,6 @@ import { type Addressed, WebhookStream } from '../support/webhook-stream.ts';
 
 /** Kills one service on the local runtime in the middle of its work: replies, a deployment's script, and streams of messages and of events. */
 
-/** The time within which a restarted service settles a deployment, in milliseconds. */
-const SETTLED_WITHIN_MS = 15_000;
 /** The number of kills during the streams. */
 const STREAM_KILLS = Number(process.env.STREAM_KILLS ?? 3);
 /** The time for the streams, ms. */
@@ -150,7 +148,7 @@ class ScriptedDeployment {
       const { body } = await service.call('GET', this.agent);
       return body.status === 'deploying' ? undefined : body;
     };
-    return until('the deployment has ended', ended, { timeoutMs: SETTLED_WITHIN_MS });
+    return until('the deployment has ended', ended);
   }
 
   async record(): Promise<{ status: string; build_log: string } | undefined> {
@@ -202,7 +200,7 @@ describe('at a kill of the service', () => {
   it('a deployment with a script runs it anew in a new container, and nothing of the old one is left', async () => {
     expect(await ended).toMatchObject({ status: 'active' });
     // A killed process keeps its id until its parent, by now the system's first process, has taken note.
-    await until('its processes are gone', () => (firstRun.some(isAlive) ? undefined : true), { timeoutMs: SETTLED_WITHIN_MS });
+    await until('its processes are gone', () => (firstRun.some(isAlive) ? undefined : true));
     expect(await pidsOf(service.dataDir)).toHaveLength(3);
     const record = await script.record();
     expect(record).toMatchObject({ status: 'success' });
