@@ -9,7 +9,6 @@ import { StartedService } from '../support/started-service.ts';
 import { until } from '../support/until.ts';
 import { tellBuilds, waitingCommand, waitingProject } from '../support/waiting-project.ts';
 
-
 /** Returns the command lines of the processes that work below the folder. */
 function commandsIn(folder: string): string[] {
   return readdirSync('/proc').flatMap((pid) => {
