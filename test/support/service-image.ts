@@ -12,7 +12,7 @@ import { importNodeImage } from './images.ts';
 const root = resolve(import.meta.dirname, '../..');
 const run = promisify(execFile);
 /** Programs of this machine that the Dockerfile and the service itself start. */
-const PROGRAMS = ['/bin/bash', '/usr/bin/ldd', '/usr/bin/env', '/bin/mkdir', '/bin/busybox'];
+const PROGRAMS = ['/bin/bash', '/usr/bin/ldd', '/usr/bin/env', '/bin/mkdir', '/bin/rm', '/bin/busybox'];
 
 /** Asks the Docker CLI; throws with what it printed where it fails. */
 export async function docker(...words: string[]): Promise<string> {
