@@ -42,7 +42,8 @@ export class FrameAssembly {
   private readonly pixels: Buffer;
   /** One byte a pixel, which is 1 once the pixel is there. */
   private readonly covered: Buffer;
-  private missing: number;
+  /** The number of pixels that are not there yet. */
+  missing: number;
 
   constructor(readonly size: ScreenSize) {
     this.missing = size.width * size.height;

@@ -194,20 +194,41 @@ describe('a hostile desktop', () => {
     await expect(waiting).rejects.toMatchObject({ code: 'desktop_unreachable' });
   });
 
-  it('that talks without end is read slowly, until it times out', async () => {
+  const nothing = updateHead(0);
+  const pointerMoved = Buffer.concat([updateHead(1), rectangle({ x: 1, y: 1, width: 0, height: 0 }, 0x57_4d_56_66)]);
+  const sameRow = Buffer.concat([updateHead(1), raw(0, 0, 64, 1), Buffer.alloc(64 * 4)]);
+  it.each([
+    ['rings', Buffer.of(2), 'barrier'],
+    ['tells of changes that are none', nothing, 'barrier'],
+    ['tells of changes that are none in place of the frame', nothing, 'capture'],
+    ['tells of its pointer in place of the frame', pointerMoved, 'capture'],
+    ['sends the same row in place of the frame', sameRow, 'capture'],
+  ] as const)('that %s without end is read slowly, until it times out', async (_, message, waiting) => {
     const desktop = new RfbStandIn();
     const connection = await connect(desktop, 2_000);
     await connection.capture();
-    const bells = Buffer.alloc(16_384, 2);
+    desktop.isSilent = true;
+    const flood = Buffer.concat(Array.from({ length: Math.ceil(16_384 / message.length) }, () => message));
     let sent = 0;
-    const flood = () => {
-      do sent += bells.length;
-      while (desktop.send(bells));
+    const send = () => {
+      do sent += flood.length;
+      while (desktop.send(flood));
     };
-    desktop.stream.on('drain', flood);
-    flood();
-    await expect(connection.barrier()).rejects.toMatchObject({ code: 'desktop_timeout' });
-    expect(sent).toBeLessThan(1_000_000);
+    desktop.stream.on('drain', send);
+    const waited = connection[waiting]();
+    send();
+    await expect(waited).rejects.toMatchObject({ code: 'desktop_timeout' });
+    expect(sent).toBeLessThan(8_000_000);
+  });
+
+  it('that changes its size without end is left', async () => {
+    const desktop = new RfbStandIn();
+    const connection = await connect(desktop, 60_000);
+    desktop.isSilent = true;
+    const sizes = Array.from({ length: 20 }, (_, index) => rectangle({ x: 0, y: 0, width: 64 - (index % 2), height: 48 }, -223));
+    const waited = connection.capture();
+    desktop.send(Buffer.concat(sizes.flatMap((size) => [updateHead(1), size])));
+    await expect(waited).rejects.toMatchObject({ code: 'desktop_unreachable' });
   });
 
   it('that asks without end and reads nothing is left', async () => {

@@ -20,6 +20,8 @@ const OUTPUT_BYTES_MAX = 1_048_576;
 const UNASKED_BYTES_MAX = 65_536;
 const MESSAGE_BYTES_MIN = 64;
 const UNASKED_PAUSE_MS = 100;
+/** The most times that a frame is begun because the screen has another size. */
+const SIZES_MAX = 8;
 /** A frame that nobody asked for again takes no memory after this time, ms. */
 const FRAME_KEPT_MS = 10_000;
 
@@ -53,6 +55,8 @@ export class RfbConnection implements ServerListener {
   private versions = 0;
   private frameTimer: NodeJS.Timeout | undefined;
   private assembly: FrameAssembly | null = null;
+  /** The pixels that the assembly lacked when the update began. */
+  private lacked = 0;
   /** Fulfilled at the end of an update or of the connection. */
   private onUpdate: (() => void)[] = [];
   /** The time since which the server is asked to tell of a change; null once it did. */
@@ -157,6 +161,7 @@ export class RfbConnection implements ServerListener {
   beginUpdate(): boolean {
     const isAsked = this.onUpdate.length > 0 || this.watchedSince !== null;
     this.watchedSince = null;
+    this.lacked = this.assembly?.missing ?? 0;
     return isAsked;
   }
 
@@ -165,8 +170,9 @@ export class RfbConnection implements ServerListener {
     else await this.assembly.read(this.reader, rectangle);
   }
 
-  endUpdate(): void {
+  endUpdate(): boolean {
     this.resolveAll('onUpdate');
+    return this.assembly === null || this.assembly.missing < this.lacked;
   }
 
   resize(size: ScreenSize): void {
@@ -244,11 +250,14 @@ export class RfbConnection implements ServerListener {
   /** Returns null if the frame needs more bytes than that. */
   private async requestFrame(bytesMax: number): Promise<Frame | null> {
     let wanted: FrameAssembly | null = null;
+    let begun = 0;
     this.watchedSince = null;
     try {
       while (wanted?.isComplete !== true) {
         // The screen has got another size meanwhile, or it is the first request.
         if (wanted === null || this.assembly !== wanted) {
+          begun += 1;
+          if (begun > SIZES_MAX) throw new DesktopUnreachable('its screen changes its size all the time');
           if (frameBytes(this.size) > bytesMax) return null;
           wanted = new FrameAssembly(this.size);
           this.assembly = wanted;

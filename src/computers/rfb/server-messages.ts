@@ -16,7 +16,8 @@ export interface ServerListener {
   beginUpdate(): boolean;
   /** Reads the pixels of a rectangle, or skips them. */
   readPixels(rectangle: Rectangle): Promise<void>;
-  endUpdate(): void;
+  /** Ends an update. Returns false if it had nothing of the frame that is being taken. */
+  endUpdate(): boolean;
   resize(size: ScreenSize): void;
   movePointer(x: number, y: number): void;
   receiveFence(flags: number, payload: Buffer): void;
@@ -46,25 +47,26 @@ export async function readMessage(reader: ByteReader, listener: ServerListener):
 }
 
 async function readUpdate(reader: ByteReader, listener: ServerListener): Promise<number> {
-  const count = (await reader.read(3)).readUInt16BE(1);
+  const head = await reader.read(3);
+  const count = head.readUInt16BE(1);
   const isAsked = listener.beginUpdate();
   // The rectangles of an update do not overlap, so this is the most that the server may send for one request.
   const budget = { pixels: listener.size.width * listener.size.height };
-  let bytes = 0;
+  let bytes = head.length;
   let isResized = false;
   for (let index = 0; index < count; index += 1) {
     if (isResized) throw new DesktopUnreachable('a rectangle came after the new size of the screen');
-    const head = await reader.read(12);
-    const [x, y, width, height] = [0, 2, 4, 6].map((at) => head.readUInt16BE(at)) as [number, number, number, number];
-    const encoding = head.readInt32BE(8);
+    const place = await reader.read(12);
+    const [x, y, width, height] = [0, 2, 4, 6].map((at) => place.readUInt16BE(at)) as [number, number, number, number];
+    const encoding = place.readInt32BE(8);
     if (encoding === ENCODING.desktopSize) {
       listener.resize({ width, height });
       isResized = true;
     } else bytes += await readRectangle(reader, listener, { x, y, width, height, encoding }, budget);
-    bytes += head.length;
+    bytes += place.length;
   }
-  listener.endUpdate();
-  return isAsked ? 0 : bytes;
+  const isOfUse = listener.endUpdate();
+  return isAsked && isOfUse ? 0 : bytes;
 }
 
 /** Returns the number of bytes after the rectangle's head. */
