@@ -47,9 +47,10 @@ export class DesktopContainers {
     const { runtime } = this;
     const { image } = await runtime.ensureImage(await this.programOf(desktop), () => undefined, new AbortController().signal);
     const agentId = computerSandbox(computerId);
-    const { handle } = await runtime.create(containerSpec(image, { agentId, volumePath: '/home/user' }));
+    const spec = containerSpec(image, { agentId, volumePath: '/home/user' });
+    const { handle } = await runtime.create(spec);
     this.handles.push(handle);
-    await runtime.start(handle, {});
+    await runtime.start(handle, spec.environment);
     await until('the desktop', async () => ((await runtime.lastLines(handle, 1)).includes('ready') ? true : undefined));
   }
 

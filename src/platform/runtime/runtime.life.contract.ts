@@ -223,6 +223,16 @@ export function lifecycle(bed: TestBed): void {
     expect(await bed.look(view)).toMatchObject({ state: 'running', exitCode: null });
   });
 
+  it('starts again with the variables that it is given then', async () => {
+    const view = await bed.running({ GREETING: 'hello', OLD: 'yes' });
+    await bed.runtime.stop(view.handle, 5);
+    await bed.runtime.start(view.handle, { PORT: '8080', GREETING: 'good evening' });
+    await bed.answers(view);
+    const { environment } = JSON.parse((await bed.ask(view, 'GET', '/environment')).text) as { environment: Record<string, string> };
+    expect(environment.GREETING).toBe('good evening');
+    expect(environment).not.toHaveProperty('OLD');
+  });
+
   it.each([
     ['', 'finish'],
     ['/apart', 'finish'],

@@ -2,9 +2,10 @@ import { createHash } from 'node:crypto';
 import { readdir } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 import { join, posix, sep } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { ContainerGone, RuntimeUnavailable, type ContainerSpec, type ContainerView } from '../runtime.ts';
 import type { TmpfsMount } from '../tmpfs-mount.ts';
-import { isMissing, readJson } from './atomic-file.ts';
+import { isMissing, readJson, writeJson } from './atomic-file.ts';
 import type { ImageRecord } from './image-record.ts';
 import { liveness, type ProcessMark } from './processes.ts';
 import { withOwnPrograms } from './projects/virtual-environment.ts';
@@ -44,6 +45,15 @@ export class LocalContainer {
     const spec = await readJson<ContainerSpec>(join(this.folder, 'spec.json'));
     if (spec === null) throw new ContainerGone(this.handle);
     return spec;
+  }
+
+  /** Has the next run, and the commands in it, have these variables, which may have changed since the container was made. Returns the spec. */
+  async setEnvironment(environment: Readonly<Record<string, string>>): Promise<ContainerSpec> {
+    const spec = await this.spec();
+    if (isDeepStrictEqual(spec.environment, environment)) return spec;
+    const changed = { ...spec, environment: { ...environment } };
+    await writeJson(join(this.folder, 'spec.json'), changed);
+    return changed;
   }
 
   async lastRun(): Promise<RunRecord | null> {

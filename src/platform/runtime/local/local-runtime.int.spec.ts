@@ -42,8 +42,9 @@ describe('the local runtime, beyond the contract', () => {
   const runOf = (handle: string): RunRecord => JSON.parse(readFileSync(join(folderOf(handle), 'run-1.json'), 'utf8')) as RunRecord;
 
   async function started(environment?: Record<string, string>): Promise<ContainerView> {
-    const view = await under.runtime.create(spec(environment));
-    await under.runtime.start(view.handle, {});
+    const made = spec(environment);
+    const view = await under.runtime.create(made);
+    await under.runtime.start(view.handle, made.environment);
     await untilTrue(async () => (await request(await under.runtime.address(view, 8080), 'GET', '/healthz')).status === 200);
     return view;
   }
@@ -130,7 +131,7 @@ describe('the local runtime, beyond the contract', () => {
       ${before}
       const runtime = await LocalRuntime.open(${JSON.stringify(options)});
       const view = await runtime.create(${JSON.stringify({ ...spec(), agentId })});
-      await runtime.start(view.handle);
+      await runtime.start(view.handle, {});
       const beat = 'setInterval(() => require("fs").appendFileSync(process.env.MOORING_VOLUME + "/beats", "x"), 20)';
       void runtime.exec(view.handle, { argv: ['node', '-e', beat], timeoutMs: 600_000, outputLimitBytes: 1 });
       setInterval(() => 0, 1_000);
@@ -187,8 +188,9 @@ describe('the local runtime, beyond the contract', () => {
   it('bounds what it keeps of an agent’s output', async () => {
     const line = Buffer.from(`${'y'.repeat(999)}\n`).toString('base64');
     const last = Buffer.from('the end\n').toString('base64');
-    const view = await under.runtime.create(spec({ EXIT: '0', PRINT: `${line}*45000,${last}` }));
-    await under.runtime.start(view.handle, {});
+    const noisy = spec({ EXIT: '0', PRINT: `${line}*45000,${last}` });
+    const view = await under.runtime.create(noisy);
+    await under.runtime.start(view.handle, noisy.environment);
     await untilTrue(async () => (await stateOf(view)) === 'exited');
     const files = readdirSync(folderOf(view.handle)).filter((name) => name.startsWith('output-'));
     const kept = files.reduce((sum, name) => sum + statSync(join(folderOf(view.handle), name)).size, 0);

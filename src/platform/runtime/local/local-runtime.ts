@@ -175,13 +175,13 @@ export class LocalRuntime extends ContainerRuntime {
     return container.view();
   }
 
-  /** The variables are those of the spec, which is kept with the container. */
-  async start(handle: ContainerHandle): Promise<boolean> {
+  /** The variables are kept with the container's spec, for the commands that run in it. */
+  async start(handle: ContainerHandle, environment: Readonly<Record<string, string>>): Promise<boolean> {
     const container = this.at(handle);
     const { state } = await container.view();
     if (state === 'running' || state === 'frozen') return false;
     await new CommandRecords(container.folder).killAll();
-    const spec = await container.spec();
+    const spec = await container.setEnvironment(environment);
     const run = ((await container.lastRun())?.run ?? 0) + 1;
     const port = await this.ports.choose(handle);
     const image = await this.imageOf(container, spec);
