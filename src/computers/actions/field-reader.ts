@@ -5,7 +5,9 @@ const COORDINATE_MAX = 8_191;
 const PATH_POINTS_MAX = 200;
 const KEY_LENGTH_MAX = 40;
 const HELD_KEYS_MAX = 10;
-const KEY_TEXT_LENGTH_MAX = 100;
+const TEXT_LENGTH_MAX = 10_000;
+/** The field `key` holds the names of keys that are held down, and nothing else. */
+const KEY_FIELD_LENGTH_MAX = 100;
 const DISPLAY_MIN: Size = { width: 320, height: 240 };
 const DISPLAY_MAX: Size = { width: 2_560, height: 1_600 };
 
@@ -93,10 +95,10 @@ export class FieldReader {
   }
 
   /** Reads a text to type: line ends and tabs are the only control characters that it may have. */
-  text(field: string, lengthMax: number): string {
+  text(field: string): string {
     const value = this.value(field);
     if (value === undefined) return '';
-    if (typeof value !== 'string' || value.length > lengthMax) this.refuse(field, `must be a text of at most ${lengthMax} characters`);
+    if (!isText(value, TEXT_LENGTH_MAX)) this.refuse(field, `must be a text of at most ${TEXT_LENGTH_MAX} characters`);
     else if (!value.isWellFormed()) this.refuse(field, 'must be well-formed Unicode');
     else if (/[^\P{Cc}\t\n\r]/u.test(value)) this.refuse(field, 'must have no control characters but line ends and tabs');
     else return value;
@@ -167,14 +169,22 @@ export class FieldReader {
   chords(field: string): number[][] {
     const value = this.value(field);
     if (value === undefined) return [];
-    if (typeof value !== 'string' || value.length > KEY_TEXT_LENGTH_MAX) {
-      this.refuse(field, `must be a text of at most ${KEY_TEXT_LENGTH_MAX} characters`);
+    const lengthMax = field === 'key' ? KEY_FIELD_LENGTH_MAX : TEXT_LENGTH_MAX;
+    if (!isText(value, lengthMax)) {
+      this.refuse(field, `must be a text of at most ${lengthMax} characters`);
       return [];
     }
     if (value === ' ') return [[0x20]];
     const chords = value.split(' ').filter((chord) => chord !== '');
     if (chords.length === 0) this.refuse(field, 'must name a key');
-    return chords.map((chord) => this.chordOf(field, namesOfChord(chord), CHORD_KEYS_MAX));
+    const before = this.errors.length;
+    const read: number[][] = [];
+    for (const chord of chords) {
+      read.push(this.chordOf(field, namesOfChord(chord), CHORD_KEYS_MAX));
+      // A long text may have thousands of bad names, of which one says enough.
+      if (this.errors.length > before) break;
+    }
+    return read;
   }
 
   /** Reads a list of names, which are pressed together. */
@@ -275,4 +285,10 @@ export class FieldReader {
 
 function isInteger(value: unknown, min: number, max: number): value is number {
   return Number.isInteger(value) && (value as number) >= min && (value as number) <= max;
+}
+
+/** Returns whether the value is a text of at most so many characters. One of them may take two units of a string, as emoji do. */
+function isText(value: unknown, lengthMax: number): value is string {
+  if (typeof value !== 'string' || value.length > 2 * lengthMax) return false;
+  return value.length <= lengthMax || Array.from(value).length <= lengthMax;
 }

@@ -2,8 +2,9 @@ import type { CanonicalAction, PointerButton } from './canonical-actions.ts';
 import { CHORD_KEYS_MAX } from './keysyms.ts';
 import { defaultShot, type FieldReader } from './field-reader.ts';
 
-const TEXT_LENGTH_MAX = 10_000;
 const REPEAT_MAX = 100;
+/** The most combinations that one action presses: as many as a text has characters. */
+const CHORDS_MAX = 10_000;
 const SECONDS_MAX = 60;
 const DELAY_MS_MAX = 200;
 const NOTCHES_MAX = 50;
@@ -45,12 +46,12 @@ const anthropic: Record<string, Builder> = {
     const at = fields.optionalPoint('coordinate');
     return { kind: 'scroll', at, dx: x * notches, dy: y * notches, hold: fields.held('text', 'keys') };
   },
-  key: (fields) => ({
-    kind: 'keys',
-    chords: fields.chords('text'),
-    repeat: fields.integer('repeat', 1, REPEAT_MAX, 1),
-    delayMs: fields.integer('delay_ms', 0, DELAY_MS_MAX, 0),
-  }),
+  key: (fields) => {
+    const chords = fields.chords('text');
+    const repeat = fields.integer('repeat', 1, REPEAT_MAX, 1);
+    if (chords.length * repeat > CHORDS_MAX) fields.refuse('repeat', `must press at most ${CHORDS_MAX} combinations in all`);
+    return { kind: 'keys', chords, repeat, delayMs: fields.integer('delay_ms', 0, DELAY_MS_MAX, 0) };
+  },
   hold_key: (fields) => {
     const [chord = [], ...more] = fields.chords('text');
     if (more.length > 0) fields.refuse('text', 'must be one combination of keys');
@@ -58,10 +59,10 @@ const anthropic: Record<string, Builder> = {
   },
   type: (fields) => ({
     kind: 'type',
-    text: fields.text('text', TEXT_LENGTH_MAX),
+    text: fields.text('text'),
     delayMs: fields.integer('delay_ms', 0, DELAY_MS_MAX, 0),
   }),
-  paste: (fields) => ({ kind: 'paste', text: fields.text('text', TEXT_LENGTH_MAX) }),
+  paste: (fields) => ({ kind: 'paste', text: fields.text('text') }),
   wait: (fields) => ({ kind: 'wait', seconds: fields.number('duration', 0, SECONDS_MAX) }),
   cursor_position: () => ({ kind: 'cursor' }),
 };
@@ -88,7 +89,7 @@ const openai: Record<string, Builder> = {
   },
   type: (fields) => ({
     kind: 'type',
-    text: fields.text('text', TEXT_LENGTH_MAX),
+    text: fields.text('text'),
     delayMs: fields.integer('delay_ms', 0, DELAY_MS_MAX, 0),
   }),
   wait: (fields) => ({ kind: 'wait', seconds: fields.number('duration', 0, SECONDS_MAX, WAIT_SECONDS) }),
