@@ -9,6 +9,8 @@ import { PictureDto, toPicture } from './actions.dto.ts';
 import { BooleanQuery, WakeQueryDto } from './computer-call.ts';
 import type { Screenshot, ScreenshotOptions } from './computer-screens.service.ts';
 
+/** A number without an exponent, with as many places as programs write. */
+const DECIMAL = /^(\d|(?=\.\d))(\.\d{1,20})?$/;
 const REGION = /^\d{1,4},\d{1,4},\d{1,4},\d{1,4}$/;
 
 export class ScreenshotQueryDto extends WakeQueryDto {
@@ -24,7 +26,7 @@ export class ScreenshotQueryDto extends WakeQueryDto {
 
   /** The size of the picture, as a part of that of the screen or the region. */
   @IsOptional()
-  @Transform(({ value }: { value: unknown }) => (typeof value === 'string' && /^\d(\.\d{1,6})?$/.test(value) ? Number(value) : value))
+  @Transform(({ value }: { value: unknown }) => (typeof value === 'string' && DECIMAL.test(value) ? Number(value) : value))
   @IsNumber()
   @Min(0.1)
   @Max(1)

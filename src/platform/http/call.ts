@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
+import { prefers } from './requests/accept.ts';
 import { cutAtStop } from './requests/endless.ts';
 import { contextOf, type IdempotentTry, type MooringRequest } from './requests/request.ts';
 import { type Upgrade, upgradeOf } from './requests/upgrades.ts';
@@ -108,7 +109,7 @@ export class Call {
 
   /** Returns whether the `Accept` header names the media type. */
   accepts(mediaType: string): boolean {
-    return (this.request.headers.accept ?? '').includes(mediaType);
+    return prefers(this.request.headers.accept ?? '', mediaType);
   }
 
   /** Releases the memory of the request's body, for a call that waits long and has stored it. */
