@@ -1,4 +1,4 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 
 import { Injectable } from '@nestjs/common';
 
@@ -8,6 +8,8 @@ import { Refusal } from '../../platform/errors/refusal.ts';
 import { type Ticket, Tickets } from '../../platform/http/auth/tickets.ts';
 import { SESSION_KEPT_DAYS } from './viewer-sessions.table.ts';
 
+const SECRET_BYTES = 32;
+
 /** Knows which browser opened the link of a session first; no other may use it. Gives it tickets for connections. */
 @Injectable()
 export class ViewerBrowsers {
@@ -16,25 +18,33 @@ export class ViewerBrowsers {
     private readonly tickets: Tickets,
   ) {}
 
-  /** Makes the session that of the browser with this secret, unless it has one. Throws `viewer_taken` if it has another. */
-  async claim(sessionId: string, secret: string, expiresAt: Date): Promise<void> {
+  /**
+   * Makes the session that of the browser that asks, unless it has one, and returns its secret. `given` is the secret that the browser has already.
+   * Throws `viewer_taken` if the session has another browser.
+   */
+  async claim(sessionId: string, given: string | null, expiresAt: Date): Promise<string> {
     await this.database.query(
       `delete from viewer_browsers where expires_at < clock_timestamp() - make_interval(days => ${SESSION_KEPT_DAYS})`,
     );
-    await this.database.query(
-      'insert into viewer_browsers (session_id, cookie_hash, expires_at) values ($1, $2, $3) on conflict (session_id) do nothing',
+    // A secret that was there before the link was opened is not ours: another page of this host can have planted it.
+    const secret = randomBytes(SECRET_BYTES).toString('base64url');
+    const made = await this.database.query(
+      `insert into viewer_browsers (session_id, cookie_hash, expires_at) values ($1, $2, $3)
+       on conflict (session_id) do nothing returning session_id`,
       [sessionId, hashOf(secret), expiresAt],
     );
-    await this.requireOwner(sessionId, secret);
+    if (made.length === 1) return secret;
+    return this.requireOwner(sessionId, given);
   }
 
-  /** Throws `viewer_taken` if the session is not that of the browser with this secret. */
-  async requireOwner(sessionId: string, secret: string | null): Promise<void> {
+  /** Returns the secret, if the session is that of the browser which has it. Throws `viewer_taken` if it is not. */
+  async requireOwner(sessionId: string, secret: string | null): Promise<string> {
     const [row] = await this.database.query<{ cookie_hash: Buffer }>('select cookie_hash from viewer_browsers where session_id = $1', [
       sessionId,
     ]);
     if (row === undefined || secret === null || !timingSafeEqual(row.cookie_hash, hashOf(secret)))
       throw new Refusal('viewer_taken', 'Another browser has opened this link. Ask for a link of your own.');
+    return secret;
   }
 
   /** Returns a ticket for one connection to the session of the caller. Throws `rate_limited` if the session has too many. */

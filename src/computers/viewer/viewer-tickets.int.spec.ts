@@ -52,6 +52,15 @@ describe('the browser of a link', () => {
     expect(statuses.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([201, ...Array<number>(9).fill(403)]);
   });
 
+  it('is not one that has a cookie which another page of the host has planted', async () => {
+    const { path } = await bed.session(bed.computer());
+    const planted = `mooring_viewer=${'A'.repeat(43)}`;
+    const { status, headers } = await browser().ticket(path, { cookie: planted });
+    expect(status).toBe(201);
+    expect(headers.get('set-cookie')).not.toContain(planted);
+    expect((await browser().ticket(path, { cookie: planted })).json.code).toBe('viewer_taken');
+  });
+
   it('is known by a cookie that only this link gets, and no script', async () => {
     const { path } = await bed.session(bed.computer());
     const cookie = (await browser().ticket(path)).headers.get('set-cookie') ?? '';

@@ -1,5 +1,3 @@
-import { randomBytes } from 'node:crypto';
-
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 
 import { Config } from '../../platform/config/config.ts';
@@ -18,7 +16,6 @@ import { openSession } from './viewers.decider.ts';
 import type { ViewerMode } from './viewers.events.ts';
 
 const VIEWER_COOKIE = 'mooring_viewer';
-const COOKIE_BYTES = 32;
 
 export interface Visitor {
   ticket: Ticket;
@@ -55,8 +52,7 @@ export class ViewerVisits implements OnModuleInit {
     const link = this.links.require(token);
     const state = await this.records.load(link.computerId);
     const session = openSession(state, link.sessionId, new Date());
-    const secret = secretIn(String(call.headers.cookie ?? '')) ?? randomBytes(COOKIE_BYTES).toString('base64url');
-    await this.browsers.claim(link.sessionId, secret, new Date(link.expiresAt));
+    const secret = await this.browsers.claim(link.sessionId, secretIn(String(call.headers.cookie ?? '')), new Date(link.expiresAt));
     const caller: Caller = {
       kind: 'viewer',
       id: session.id,
