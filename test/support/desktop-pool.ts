@@ -58,8 +58,8 @@ export class ToldEvents {
     },
   } as unknown as LogFollower;
 
-  tell(type: string, computerId: string): void {
-    this.listener?.onEvents([{ type, stream: `computer-${computerId}` } as StoredEvent], '1'.padStart(20, '0'));
+  tell(type: string, computerId: string, data: Record<string, unknown> = {}): void {
+    this.listener?.onEvents([{ type, stream: `computer-${computerId}`, data } as unknown as StoredEvent], '1'.padStart(20, '0'));
   }
 
   skip(): void {

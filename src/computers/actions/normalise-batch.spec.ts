@@ -390,7 +390,10 @@ describe('the text of an action', () => {
   it('may name many keys, as long as they are pressed 10,000 times at most', () => {
     const text = Array.from({ length: 500 }, () => 'Down').join(' ');
     expect(actionOf({ action: 'key', text, repeat: 20 })).toMatchObject({ kind: 'keys', repeat: 20, chords: { length: 500 } });
-    expect(refusalOf({ action: 'key', text, repeat: 21 })).toMatchObject({ code: 'invalid_action', errors: [{ index: 0, field: 'repeat' }] });
+    expect(refusalOf({ action: 'key', text, repeat: 21 })).toMatchObject({
+      code: 'invalid_action',
+      errors: [{ index: 0, field: 'repeat' }],
+    });
     expect(refusalOf({ action: 'left_click', key: text }).code).toBe('invalid_action');
   });
 

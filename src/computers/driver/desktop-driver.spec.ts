@@ -236,7 +236,7 @@ describe('what is held down', () => {
     await run(driver, { action: 'left_mouse_down', coordinate: [12, 34] });
     desktop.hangUp();
     const before = desktop.events.length;
-    await take(driver);
+    await run(driver, { action: 'cursor_position' });
     expect(desktop.events.slice(before)).toEqual(['pointer 12,34 0']);
   });
 });
@@ -368,6 +368,17 @@ describe('a picture', () => {
     expect([reserved, inUse]).toEqual([[320 * 240 * 5, 320 * 240 * 5, 400 * 300 * 5], 0]);
     driver.forgetFrames();
     expect(driver.keptBytes).toBe(0);
+  });
+
+  it('moves no pointer and releases no button, also after a lost connection', async () => {
+    const { desktop, driver } = driven();
+    await take(driver);
+    expect(desktop.events).toEqual([]);
+    await run(driver, { action: 'left_mouse_down', coordinate: [12, 34] });
+    desktop.hangUp();
+    const before = desktop.events.length;
+    await take(driver);
+    expect(desktop.events.slice(before)).toEqual([]);
   });
 
   it('is taken without the pointer on a connection of its own', async () => {

@@ -24,6 +24,8 @@ export interface DesktopPorts {
   encode(frame: Frame, options: ImageOptions): Promise<EncodedImage>;
   /** Resolves when there is room in memory for a frame, with a function that ends its use. */
   reserve(bytes: number, signal: AbortSignal): Promise<() => void>;
+  /** The place of the pointer, as far as it is known; by default the middle, where a desktop has it at first. */
+  pointer?: Point | null;
 }
 
 /** The wishes for a batch that waits for its turn. */
@@ -37,6 +39,8 @@ export interface BatchOrder {
 interface Link {
   connection: RfbConnection;
   device: InputDevice;
+  /** True once it has had input: pictures alone move no pointer. */
+  hasInput: boolean;
 }
 
 interface Encoded {
@@ -67,7 +71,10 @@ export class DesktopDriver {
   private images = new WeakMap<Frame, Encoded>();
   private imageBytes = 0;
 
-  constructor(private readonly ports: DesktopPorts) {}
+  constructor(private readonly ports: DesktopPorts) {
+    const { pointer = null } = ports;
+    if (pointer !== null) this.pointer = () => pointer;
+  }
 
   /**
    * Runs a batch when those before it are done. Throws `DesktopBusy`, `DesktopUnreachable` or `DesktopTimeout` before anything was done, and
@@ -75,7 +82,7 @@ export class DesktopDriver {
    */
   run({ batchFor, hold }: BatchOrder, signal: AbortSignal): Promise<BatchOutcome> {
     return this.batches.run(signal, async () => {
-      const { connection, device } = await unlessAborted(this.checkedLink(), signal);
+      const { connection, device } = await unlessAborted(this.inputLink(), signal);
       const batch = await batchFor(connection.size);
       const picture: TakePicture = (withCursor, optionsFor) => this.picture(withCursor, optionsFor, signal);
       return runBatch(batch, { connection, device, signal, picture, hold });
@@ -128,9 +135,19 @@ export class DesktopDriver {
   /** Releases what somebody may have left held down, when the batches before it are done. Throws what `run` throws. */
   releaseInput(signal: AbortSignal): Promise<void> {
     return this.batches.run(signal, async () => {
-      const { device } = await unlessAborted(this.checkedLink(), signal);
+      const { device } = await unlessAborted(this.inputLink(), signal);
       await unlessAborted(device.releaseAll(), signal);
     });
+  }
+
+  /** The place of the pointer, as it is known; null if it is not. */
+  get place(): Point | null {
+    return this.pointer?.() ?? null;
+  }
+
+  /** True if a button is down that is to stay down after the batch which pressed it. */
+  get holdsButton(): boolean {
+    return this.link.value?.device.holdsButton ?? false;
   }
 
   /** Tells where a person has put the pointer, which the server does not tell its other clients. */
@@ -153,6 +170,17 @@ export class DesktopDriver {
     return this.again(async () => {
       const link = await this.link.get();
       await link.connection.barrier();
+      return link;
+    });
+  }
+
+  /** Does as `checkedLink`, for input. The first input releases the buttons that an earlier connection has left down. */
+  private inputLink(): Promise<Link> {
+    return this.again(async () => {
+      const link = await this.link.get();
+      if (link.hasInput) await link.connection.barrier();
+      else await link.device.reset();
+      link.hasInput = true;
       return link;
     });
   }
@@ -206,8 +234,7 @@ export class DesktopDriver {
     const { x, y } = this.pointer?.() ?? middle;
     const device = new InputDevice(connection, x < width && y < height ? { x, y } : middle);
     this.pointer = () => device.pointer;
-    await device.reset();
-    return { connection, device };
+    return { connection, device, hasInput: false };
   }
 
   private async dial(hidePointer: boolean): Promise<RfbConnection> {

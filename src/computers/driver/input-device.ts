@@ -34,6 +34,11 @@ export class InputDevice {
     return this.connection.pointer ?? this.place;
   }
 
+  /** True if a button is down that stays down after the batch. */
+  get holdsButton(): boolean {
+    return this.kept !== 0;
+  }
+
   move(point: Point): void {
     this.place = { ...point };
     this.connection.pointer = { ...point };

@@ -40,6 +40,36 @@ describe('the connections to desktops', () => {
     expect(desktop.connections).toBe(2);
   });
 
+  it('remember where the pointer was, also if a person has moved it meanwhile, until the desktop ends', async () => {
+    const { bed: each, desktop } = bed();
+    const [move, look] = [{ action: 'mouse_move', coordinate: [12, 34] }, { action: 'cursor_position' }];
+    const reopened = async () => {
+      await untilTrue(() => each.pool.size === 0 && !desktop.isConnected);
+      return each.actions.run(callTo('one'), look, ({ cursor }) => cursor);
+    };
+    each.pool.idleMs = 1;
+    await each.actions.run(callTo('one'), move, (outcome) => outcome);
+    expect(await reopened()).toEqual({ x: 12, y: 34 });
+    await untilTrue(() => each.pool.size === 0);
+    each.pool.movePointer('one', { x: 56, y: 78 });
+    each.events.tell('ComputerSlept', 'one', { depth: 'frozen' });
+    expect(await reopened()).toEqual({ x: 56, y: 78 });
+    await untilTrue(() => each.pool.size === 0);
+    each.events.tell('ComputerSlept', 'one', { depth: 'stopped' });
+    expect(await reopened()).toEqual({ x: 160, y: 120 });
+  });
+
+  it('stay while a button is held down', async () => {
+    const { bed: each, desktop } = bed();
+    each.pool.idleMs = 1;
+    await each.actions.run(callTo('one'), { action: 'left_mouse_down', coordinate: [5, 6] }, (outcome) => outcome);
+    await each.screens.take(callTo('two'), shot);
+    await untilTrue(() => each.pool.size === 1);
+    expect(desktop.events.at(-1)).toBe('pointer 5,6 1');
+    await each.actions.run(callTo('one'), { action: 'left_mouse_up' }, (outcome) => outcome);
+    await untilTrue(() => each.pool.size === 0);
+  });
+
   it.each(['ComputerSlept', 'ComputerExited', 'ComputerFailed', 'ComputerDeletionRequested', 'ComputerDeleted'])(
     'are closed by %s, which ends a batch',
     async (type) => {

@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os';
 
 import { Injectable, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
+import { LRUCache } from 'lru-cache';
 
 import { FairLimiter } from '../../platform/async/fair-limiter.ts';
 import { pause } from '../../platform/async/pause.ts';
@@ -22,6 +23,8 @@ const IDLE_MS = 60_000;
 const LOOK_MS = { first: 5, last: 50 };
 /** The events after which no connection to the computer's container is of use. */
 const ENDS = new Set(['ComputerSlept', 'ComputerExited', 'ComputerFailed', 'ComputerDeletionRequested', 'ComputerDeleted']);
+/** The desktops whose pointers are remembered while there is no connection to them. */
+const POINTERS_MAX = 10_000;
 const CORES = availableParallelism();
 /** The pictures that one process encodes at once, and for one account. */
 const ENCODERS = { limit: CORES, perAccount: Math.max(1, Math.floor(CORES / 2)) };
@@ -53,6 +56,8 @@ export class DesktopPool implements OnModuleInit, OnApplicationShutdown {
   /** A test sets a shorter time. */
   idleMs = IDLE_MS;
   private readonly seats = new Map<string, Seat>();
+  /** The places of the pointers of awake and frozen computers, which no desktop tells to those who connect. */
+  private readonly pointers = new LRUCache<string, Point>({ max: POINTERS_MAX });
   private readonly memory = new FrameMemory();
   private readonly encoders = new FairLimiter(ENCODERS);
   private stopListening = () => {};
@@ -128,6 +133,7 @@ export class DesktopPool implements OnModuleInit, OnApplicationShutdown {
 
   /** Tells whoever acts on the computer where somebody moved its pointer. */
   movePointer(computerId: string, place: Point): void {
+    this.pointers.set(computerId, place);
     void this.seats.get(computerId)?.driver.movePointer(place);
   }
 
@@ -141,6 +147,7 @@ export class DesktopPool implements OnModuleInit, OnApplicationShutdown {
       encode: (frame, options) =>
         this.encoders.run({ account: accountId, agent: computerId }, ending.signal, () => encodeImage(frame, options)),
       reserve: (bytes, signal) => this.memory.reserve(accountId, bytes, signal),
+      pointer: this.pointers.get(computerId) ?? null,
     });
     const forget = () => driver.forgetFrames();
     const seat: Seat = { computerId, accountId, generation, driver, users: 0, ending, idle: undefined, forget };
@@ -152,7 +159,10 @@ export class DesktopPool implements OnModuleInit, OnApplicationShutdown {
     seat.users -= 1;
     if (this.seats.get(seat.computerId) !== seat) return;
     this.memory.keep(seat, seat.driver.keptBytes);
-    if (seat.users === 0) seat.idle = setTimeout(() => this.drop(seat.computerId), this.idleMs).unref();
+    const { place } = seat.driver;
+    if (place !== null) this.pointers.set(seat.computerId, place);
+    // The next connection would release a button that is to stay down.
+    if (seat.users === 0 && !seat.driver.holdsButton) seat.idle = setTimeout(() => this.drop(seat.computerId), this.idleMs).unref();
   }
 
   /** Closes the connection, and ends what uses it. */
@@ -172,7 +182,12 @@ export class DesktopPool implements OnModuleInit, OnApplicationShutdown {
   }
 
   private onEvents(events: readonly StoredEvent[]): void {
-    for (const { stream, type } of events) if (ENDS.has(type) && categoryOf(stream) === 'computer') void this.onEnd(idOf(stream));
+    for (const { stream, type, data } of events) {
+      if (!ENDS.has(type) || categoryOf(stream) !== 'computer') continue;
+      const isFrozen = type === 'ComputerSlept' && (data as { depth?: unknown } | undefined)?.depth === 'frozen';
+      if (!isFrozen) this.pointers.delete(idOf(stream));
+      void this.onEnd(idOf(stream));
+    }
   }
 
   /** The event may be older than the use, which began when the computer was awake again. */
