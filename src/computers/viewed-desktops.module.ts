@@ -15,6 +15,6 @@ import { ViewerRecords } from './viewer/viewer-records.service.ts';
 })
 export class ViewedDesktopsModule {
   constructor(control: ViewerControl, records: ViewerRecords) {
-    control.register((computerId) => records.inControl(computerId));
+    control.register(records);
   }
 }

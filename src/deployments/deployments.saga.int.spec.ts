@@ -160,9 +160,9 @@ describe('an agent', () => {
     const ended = jest.spyOn(faulty.inner, 'inspect');
     jest
       .spyOn(faulty.inner, 'start')
-      .mockImplementation((handle) => {
+      .mockImplementation((handle, environment) => {
         ended.mockImplementation(inspect);
-        return start(handle);
+        return start(handle, environment);
       })
       .mockImplementationOnce(() => {
         ended.mockImplementation(async (id) => {

@@ -14,6 +14,7 @@ import { systemContext } from '../../src/platform/context/command-context.ts';
 import { Refusal } from '../../src/platform/errors/refusal.ts';
 import type { StoredEvent } from '../../src/platform/event-store/event-store.ts';
 import type { LogFollower, LogListener } from '../../src/platform/event-store/following/log-follower.ts';
+import { untilTrue } from './until.ts';
 
 /** The computers of a test, which are awake unless it says otherwise. */
 export class KnownComputers implements Pick<LiveComputers, 'screenOf' | 'isAwake' | 'whileAwake'> {
@@ -102,7 +103,12 @@ export class DesktopBed {
     const live = computers as unknown as LiveComputers;
     this.pool = new DesktopPool(dialler, this.events.follower, live);
     this.pool.onModuleInit();
-    this.viewers.register(async (computerId) => this.inControl.has(computerId));
+    const inControl = async (computerId: string) => this.inControl.has(computerId);
+    const untilInControl = async (computerId: string, signal: AbortSignal) => {
+      await untilTrue(() => signal.aborted || this.inControl.has(computerId));
+      return inControl(computerId);
+    };
+    this.viewers.register({ inControl, untilInControl });
     this.recorder = new ActionRecorder(this.acts.computers);
     this.actions = new ComputerActions(live, this.pool, this.viewers, this.recorder);
     this.screens = new ComputerScreens(live, this.pool, this.recorder);

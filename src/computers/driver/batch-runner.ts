@@ -40,6 +40,8 @@ export interface BatchOutcome {
 export type TakePicture = (withCursor: boolean, optionsFor: (frame: Frame) => ImageOptions) => Promise<EncodedImage>;
 
 export interface BatchDesk extends Desk {
+  /** Aborts when the caller has gone. The signal for input may abort before, which ends the batch with an error. */
+  caller: AbortSignal;
   picture: TakePicture;
   /** Takes room in memory for a picture until the batch ends. Returns false if there is none. */
   hold: (bytes: number) => boolean;
@@ -47,7 +49,7 @@ export interface BatchDesk extends Desk {
 
 /**
  * Does the actions in order until one fails, and releases what is held down, whatever happens. A failure of an action is in the outcome, since
- * the ones before it have taken effect. Throws the signal's reason if it aborts.
+ * the ones before it have taken effect. Throws the reason of the caller's signal if it aborts.
  */
 export async function runBatch(batch: Batch, desk: BatchDesk): Promise<BatchOutcome> {
   const startedAt = performance.now();
@@ -93,7 +95,7 @@ class BatchRun {
       if (shot !== null) result.screenshot = await this.picture(shot, display);
       return result;
     } catch (error) {
-      this.desk.signal.throwIfAborted();
+      this.desk.caller.throwIfAborted();
       return { index, action: name, ok: false, error: toStepError(error) };
     }
   }
@@ -103,7 +105,7 @@ class BatchRun {
     try {
       return { image: await this.picture(shot, display) };
     } catch (error) {
-      this.desk.signal.throwIfAborted();
+      this.desk.caller.throwIfAborted();
       return { image: null, error: toStepError(error) };
     }
   }
@@ -121,7 +123,7 @@ class BatchRun {
 
   /** Takes a picture, of the size in which the caller sees the screen, unless it is of a part. */
   private async picture(shot: Shot, display: Size | null, region?: Region): Promise<EncodedImage> {
-    const { device, signal } = this.desk;
+    const { device, caller: signal } = this.desk;
     const { sentAt } = device;
     if (sentAt >= this.startedAt) await pause(Math.max(0, sentAt + shot.delayMs - performance.now()), signal);
     signal.throwIfAborted();
@@ -152,4 +154,10 @@ function toStepError(error: unknown): StepError {
   throw error;
 }
 
-const codes: ReadonlySet<string> = new Set(['desktop_unreachable', 'desktop_timeout', 'coordinate_out_of_bounds', 'payload_too_large']);
+const codes: ReadonlySet<string> = new Set([
+  'desktop_unreachable',
+  'desktop_timeout',
+  'coordinate_out_of_bounds',
+  'payload_too_large',
+  'human_in_control',
+]);

@@ -34,6 +34,8 @@ export interface BatchOrder {
   batchFor: (size: ScreenSize) => Promise<Batch>;
   /** Takes room in memory for a picture, until whoever ordered the batch has passed it on. Returns false if there is none. */
   hold: (bytes: number) => boolean;
+  /** Ends the input, with its reason as the error of the action that it interrupts. */
+  stop?: AbortSignal;
 }
 
 interface Link {
@@ -80,12 +82,13 @@ export class DesktopDriver {
    * Runs a batch when those before it are done. Throws `DesktopBusy`, `DesktopUnreachable` or `DesktopTimeout` before anything was done, and
    * the signal's reason when it aborts; what fails later is in the outcome.
    */
-  run({ batchFor, hold }: BatchOrder, signal: AbortSignal): Promise<BatchOutcome> {
+  run({ batchFor, hold, stop }: BatchOrder, signal: AbortSignal): Promise<BatchOutcome> {
     return this.batches.run(signal, async () => {
       const { connection, device } = await unlessAborted(this.inputLink(), signal);
       const batch = await batchFor(connection.size);
       const picture: TakePicture = (withCursor, optionsFor) => this.picture(withCursor, optionsFor, signal);
-      return runBatch(batch, { connection, device, signal, picture, hold });
+      const either = stop === undefined ? signal : AbortSignal.any([signal, stop]);
+      return runBatch(batch, { connection, device, signal: either, caller: signal, picture, hold });
     });
   }
 

@@ -103,6 +103,25 @@ describe('a batch', () => {
     expect(desktop.events.filter((event) => event.startsWith('key'))).toEqual([]);
   });
 
+  it('ends when a person takes control in the middle of it, with what it held down released', async () => {
+    const { bed: each, desktop, run } = bed();
+    const actions = [
+      { action: 'key', text: 'a' },
+      { action: 'hold_key', text: 'ctrl', duration: 60 },
+      { action: 'key', text: 'b' },
+    ];
+    const batch = run({ actions, screenshot: true });
+    await untilTrue(() => desktop.events.includes('key ffe3 down'));
+    each.inControl.add('one');
+    expect(await batch).toMatchObject({
+      ok: false,
+      completed: 1,
+      results: [{ ok: true }, { index: 1, action: 'hold_key', ok: false, error: { code: 'human_in_control' } }],
+      screenshot: { format: 'png' },
+    });
+    expect(desktop.events.filter((event) => event.startsWith('key')).slice(2)).toEqual(['key ffe3 down', 'key ffe3 up']);
+  });
+
   it('is refused as busy when as many wait as may', async () => {
     const { bed: each, run } = bed();
     const giveUp = new AbortController();

@@ -12,6 +12,8 @@ import { ViewerControl } from './viewer-control.service.ts';
 
 /** The most errors that the sentence about a batch names. */
 const NAMED_MAX = 5;
+/** A batch is over by then, as a rule, ms: nobody has taken control in the middle of it. */
+const SHORT_BATCH_MS = 100;
 
 /** A call of somebody to a computer. */
 export interface ComputerCall {
@@ -61,23 +63,46 @@ export class ComputerActions {
     }
   }
 
+  /** Returns a signal that ends a batch which goes on while a person takes control. It is watched from `begin` on; short batches are not. */
+  private whileNobodyIsInControl(computerId: string): Disposable & { stop: AbortSignal; begin: () => void } {
+    const [stop, over] = [new AbortController(), new AbortController()];
+    let timer: NodeJS.Timeout | undefined;
+    const watch = async () => {
+      if (await this.viewers.untilInControl(computerId, over.signal)) stop.abort(humanInControl());
+    };
+    return {
+      stop: stop.signal,
+      // Too many batches may be watched already; this one was checked when it began.
+      begin: () => void (timer = setTimeout(() => void watch().catch(() => undefined), SHORT_BATCH_MS)),
+      [Symbol.dispose]: () => {
+        clearTimeout(timer);
+        over.abort();
+      },
+    };
+  }
+
   private async onDesktop<T>(order: Order, { driver, signal, hold }: DesktopInUse, answer: (outcome: BatchOutcome) => T): Promise<T> {
     const { call, computer, body, expected } = order;
     let recorded = Promise.resolve();
+    using control = this.whileNobodyIsInControl(computer.computerId);
     const batchFor = async (size: Size) => {
-      if (await this.viewers.inControl(computer.computerId))
-        throw new Refusal('human_in_control', 'A person controls the computer alone. Wait until that session is closed.');
+      if (await this.viewers.inControl(computer.computerId)) throw humanInControl();
+      control.begin();
       const isExpected = size.width === expected.screen.width && size.height === expected.screen.height;
       const batch = (isExpected ? expected.batch : null) ?? batchOf(body, size);
       // It is stored while the keys are pressed.
       recorded = this.recorder.batch(call, batch.steps.map(nameOf), screenshotsIn(batch));
       return batch;
     };
-    const outcome = await driver.run({ batchFor, hold }, signal);
+    const outcome = await driver.run({ batchFor, hold, stop: control.stop }, signal);
     await recorded;
     refuseIfNothingWasDone(outcome);
     return answer(outcome);
   }
+}
+
+function humanInControl(): Refusal {
+  return new Refusal('human_in_control', 'A person controls the computer alone. Wait until that session is closed.');
 }
 
 interface Order {

@@ -2,12 +2,20 @@ import { Injectable } from '@nestjs/common';
 
 import type { CommandContext } from '../../platform/context/command-context.ts';
 import { Aggregates } from '../../platform/event-store/aggregates.ts';
+import { EventWaits } from '../../platform/event-store/following/event-waits.ts';
+import type { ControlWatch } from '../live/viewer-control.service.ts';
 import { isHumanInControl, viewersDecider, type ViewersCommand, type ViewersState } from './viewers.decider.ts';
+
+/** Nobody watches longer, ms: batches of actions end before. */
+const WATCHED_MS_MAX = 600_000;
 
 /** Records the sessions of computers and their connections, and knows their states. */
 @Injectable()
-export class ViewerRecords {
-  constructor(private readonly aggregates: Aggregates) {}
+export class ViewerRecords implements ControlWatch {
+  constructor(
+    private readonly aggregates: Aggregates,
+    private readonly waits: EventWaits,
+  ) {}
 
   /** Returns the newest state of the computer's sessions. */
   async load(computerId: string): Promise<ViewersState> {
@@ -22,6 +30,12 @@ export class ViewerRecords {
   /** Returns true while somebody is connected who controls the computer alone, so that nobody else may act on it. */
   async inControl(computerId: string): Promise<boolean> {
     return isHumanInControl(await this.load(computerId));
+  }
+
+  /** Resolves with true as soon as somebody controls the computer alone; with false if the signal aborts before. */
+  async untilInControl(computerId: string, signal: AbortSignal): Promise<boolean> {
+    const isSo = async () => ((await this.inControl(computerId)) ? true : undefined);
+    return (await this.waits.until(streamOf(computerId), isSo, { timeoutMs: WATCHED_MS_MAX, signal })) ?? false;
   }
 }
 
