@@ -38,15 +38,16 @@ export class ViewerSockets implements BeforeApplicationShutdown {
   ) {}
 
   /**
-   * Serves a connection until it ends. Before it is open, throws what `WebSockets.check` throws, `session_closed`, `rate_limited`, the refusals
-   * of a wake, and the failures of the desktop.
+   * Serves a connection until it ends. Before it is open, throws what `WebSockets.check` throws, `session_closed`, `rate_limited`,
+   * `computer_asleep`, and the failures of the desktop.
    */
   async serve(call: Call, link: ViewerLink): Promise<void> {
     this.sockets.check(call);
     const { sessionId, computerId } = link;
     openSession(await this.records.load(computerId), sessionId, new Date());
     const { accountId, context } = call;
-    const need = { computerId, accountId, context, signal: call.goneSignal() };
+    // Sessions end when their computer sleeps, so a browser that connects again, as pages do by themselves, must not undo the sleep.
+    const need = { computerId, accountId, context, signal: call.goneSignal(), wake: false };
     const connection = { connectionId: newId(), sessionId, computerId, accountId };
     const relay = await this.desktops.whileAwake(need, (dial) => this.open(call, link, connection, dial));
     const serving = this.attend(call, connection, relay);

@@ -8,7 +8,7 @@ const ENDS = {
   invalid: ['This link is not valid', 'Check that it was copied as a whole, or ask for a new one.'],
   closed: ['This session was closed', 'Ask for a new link if you still need the computer.'],
   expired: ['This link has expired', 'Ask for a new link.'],
-  asleep: ['The computer went to sleep', 'Its windows are kept. Ask for a new link to wake it.'],
+  asleep: ['The computer went to sleep', 'Ask for a new link to wake it.'],
   deleted: ['The computer was deleted', 'There is nothing to see any more.'],
   viewer_taken: ['This link is open in another browser', 'A link belongs to the browser that opened it first. Ask for a link of your own.'],
   origin_not_allowed: ['This page may not connect', 'Open the link at the address that you were given.'],
