@@ -28,6 +28,8 @@ export class StandInDesktops extends ViewedDesktops {
   readonly woken: string[] = [];
   readonly held: string[] = [];
   readonly moves: string[] = [];
+  /** Tells by its ids which computers count as used, and by its values how often that was said anew. */
+  readonly keptAwake = new Map<string, number>();
 
   requireOwned(computerId: string, accountId: string): Promise<void> {
     const isOwned = this.computers.get(computerId)?.accountId === accountId;
@@ -48,6 +50,14 @@ export class StandInDesktops extends ViewedDesktops {
     } finally {
       this.held.splice(this.held.indexOf(computerId), 1);
     }
+  }
+
+  async keepAwake(computerId: string): Promise<void> {
+    this.keptAwake.set(computerId, (this.keptAwake.get(computerId) ?? 0) + 1);
+  }
+
+  async keepAwakeNoLonger(computerId: string): Promise<void> {
+    this.keptAwake.delete(computerId);
   }
 
   fateOf(computerId: string): Promise<ComputerFate> {

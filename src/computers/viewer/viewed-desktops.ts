@@ -31,6 +31,10 @@ export abstract class ViewedDesktops {
    * Runs the work while the computer is awake, and wakes it first if it sleeps. Throws `computer_not_found`, and the refusals of a wake.
    */
   abstract whileAwake<T>(need: ViewNeed, work: (dial: Dial) => Promise<T>): Promise<T>;
+  /** Lets a computer that somebody sees, who has just come or sent input, count as used for three times its idle time, after which that begins. */
+  abstract keepAwake(computerId: string): Promise<void>;
+  /** Lets a computer that nobody sees any more count as used until now. */
+  abstract keepAwakeNoLonger(computerId: string): Promise<void>;
   abstract fateOf(computerId: string): Promise<ComputerFate>;
   /** Tells whoever acts on the computer where somebody moved its pointer. */
   abstract movePointer(computerId: string, x: number, y: number): void;

@@ -80,6 +80,7 @@ export class ViewerSockets implements BeforeApplicationShutdown {
       });
       endAtExpiry(relay, link);
       this.viewers.add({ computerId, sessionId, accountId, relay });
+      this.keepAwake(computerId);
       return relay;
     } catch (error) {
       desktop.destroy();
@@ -117,6 +118,7 @@ export class ViewerSockets implements BeforeApplicationShutdown {
     try {
       await this.records.execute(computerId, { type: 'DisconnectViewer', connectionId, seconds }, context);
       await this.connections.remove([connectionId]);
+      if ((await this.connections.ofComputer(computerId)).size === 0) await this.desktops.keepAwakeNoLonger(computerId);
     } catch (error) {
       this.connections.abandon(connectionId);
       this.logger.warn({ msg: 'the end of a connection to a desktop could not be recorded yet', err: error });
@@ -133,8 +135,17 @@ export class ViewerSockets implements BeforeApplicationShutdown {
         .whileAwake(need, () => pause(INPUT_HOLD_MS, need.signal))
         // A computer that does not sleep any more ends its sessions, or has ended them.
         .catch(() => undefined)
-        .finally(() => (isHeld = false));
+        .finally(() => {
+          isHeld = false;
+          if (!need.signal.aborted) this.keepAwake(need.computerId);
+        });
     };
+  }
+
+  private keepAwake(computerId: string): void {
+    this.desktops
+      .keepAwake(computerId)
+      .catch((error: unknown) => this.logger.warn({ msg: 'a computer that is seen could not be kept awake', computerId, err: error }));
   }
 
   /** Returns the bytes that may wait for one browser of the account: the share of one of those that it has. */
