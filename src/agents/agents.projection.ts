@@ -122,6 +122,8 @@ export class EveryAgentHandler implements IQueryHandler<EveryAgent> {
       sandbox,
       lastActiveAt,
       held,
+      // Nothing of an agent is left half done by a process that ended.
+      abandonedBy: null,
     }));
   }
 }

@@ -1,4 +1,4 @@
-export { Activity, HOLD_COUNTS, IDLE_FROM } from './activity/activity.service.ts';
+export { abandonedBy, Activity, HOLD_COUNTS, IDLE_FROM } from './activity/activity.service.ts';
 export { LiveContainers } from './activity/live-containers.service.ts';
 export { WakeGate } from './activity/wake-gate.service.ts';
 export { Wakeables } from './activity/wakeables.ts';

@@ -147,7 +147,12 @@ describe('every timer', () => {
     ['a stop takes too long: it is killed', stopping],
   ])('of a transition: %s', (timer, life) => {
     const agent = stateAfter(...life);
-    const step = nextStep(agent, { containers: [], volume: true, held: false, lastActiveAt: null, started: null }, rules, late);
+    const step = nextStep(
+      agent,
+      { containers: [], volume: true, held: false, abandonedBy: null, lastActiveAt: null, started: null },
+      rules,
+      late,
+    );
     if (step.do !== 'record') throw new Error(`${step.do} leaves no event`);
     expect(timers.deployments?.[timer]).toEqual(agentDecider.decide(step.record, agent, late).map(({ type }) => type));
   });

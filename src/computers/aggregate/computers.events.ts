@@ -135,10 +135,10 @@ export const useEvents = {
     const done = Object.entries(actions).map(([name, count]) => `${count} × ${name}`);
     return `Did ${[...done, ...(screenshots === 0 ? [] : [`${screenshots} × picture`])].join(', ') || 'nothing'}`;
   }),
-  /** A replica ended in the middle of a batch of actions, so the keys and buttons that it may have left pressed were released. */
+  /** A replica ended while it worked on the computer, so the keys and buttons that it may have left pressed were released. */
   ComputerInputReleased: defineEvent<{ owner: string }>()(
     'ComputerInputReleased',
-    () => 'Released all keys and buttons after an interrupted batch of actions',
+    () => 'Released all keys and buttons, because a process of the service ended while the computer was in use',
   ),
 };
 

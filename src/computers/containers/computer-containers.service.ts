@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
+import { timeoutSignal } from '../../platform/async/timeout-signal.ts';
 import { Config } from '../../platform/config/config.ts';
 import { RuntimeRefused, type ContainerSpec, type ContainerView } from '../../platform/runtime/runtime.ts';
 import { computerIdOf, type KindContainers } from '../../sandboxes/index.ts';
@@ -12,6 +13,8 @@ import { computerSpec } from './computer-spec.ts';
 
 /** The time in which a desktop ends by itself: a browser writes its profile first. */
 const STOP_GRACE_SECONDS = 10;
+/** The longest time for which the keys and buttons of a desktop are waited for, which batches of callers may have, ms. */
+const RELEASE_MS = 30_000;
 
 /** Knows what the containers of computers are made of, what they take of the machine, and how it is told that they are ready. */
 @Injectable()
@@ -44,6 +47,15 @@ export class ComputerContainers implements KindContainers<Computer> {
       if (signal.aborted) return false;
       throw error;
     }
+  }
+
+  /**
+   * Releases the keys and buttons that a process which has ended may have left pressed. Throws `busy`, `desktop_unreachable` and
+   * `desktop_timeout`.
+   */
+  async releaseInput(sandboxId: string, { accountId, generation }: Computer, signal: AbortSignal): Promise<void> {
+    const computer = { computerId: computerIdOf(sandboxId), accountId, generation };
+    await this.desktops.releaseInput(computer, AbortSignal.any([signal, timeoutSignal(RELEASE_MS)]));
   }
 
   explainUnready(): Promise<null> {

@@ -82,8 +82,21 @@ export class ComputerKind implements ContainerKind<Computer, ComputerRecord, Own
     return work.record(work.seen, { type: 'RecordReady', generation: container.generation }, container);
   }
 
+  takeOwn(work: ComputerWork, step: OwnStep): Promise<boolean> {
+    return step.do === 'resolve_image' ? this.resolveImage(work) : this.releaseInput(work, step.owner);
+  }
+
+  /** Releases what the replica may have left pressed. May be repeated. Throws if the desktop does not let it, which is tried again. */
+  private async releaseInput({ pass, seen, recordMeanwhile }: ComputerWork, owner: string): Promise<boolean> {
+    await pass.withoutSlot(() => this.containers.releaseInput(pass.sandboxId, seen.state, pass.signal));
+    pass.assertLease();
+    // Events of callers meanwhile are no reason to repeat it.
+    await recordMeanwhile({ type: 'RecordInputReleased', owner });
+    return true;
+  }
+
   /** Has the image made ready. That may take long, and other events on the stream meanwhile are no reason to repeat it. */
-  async takeOwn({ pass, seen, isStale, isOver, record }: ComputerWork): Promise<boolean> {
+  private async resolveImage({ pass, seen, isStale, isOver, record }: ComputerWork): Promise<boolean> {
     const late = deadlineSignal(seen.state, this.engine.now());
     try {
       const { image, name } = await pass.withoutSlot(() =>

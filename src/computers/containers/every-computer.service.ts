@@ -3,13 +3,14 @@ import { Injectable } from '@nestjs/common';
 import { Database } from '../../platform/database/database.ts';
 import { tableOf } from '../../platform/projections/projection.ts';
 import { computerIdOf, computerSandbox, type KnownSandbox, type SandboxOfAccount } from '../../sandboxes/index.ts';
-import { HOLD_COUNTS, IDLE_FROM } from '../../sandboxes/services.ts';
+import { abandonedBy, HOLD_COUNTS, IDLE_FROM } from '../../sandboxes/services.ts';
 import type { Computer } from '../aggregate/computer-state.decider.ts';
 import { computersProjection } from '../rows/computers.projection.ts';
 
 const PAGE = `
   select c.computer_id, c.state, ${IDLE_FROM} as last_active_at,
-         exists (select from agent_holds h where h.agent_id = 'computer-' || c.computer_id and ${HOLD_COUNTS}) as held
+         exists (select from agent_holds h where h.agent_id = 'computer-' || c.computer_id and ${HOLD_COUNTS}) as held,
+         ${abandonedBy(`'computer-' || c.computer_id`)} as abandoned_by
     from ${tableOf(computersProjection)} c left join agent_activity v on v.agent_id = 'computer-' || c.computer_id
    where c.computer_id > $1 order by c.computer_id limit $2`;
 
@@ -26,6 +27,14 @@ const LIVE = `
    where status in ('creating', 'waking', 'awake', 'error', 'deleting') or (status = 'asleep' and sleep_depth = 'frozen')`;
 
 const NEEDED = `select distinct image from ${tableOf(computersProjection)} where image = any($1)`;
+
+interface Row extends Record<string, unknown> {
+  computer_id: string;
+  state: Computer;
+  last_active_at: Date | null;
+  held: boolean;
+  abandoned_by: string | null;
+}
 
 /** Lists the computers of all accounts, to be compared with the engine. */
 @Injectable()
@@ -52,15 +61,13 @@ export class EveryComputer {
 
   /** Returns a page of the computers, ordered by id, that follow the one with the sandbox id. */
   async page(after: string | null, limit: number): Promise<KnownSandbox<Computer>[]> {
-    const rows = await this.database.query<{ computer_id: string; state: Computer; last_active_at: Date | null; held: boolean }>(PAGE, [
-      after === null ? '' : computerIdOf(after),
-      limit,
-    ]);
-    return rows.map(({ computer_id, state, last_active_at, held }) => ({
+    const rows = await this.database.query<Row>(PAGE, [after === null ? '' : computerIdOf(after), limit]);
+    return rows.map(({ computer_id, state, last_active_at, held, abandoned_by }) => ({
       sandboxId: computerSandbox(computer_id),
       sandbox: state,
       lastActiveAt: last_active_at,
       held,
+      abandonedBy: abandoned_by,
     }));
   }
 }

@@ -29,7 +29,14 @@ const container = (state: ContainerState, generation = 1): ContainerView => ({
   startedAt: null,
   finishedAt: null,
 });
-const actual = (...containers: ContainerView[]): Actual => ({ containers, volume: true, held: false, lastActiveAt: null, started: null });
+const actual = (...containers: ContainerView[]): Actual => ({
+  containers,
+  volume: true,
+  held: false,
+  abandonedBy: null,
+  lastActiveAt: null,
+  started: null,
+});
 
 const image: [number, ComputerCommand] = [1, { type: 'RecordImage', image: 'sha256:1', imageName: 'desk:1' }];
 const ready: [number, ComputerCommand] = [5, { type: 'RecordReady', generation: 1 }];
@@ -107,6 +114,32 @@ describe('a computer that is awake', () => {
 
   it('has crashed if its container ended', () => {
     expect(step(awake, actual(container('exited')), 10)).toMatchObject({ do: 'record', record: { type: 'RecordExit', generation: 1 } });
+  });
+});
+
+describe('a computer on which a replica that ended was at work', () => {
+  const running = { ...actual(container('running')), abandonedBy: 'dead' };
+  const release = { do: 'own', own: { do: 'release_input', owner: 'dead' } };
+  const released = (replica: string): [number, ComputerCommand] => [7, { type: 'RecordInputReleased', owner: replica }];
+
+  it('has its keys and buttons released, once for each such replica', () => {
+    expect(step(after(image, ready), running, 6)).toEqual(release);
+    expect(step(after(image, ready, released('dead')), running, 8)).toEqual({ do: 'rest' });
+    expect(step(after(image, ready, released('another')), running, 8)).toEqual(release);
+  });
+
+  it('has them released also while others use it, and is put to sleep instead if it is idle', () => {
+    expect(step(after(image, ready), { ...running, held: true }, 2_000)).toEqual(release);
+    expect(step(after(image, ready), running, 2_000)).toEqual({ do: 'order', order: 'sleep' });
+  });
+
+  it('is left alone while it is not awake: waking it releases all', () => {
+    expect(step(after(image), { ...running, ...actual(container('created')), abandonedBy: 'dead' }, 3)).toMatchObject({ do: 'start' });
+    expect(step(after(image, ready, sleep('frozen')), running, 61)).toMatchObject({ do: 'freeze' });
+    const frozen = { ...actual(container('frozen')), abandonedBy: 'dead' };
+    expect(step(after(image, ready, sleep('frozen'), slept('frozen')), frozen, 62)).toEqual({ do: 'rest' });
+    const stopped = { ...actual(container('exited')), abandonedBy: 'dead' };
+    expect(step(after(image, ready, sleep('stopped'), slept('stopped')), stopped, 62)).toEqual({ do: 'rest' });
   });
 });
 

@@ -18,8 +18,8 @@ import {
 import type { ComputerRecord } from '../aggregate/computer-records.decider.ts';
 import type { Computer } from '../aggregate/computer-state.decider.ts';
 
-/** A step that only computers take. */
-export type OwnStep = { do: 'resolve_image' };
+/** A step that only computers take. `owner` is the replica that ended in the middle of work on the computer. */
+export type OwnStep = { do: 'resolve_image' } | { do: 'release_input'; owner: string };
 
 export type Step = StepOf<ComputerRecord, OwnStep>;
 
@@ -37,7 +37,7 @@ export function nextStep(computer: Computer, actual: Actual, rules: Rules, now: 
     case 'waking':
       return wake(computer, actual, rules, now, image);
     case 'awake':
-      return keepUp(computer, actual, idleSeconds(computer), rules, now);
+      return keepAwake(computer, actual, rules, now);
     case 'going_to_sleep':
       return putToSleep(computer, actual, rules, now);
     case 'asleep':
@@ -56,6 +56,17 @@ export function nextCheckAt(computer: Computer, actual: Actual, rules: Rules, no
 /** Returns the idle time after which an awake computer sleeps; null if it never does by itself. */
 function idleSeconds({ status, settings: { idle_timeout_seconds: seconds } }: Computer): number | null {
   return status === 'awake' && seconds !== 0 ? seconds : null;
+}
+
+/**
+ * Once for each replica that ended while it worked on the computer, releases what it may have left pressed. A computer that sleeps needs no
+ * such step: whoever wakes it connects anew, which releases all.
+ */
+function keepAwake(computer: Computer, actual: Actual, rules: Rules, now: Date): Step {
+  const step: Step = keepUp(computer, actual, idleSeconds(computer), rules, now);
+  const { abandonedBy: owner } = actual;
+  if (step.do !== 'rest' || owner === null || owner === computer.inputReleasedFor) return step;
+  return { do: 'own', own: { do: 'release_input', owner } };
 }
 
 function wake(computer: Computer, actual: Actual, rules: Rules, now: Date, image: string | null): Step {

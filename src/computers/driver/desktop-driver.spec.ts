@@ -223,11 +223,17 @@ describe('what is held down', () => {
     expect(desktop.events).not.toContain('key 78 down');
   });
 
-  it('is released on demand, whoever left it held down', async () => {
+  it('is released on demand if another left it held down, and not what a batch here was told to leave so', async () => {
     const { desktop, driver } = driven();
-    await run(driver, { action: 'left_mouse_down', coordinate: [1, 1] });
+    await driver.answers(never);
+    const { driver: other } = driven({}, { dial: async () => desktop.dial() });
+    await run(other, { action: 'left_mouse_down', coordinate: [1, 1] });
+    expect(desktop.held).toEqual(['buttons 1']);
     await driver.releaseInput(never);
     expect(desktop.held).toEqual([]);
+    await run(driver, { action: 'left_mouse_down', coordinate: [2, 2] });
+    await driver.releaseInput(never);
+    expect(desktop.held).toEqual(['buttons 1']);
     for (const modifier of ['ffe1', 'ffe3', 'ffe9', 'ffeb']) expect(desktop.events).toContain(`key ${modifier} up`);
   });
 

@@ -105,11 +105,11 @@ export class InputDevice {
     await this.flush();
   }
 
-  /** Releases every modifier and button, whoever pressed it. */
+  /** Releases every modifier, and every button but for those that are kept, whoever pressed it. */
   async releaseAll(): Promise<void> {
     this.events = [];
     this.keys = [];
-    [this.buttons, this.kept] = [0, 0];
+    this.buttons = this.kept;
     this.releaseKeys(MODIFIERS);
     this.addPointerEvent();
     await this.flush();

@@ -27,7 +27,7 @@ function asListed({ agentId, generation, deploymentId, handle, state: now }: Con
   return { agentId, generation, deploymentId, handle, state: now };
 }
 
-const known = (...events: AgentEvent[]) => ({ sandbox: given.stateAfter(...events), lastActiveAt: NOON, held: false });
+const known = (...events: AgentEvent[]) => ({ sandbox: given.stateAfter(...events), lastActiveAt: NOON, held: false, abandonedBy: null });
 
 const histories: AgentEvent[][] = [
   ...Object.values(given.everyStatus),
@@ -65,9 +65,10 @@ describe('what differs between the log and the engine', () => {
         const agent = given.stateAfter(...history);
         // A pass also sees what only an inspection tells.
         const containers = pairs.map(([generation, each]) => container(generation, each));
-        const wanted = nextStep(agent, { containers, volume, held, lastActiveAt, started: null }, { ...rules, canFreeze }, now);
+        const facts = { held, lastActiveAt, abandonedBy: null };
+        const wanted = nextStep(agent, { containers, volume, started: null, ...facts }, { ...rules, canFreeze }, now);
         const listed = { containers: pairs.map(([generation, each]) => asListed(container(generation, each))), volume };
-        expect(differs(agents, { sandbox: agent, lastActiveAt, held }, listed, { ...rules, canFreeze }, now)).toBe(wanted.do !== 'rest');
+        expect(differs(agents, { sandbox: agent, ...facts }, listed, { ...rules, canFreeze }, now)).toBe(wanted.do !== 'rest');
       }),
       { numRuns: 3_000 },
     );

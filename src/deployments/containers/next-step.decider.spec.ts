@@ -22,6 +22,7 @@ const there = (containers: ContainerView[], more: Partial<Actual> = {}): Actual 
   containers,
   volume: true,
   held: false,
+  abandonedBy: null,
   lastActiveAt: null,
   started: null,
   ...more,

@@ -85,7 +85,8 @@ class World {
       startedAt: null,
       finishedAt: null,
     }));
-    return { containers, volume: this.facts.volume, held: this.facts.held, lastActiveAt: null, started: this.started };
+    const { volume, held } = this.facts;
+    return { containers, volume, held, abandonedBy: null, lastActiveAt: null, started: this.started };
   }
 
   private rules(): Rules {

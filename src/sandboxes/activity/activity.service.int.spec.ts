@@ -1,3 +1,5 @@
+import { randomUUID } from 'node:crypto';
+
 import { until } from '../../../test/support/until.ts';
 import { openDatabase, type Database } from '../../platform/database/database.ts';
 import { operate } from '../../../test/support/log.ts';
@@ -85,7 +87,7 @@ describe('an agent with work in flight', () => {
     const activity = new Activity(database, replica);
     await activity.hold('c1');
     const looking = newActivity();
-    expect(await looking.held('c1')).toBe(true);
+    expect(await looking.inFlight('c1')).toEqual({ held: true, abandonedBy: null });
     // The end of its process closes the connection in the same way.
     await operate(
       server.url,
@@ -94,7 +96,29 @@ describe('an agent with work in flight', () => {
     );
     await until('nobody counts its hold', async () => ((await looking.held('c1')) ? undefined : true));
     expect(await rows('c1')).toHaveLength(1);
+    expect(await looking.inFlight('c1')).toEqual({ held: false, abandonedBy: replica.id });
     await activity.beforeApplicationShutdown();
+  });
+
+  it('was abandoned by the replica that ended last, for an hour', async () => {
+    const looking = newActivity();
+    const abandonedBy = async () => (await looking.inFlight('c3')).abandonedBy;
+    const [longAgo, first, last, olderProgram] = [randomUUID(), randomUUID(), randomUUID(), randomUUID()];
+    const die = async (owner: string, hold: string) => {
+      await database.query(
+        `insert into consumer_leases (name, owner, epoch, expires_at) values ('replica:' || $1::uuid, 'no session', 1, '-infinity')`,
+        [owner],
+      );
+      await database.query(`insert into agent_holds values ('c3', $1, clock_timestamp() + $2::interval)`, [owner, hold]);
+    };
+    await die(longAgo, '-61 minutes');
+    expect(await abandonedBy()).toBeNull();
+    await die(first, '-5 minutes');
+    await die(last, '5 seconds');
+    expect(await abandonedBy()).toBe(last);
+    // Nobody knows of the owner whether it lives.
+    await database.query(`insert into agent_holds values ('c3', $1, clock_timestamp() + interval '9 seconds')`, [olderProgram]);
+    expect(await looking.inFlight('c3')).toEqual({ held: true, abandonedBy: last });
   });
 
   it('is held anew for a caller after other replicas may have considered the process dead', async () => {

@@ -23,6 +23,20 @@ export const HOLD_COUNTS = `
   h.expires_at > clock_timestamp()
   and not exists (select from consumer_leases l where l.name = '${REPLICA}' || h.owner and ${LEASE_IS_FREE})`;
 
+/** The age at which the rows of replicas that ended are deleted. */
+const FORGOTTEN_AFTER = `interval '1 hour'`;
+
+/**
+ * Returns the expression of the replica that ended with work in flight for the sandbox, the one that ended last if there are several; null if
+ * there is none. `sandboxId` is an expression, too.
+ */
+export function abandonedBy(sandboxId: string): string {
+  return `(
+  select h.owner from agent_holds h join consumer_leases l on l.name = '${REPLICA}' || h.owner
+   where h.agent_id = ${sandboxId} and h.expires_at > clock_timestamp() - ${FORGOTTEN_AFTER} and ${LEASE_IS_FREE}
+   order by h.expires_at desc, h.owner limit 1)`;
+}
+
 /** The time from which on the sandbox in the row `v` of `agent_activity` is idle: that of its last use, or now while it is kept awake. */
 export const IDLE_FROM = `
   case when v.kept_until is null then v.last_active_at else greatest(v.last_active_at, least(v.kept_until, clock_timestamp())) end`;
@@ -62,6 +76,14 @@ const RENEW = `
   with renewed as (
     update agent_holds set expires_at = clock_timestamp() + make_interval(secs => $4) where owner = $1 and agent_id = any($2::text[]))
   ${STAMP}`;
+
+/** The work for a sandbox. */
+export interface InFlight {
+  /** True if any process, on any replica, has work in flight for the sandbox. */
+  held: boolean;
+  /** The replica that ended, within the last hour, while it had work in flight for the sandbox; the last one if there are several. */
+  abandonedBy: string | null;
+}
 
 interface LastUse {
   agent_id: string;
@@ -146,14 +168,19 @@ export class Activity implements BeforeApplicationShutdown {
     return this.bySandbox.get(sandboxId)?.row ?? null;
   }
 
-  /** Returns true if any process, on any replica, has work in flight for the sandbox. */
-  async held(sandboxId: string): Promise<boolean> {
+  /** Returns the work for the sandbox, of all replicas. */
+  async inFlight(sandboxId: string): Promise<InFlight> {
     await this.releaseIdle(sandboxId);
-    const [row] = await this.database.query<{ held: boolean }>(
-      `select exists (select from agent_holds h where h.agent_id = $1 and ${HOLD_COUNTS}) as held`,
+    const [row] = await this.database.query<{ held: boolean; abandoned_by: string | null }>(
+      `select exists (select from agent_holds h where h.agent_id = $1 and ${HOLD_COUNTS}) as held, ${abandonedBy('$1')} as abandoned_by`,
       [sandboxId],
     );
-    return row?.held ?? false;
+    return { held: row?.held ?? false, abandonedBy: row?.abandoned_by ?? null };
+  }
+
+  /** Returns true if any process, on any replica, has work in flight for the sandbox. */
+  async held(sandboxId: string): Promise<boolean> {
+    return (await this.inFlight(sandboxId)).held;
   }
 
   /** Returns the time of the last use; null if the sandbox was never used. */
@@ -277,7 +304,7 @@ export class Activity implements BeforeApplicationShutdown {
     try {
       await this.database.query(RENEW, [this.owner, ids, ids.map(() => 0), HOLD_TTL_SECONDS]);
       for (const held of inUse) held.renewedAt = now;
-      await this.database.query(`delete from agent_holds where expires_at < clock_timestamp() - interval '1 hour'`);
+      await this.database.query(`delete from agent_holds where expires_at < clock_timestamp() - ${FORGOTTEN_AFTER}`);
     } catch (error) {
       this.warn(error as Error);
     }

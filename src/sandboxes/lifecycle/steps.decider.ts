@@ -7,6 +7,8 @@ export interface Actual {
   volume: boolean;
   /** True if work is in flight for the sandbox. */
   held: boolean;
+  /** The replica that ended while it had work in flight for the sandbox; null if none did lately, or the kind does not care. */
+  abandonedBy: string | null;
   lastActiveAt: Date | null;
   /** The container that this pass itself has started; if it exits after that, it has crashed. */
   started: ContainerHandle | null;

@@ -22,6 +22,8 @@ export interface KnownSandbox<S extends Sandbox = Sandbox> {
   lastActiveAt: Date | null;
   /** True if work is in flight for the sandbox. */
   held: boolean;
+  /** See `Actual.abandonedBy`. */
+  abandonedBy: string | null;
 }
 
 /** A sandbox of any account, and the account. */

@@ -16,7 +16,7 @@ export interface Listed {
  */
 export function differs<S extends Sandbox>(
   kind: Pick<KindRules<S, unknown, unknown>, 'nextStep' | 'isBeingDeleted'>,
-  { sandbox, lastActiveAt, held }: Omit<KnownSandbox<S>, 'sandboxId'>,
+  { sandbox, lastActiveAt, held, abandonedBy }: Omit<KnownSandbox<S>, 'sandboxId'>,
   listed: Listed | null,
   rules: Rules,
   now: Date,
@@ -29,5 +29,6 @@ export function differs<S extends Sandbox>(
     startedAt: null,
     finishedAt: null,
   }));
-  return kind.nextStep(sandbox, { containers, volume: listed.volume, held, lastActiveAt, started: null }, rules, now).do !== 'rest';
+  const actual = { containers, volume: listed.volume, held, abandonedBy, lastActiveAt, started: null };
+  return kind.nextStep(sandbox, actual, rules, now).do !== 'rest';
 }

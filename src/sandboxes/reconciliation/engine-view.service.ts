@@ -64,7 +64,7 @@ export class EngineView {
       this.runtime.inspect(sandboxId, generation ?? undefined),
       this.activity.idleFrom(sandboxId),
     ]);
-    return { containers, volume, started, lastActiveAt: idleFrom, held: await this.activity.held(sandboxId) };
+    return { containers, volume, started, lastActiveAt: idleFrom, ...(await this.activity.inFlight(sandboxId)) };
   }
 
   /** Deletes the time of the last use of a deleted sandbox. */
