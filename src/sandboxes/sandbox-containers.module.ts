@@ -6,6 +6,7 @@ import { ContainerSteps } from './reconciliation/container-steps.service.ts';
 import { Differences } from './reconciliation/differences.service.ts';
 import { EngineFollower } from './reconciliation/engine-follower.service.ts';
 import { EngineLimits } from './reconciliation/engine-limits.ts';
+import { EngineUptime } from './reconciliation/engine-uptime.service.ts';
 import { EngineView } from './reconciliation/engine-view.service.ts';
 import { Reconcilers } from './reconciliation/reconciler.service.ts';
 import { SandboxesModule } from './sandboxes.module.ts';
@@ -21,12 +22,13 @@ import { VolumesSaga } from './volumes/volumes.saga.ts';
     Differences,
     EngineFollower,
     EngineLimits,
+    EngineUptime,
     EngineView,
     LiveContainers,
     Reconcilers,
     VolumeMeter,
     VolumesSaga,
   ],
-  exports: [ContainerKinds, EngineLimits, EngineView, LiveContainers, Reconcilers, SandboxesModule],
+  exports: [ContainerKinds, EngineLimits, EngineUptime, EngineView, LiveContainers, Reconcilers, SandboxesModule],
 })
 export class SandboxContainersModule {}

@@ -3,6 +3,7 @@ export { LiveContainers } from './activity/live-containers.service.ts';
 export { WakeGate } from './activity/wake-gate.service.ts';
 export { Wakeables } from './activity/wakeables.ts';
 export { EngineLimits } from './reconciliation/engine-limits.ts';
+export { EngineUptime } from './reconciliation/engine-uptime.service.ts';
 export { deadlineSignal, EngineView } from './reconciliation/engine-view.service.ts';
 export { ContainerKinds } from './reconciliation/container-kinds.ts';
 export { Differences } from './reconciliation/differences.service.ts';

@@ -78,6 +78,17 @@ export class PrivateEngine {
     if (signal === 'SIGKILL') rmSync(join(this.folder, 'exec', 'containerd', 'containerd.pid'), { force: true });
   }
 
+  /** Ends the engine and all of its containers at once, as when its machine loses its power: nothing in memory, or under /run, is left. */
+  async crash(): Promise<void> {
+    const listed = await this.docker.listContainers();
+    const views = await Promise.all(listed.map(({ Id }) => this.docker.getContainer(Id).inspect()));
+    await this.stop('SIGKILL');
+    this.killLeftBehind();
+    for (const { State } of views) killIfThere(State.Pid);
+    for (const point of this.mountPoints()) spawnSync('umount', ['--lazy', point]);
+    rmSync(join(this.folder, 'exec'), { recursive: true, force: true });
+  }
+
   /** Lets the engine hang: its socket takes connections, and nobody answers. */
   suspend(): void {
     this.daemon?.kill('SIGSTOP');
@@ -126,6 +137,14 @@ export class PrivateEngine {
     if (this.daemon === null) return;
     this.resume();
     for (const { Id } of await this.docker.listContainers()) await this.docker.getContainer(Id).kill();
+  }
+}
+
+function killIfThere(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It ended with its supervisor.
   }
 }
 

@@ -7,7 +7,7 @@ import { Database } from '../database/database.ts';
 import { Intervals } from '../intervals.ts';
 
 /** The time after which another process may take a lease that was not renewed, whatever became of its owner, ms. */
-const TTL_MS = 10_000;
+export const TTL_MS = 10_000;
 /**
  * The interval of renewals (3 s) plus this timeout is less than the TTL, so that a process gives up a hanging session before others may
  * take over.
@@ -38,7 +38,7 @@ export const LEASES_GIVEN_BACK = 'mooring_leases';
 
 const GIVE_BACK = `
   with given as (
-    update consumer_leases l set expires_at = '-infinity'
+    update consumer_leases l set expires_at = clock_timestamp()
       from unnest($2::text[], $3::bigint[]) h(name, epoch) where l.name = h.name and l.epoch = h.epoch and l.owner = $1
     returning l.name)
   select pg_notify('${LEASES_GIVEN_BACK}', '') from given limit 1`;

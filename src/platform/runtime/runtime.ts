@@ -211,8 +211,8 @@ export interface LogLine {
   cursor: LogCursor;
 }
 
-/** An event only wakes; inspection decides. `lost` means that the stream had a gap, and everything has to be inspected. */
-export type RuntimeEvent = { kind: 'changed'; agentId: string } | { kind: 'lost' };
+/** An event only wakes; inspection decides. After `lost` everything has to be inspected; an engine that was followed was away from `since` on. */
+export type RuntimeEvent = { kind: 'changed'; agentId: string } | { kind: 'lost'; since?: Date };
 
 /** The addresses that one agent may reach: everything that the operator allows agents to reach, nothing, or the listed names alone. */
 export type AgentEgress = 'internet' | 'none' | AllowList;

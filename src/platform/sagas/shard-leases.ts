@@ -19,8 +19,10 @@ const LOOK = `
          array(select w.name from unnest($1::text[]) w(name) left join consumer_leases l on l.name = w.name
                 where l.name is null or ${LEASE_IS_FREE}) as free`;
 
-/** Removes the leases of replicas that ended over an hour ago. */
-const TIDY = `delete from consumer_leases where name like '${REPLICA}%' and expires_at < now() - interval '1 hour'`;
+/** Removes the leases of replicas that ended over an hour ago, but for that of the last: it tells until when the service was there. */
+const TIDY = `
+  with ended as (select name, expires_at from consumer_leases where name like '${REPLICA}%' and expires_at < now() - interval '1 hour')
+  delete from consumer_leases l using ended where l.name = ended.name and ended.expires_at < (select max(expires_at) from ended)`;
 
 /** The part of the process that works on the keys of the shards. */
 export interface ShardHolder {

@@ -84,6 +84,24 @@ describe('the shards of several replicas', () => {
     await eventually(() => holder.size === KEYS.length);
   });
 
+  it('are taken by a process that forgets the replicas that ended over an hour ago, but for the last of them', async () => {
+    const leave = (id: string, ago: string) =>
+      operate(test.url, `insert into consumer_leases (name, owner, epoch, expires_at) values ($1, 'no session', 1, now() - $2::interval)`, [
+        `replica:${id}`,
+        ago,
+      ]);
+    for (const [id, ago] of [
+      ['first', '3 days'],
+      ['last', '2 hours'],
+      ['lately', '2 minutes'],
+    ] as const)
+      await leave(id, ago);
+    const { replica } = await start();
+    await shared([SHARDS]);
+    const left = await operate(test.url, `select name from consumer_leases where name like 'replica:%' order by expires_at`);
+    expect(left.map(({ name }) => name)).toEqual(['replica:last', 'replica:lately', replica.lease]);
+  });
+
   it('are spread evenly over two, over three, and over those that are left', async () => {
     await start();
     await start();

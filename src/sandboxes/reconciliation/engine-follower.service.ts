@@ -1,10 +1,10 @@
 import { Injectable, Logger, type BeforeApplicationShutdown, type OnApplicationBootstrap } from '@nestjs/common';
 
 import { pause } from '../../platform/async/pause.ts';
-import { ContainerRuntime } from '../../platform/runtime/runtime.ts';
 import { Sagas } from '../../platform/sagas/saga.ts';
 import { ContainerKinds } from './container-kinds.ts';
 import { Differences } from './differences.service.ts';
+import { EngineUptime } from './engine-uptime.service.ts';
 import { EngineView } from './engine-view.service.ts';
 
 const EVENTS_AGAIN_MS = 1_000;
@@ -17,7 +17,7 @@ export class EngineFollower implements OnApplicationBootstrap, BeforeApplication
   private following: Promise<void> = Promise.resolve();
 
   constructor(
-    private readonly runtime: ContainerRuntime,
+    private readonly uptime: EngineUptime,
     private readonly kinds: ContainerKinds,
     private readonly sagas: Sagas,
     private readonly engine: EngineView,
@@ -37,7 +37,7 @@ export class EngineFollower implements OnApplicationBootstrap, BeforeApplication
     const { signal } = this.stopping;
     while (!signal.aborted) {
       try {
-        for await (const event of this.runtime.events(signal)) {
+        for await (const event of this.uptime.events(signal)) {
           if (event.kind === 'changed') this.wake(event.agentId);
           else await this.wakeAll();
         }

@@ -166,6 +166,8 @@ describe('an engine that goes and comes back', () => {
       await engine.start();
       await until('the engine is known to be back', async () => ((await bed.runtime.available()) ? true : undefined));
       await until('the gap is told', () => (listener.told('lost') === 2 ? true : undefined));
+      const told = listener.seen.filter(({ kind }) => kind === 'lost');
+      expect(told).toEqual([{ kind: 'lost' }, { kind: 'lost', since: expect.any(Date) }]);
       const ended = await bed.state(view);
       expect(ended).toMatchObject({ state: 'exited', generation: 1, finishedAt: expect.stringMatching(/^20/) });
       // The engine has forgotten what it told before, and knows of the container itself when its run began and ended.
@@ -174,6 +176,25 @@ describe('an engine that goes and comes back', () => {
       await bed.runtime.start(view.handle, {});
       expect(await bed.output(view, 'echo well')).toBe('well\n');
       await listener.close();
+      await bed.close();
+    } finally {
+      await engine.close();
+    }
+  });
+
+  it('an engine whose machine went down says of its containers that they ended when it came back, by an exit code of its own', async () => {
+    const engine = await PrivateEngine.open();
+    try {
+      await engine.start();
+      const bed = await DockerBed.open(engine.docker);
+      const view = await bed.running();
+      await engine.crash();
+      const down = new Date().toISOString();
+      await engine.start();
+      const ended = await until('the engine is back', async () => bed.state(view).catch(() => undefined));
+      expect(ended).toMatchObject({ state: 'exited', exitCode: 255 });
+      expect((ended.finishedAt ?? '') > down).toBe(true);
+      expect(await bed.runtime.transitions(view.handle, ended.startedAt ?? '')).toEqual([]);
       await bed.close();
     } finally {
       await engine.close();

@@ -48,12 +48,15 @@ export async function* engineEvents(
   // An event repeats the labels of what it tells of, so that only those of the container with the large ones are passed over.
   const onSkip = (): void => noteOversized(docker, 'events');
   const backoff = new Backoff({ firstMs: FIRST_RETRY_MS, lastMs: LAST_RETRY_MS });
+  let lost: { since?: Date } = {};
   while (!signal.aborted) {
+    let isFollowing = false;
     try {
       const stream = await call(null, () => docker.getEvents({ filters, abortSignal: signal }));
       backoff.reset();
       health.answered();
-      yield { kind: 'lost' };
+      isFollowing = true;
+      yield { kind: 'lost', ...lost };
       for await (const event of jsonLines<EngineEvent>(stream as AsyncIterable<Buffer>, onSkip)) {
         if (isProxyEnd(event, identities.instance)) notes.proxyEnded();
         if (isBuildEnd(event, identities.instance)) notes.buildEnded();
@@ -66,6 +69,7 @@ export async function* engineEvents(
     } catch {
       // The engine is or became unavailable; in both cases it reconnects.
     }
+    if (isFollowing) lost = { since: new Date() };
     health.invalidate();
     await backoff.pause(signal);
   }

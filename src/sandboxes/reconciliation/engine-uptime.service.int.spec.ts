@@ -1,0 +1,81 @@
+import { randomUUID } from 'node:crypto';
+
+import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
+import { Clock } from '../../platform/clock.ts';
+import { type Database, openDatabase } from '../../platform/database/database.ts';
+import { Leases } from '../../platform/leases/leases.ts';
+import { Replica } from '../../platform/leases/replica.ts';
+import type { ContainerRuntime, RuntimeEvent } from '../../platform/runtime/runtime.ts';
+import { EngineUptime } from './engine-uptime.service.ts';
+
+let server: TestDatabase;
+let database: Database;
+
+beforeAll(async () => {
+  server = await freshDatabase();
+  database = await openDatabase({ url: server.url, allowUnsafe: true });
+});
+afterAll(async () => {
+  await database?.close();
+  await server?.drop();
+});
+afterEach(() => database.query('delete from consumer_leases'));
+
+const at = (clock: string) => new Date(`2026-11-20T${clock}:00.000Z`);
+
+/** Adds the lease of a replica that ended after it had renewed it at that time. */
+async function ended(lastRenewal: Date): Promise<void> {
+  await database.query(
+    `insert into consumer_leases (name, owner, epoch, expires_at) values ($1, 'no session', 1, $2::timestamptz + interval '10 seconds')`,
+    [`replica:${randomUUID()}`, lastRenewal],
+  );
+}
+
+/** Returns what knows the engine as a process that got these events at these times. */
+async function uptimeAfter(...events: [Date, RuntimeEvent][]): Promise<EngineUptime> {
+  const clock = new Clock();
+  const runtime = {
+    async *events() {
+      for (const [time, event] of events) {
+        clock.now = () => time;
+        yield event;
+      }
+    },
+  } as unknown as ContainerRuntime;
+  const uptime = new EngineUptime(runtime, database, clock);
+  const passedOn: RuntimeEvent[] = [];
+  for await (const event of uptime.events(new AbortController().signal)) passedOn.push(event);
+  expect(passedOn).toEqual(events.map(([, event]) => event));
+  return uptime;
+}
+
+describe('the engine was up', () => {
+  it('until the last replica that has ended was alive, if this process began later', async () => {
+    const uptime = await uptimeAfter([at('12:10'), { kind: 'lost' }]);
+    expect(await uptime.lastUp(at('12:05'))).toEqual(at('12:05'));
+    for (const time of ['09:00', '11:00', '10:00', '12:07']) await ended(at(time));
+    expect(await uptime.lastUp(at('12:05'))).toEqual(at('11:00'));
+    expect(await (await uptimeAfter()).lastUp(at('12:05'))).toEqual(at('11:00'));
+  });
+
+  it('for as long as this process followed it, whoever else ended, but for the time for which that lost it', async () => {
+    await ended(at('10:00'));
+    const followed = [at('10:30'), { kind: 'changed', agentId: 'a' }] as [Date, RuntimeEvent];
+    expect(await (await uptimeAfter(followed)).lastUp(at('12:05'))).toEqual(at('12:05'));
+    const back = await uptimeAfter(followed, [at('12:10'), { kind: 'lost', since: at('11:30') }]);
+    expect(await back.lastUp(at('12:05'))).toEqual(at('11:30'));
+    expect(await back.lastUp(at('11:15'))).toEqual(at('11:15'));
+    expect(await back.lastUp(at('12:20'))).toEqual(at('12:20'));
+  });
+
+  it('until a replica ended that gave its lease back', async () => {
+    const replica = new Replica();
+    const before = Date.now();
+    const lease = await new Leases(database).acquire(replica.lease, new AbortController().signal);
+    await lease.release();
+    const now = new Date();
+    const last = (await (await uptimeAfter()).lastUp(now)).getTime();
+    expect(last).toBeLessThan(now.getTime());
+    expect(last).toBeGreaterThan(before - 11_000);
+  });
+});

@@ -1,0 +1,40 @@
+import { Injectable } from '@nestjs/common';
+
+import { Clock } from '../../platform/clock.ts';
+import { Database } from '../../platform/database/database.ts';
+import { lastSignOfEnded } from '../../platform/leases/ended-replicas.ts';
+import { ContainerRuntime, type RuntimeEvent } from '../../platform/runtime/runtime.ts';
+
+/** Follows the engine, and knows until when it was up before it was away. */
+@Injectable()
+export class EngineUptime {
+  private followedSince: Date | null = null;
+  /** The last time for which this process lost an engine that it had followed. */
+  private gap: { from: Date; to: Date } | null = null;
+
+  constructor(
+    private readonly runtime: ContainerRuntime,
+    private readonly database: Database,
+    private readonly clock: Clock,
+  ) {}
+
+  /** Yields what `ContainerRuntime.events` does. */
+  async *events(signal: AbortSignal): AsyncGenerator<RuntimeEvent> {
+    for await (const event of this.runtime.events(signal)) {
+      const now = this.clock.now();
+      this.followedSince ??= now;
+      if (event.kind === 'lost' && event.since !== undefined) this.gap = { from: event.since, to: now };
+      yield event;
+    }
+  }
+
+  /**
+   * Returns the latest time, no later than that one, at which the engine is known to have been up: as this process has followed it, or else as
+   * long as the last replica lived that has ended. What nobody knows counts as up.
+   */
+  async lastUp(at: Date): Promise<Date> {
+    const { followedSince, gap } = this;
+    if (followedSince !== null && followedSince <= at) return gap !== null && gap.from <= at && at <= gap.to ? gap.from : at;
+    return (await lastSignOfEnded(this.database, at)) ?? at;
+  }
+}
