@@ -3,10 +3,10 @@ import { QueryBus } from '@nestjs/cqrs';
 
 import { LastImageSweep } from '../../deployments/index.ts';
 import { ContainerRuntime, type ListedContainer } from '../../platform/runtime/runtime.ts';
-import type { FollowedKind } from '../../sandboxes/index.ts';
+import { computerIdOf, kindOf, type FollowedKind } from '../../sandboxes/index.ts';
 import type { Sandbox } from '../../sandboxes/lifecycle/sandbox.decider.ts';
 import { ContainerKinds } from '../../sandboxes/services.ts';
-import type { EngineContainerDto, EngineImagesDto, RuntimeDto } from './runtime.dto.ts';
+import type { EngineContainerDto, EngineImagesDto, OwnerDto, RuntimeDto } from './runtime.dto.ts';
 
 /** The number of streams that are read concurrently. */
 const AT_ONCE = 16;
@@ -47,7 +47,7 @@ export class RuntimeDrift {
           ([sandboxId, { sandbox, rules }]) =>
             !housed.has(sandboxId) && rules.wantedStates(sandbox).length > 0 && !rules.isInTransit(sandbox),
         )
-        .map(([agent_id, { sandbox, rules }]) => ({ agent_id, agent_status: rules.statusOf(sandbox) })),
+        .map(([sandboxId, sandbox]) => ownerDto(sandboxId, sandbox)),
       images: await this.images(),
     };
   }
@@ -76,14 +76,19 @@ export class RuntimeDrift {
 function judged(container: ListedContainer, known: Known | null): EngineContainerDto {
   const { agentId, generation, deploymentId, state, outdated } = container;
   return {
-    agent_id: agentId,
+    ...ownerDto(agentId, known),
     generation,
-    deployment_id: deploymentId,
+    deployment_id: kindOf(agentId) === 'agent' ? deploymentId : null,
     state,
-    agent_status: known?.rules.statusOf(known.sandbox) ?? null,
     wanted_generation: known?.sandbox.generation ?? null,
     verdict: outdated && known !== null ? 'drifted' : verdictOn(container, known),
   };
+}
+
+function ownerDto(sandboxId: string, known: Known | null): Pick<OwnerDto, keyof OwnerDto> {
+  const status = known?.rules.statusOf(known.sandbox) ?? null;
+  if (kindOf(sandboxId) === 'agent') return { agent_id: sandboxId, computer_id: null, agent_status: status, computer_status: null };
+  return { agent_id: null, computer_id: computerIdOf(sandboxId), agent_status: null, computer_status: status };
 }
 
 function verdictOn({ generation, state }: ListedContainer, known: Known | null): EngineContainerDto['verdict'] {

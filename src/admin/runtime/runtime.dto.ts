@@ -1,29 +1,36 @@
-export class EngineContainerDto {
-  agent_id: string;
+/** The agent, or the computer, and its status in the log. */
+export class OwnerDto {
+  /** The value is null if the container is a computer’s. */
+  agent_id: string | null;
+  /** The value is null if the container is an agent’s. */
+  computer_id: string | null;
+  /** The status of the agent in the log; null if there is no such agent, or the container is a computer’s. */
+  agent_status: string | null;
+  /** The status of the computer in the log; null if there is no such computer, or the container is an agent’s. */
+  computer_status: string | null;
+}
+
+export class EngineContainerDto extends OwnerDto {
   generation: number;
-  deployment_id: string;
+  /** The value is null if the container is a computer’s. */
+  deployment_id: string | null;
   /** The state of the container in the engine. */
   state: 'created' | 'running' | 'frozen' | 'exited';
-  /** The status of the agent in the log; null if there is no such agent. */
-  agent_status: string | null;
-  /** The generation of the desired container; null if there is no such agent. */
+  /** The generation of the desired container; null if there is no such agent or computer. */
   wanted_generation: number | null;
   /**
    * The result of the comparison: `as_wanted`; `in_transit` during a transition; `drifted` if the state is not the desired one, or an
-   * earlier release made the container; `orphan` if the agent is gone or the generation is stale.
+   * earlier release made the container; `orphan` if the agent or the computer is gone or the generation is stale.
    */
   verdict: 'as_wanted' | 'in_transit' | 'drifted' | 'orphan';
 }
 
-export class MissingContainerDto {
-  agent_id: string;
-  agent_status: string;
-}
+export class MissingContainerDto extends OwnerDto {}
 
 export class OrphansDto {
-  /** The containers of deleted agents and of stale generations, by their ids on the engine. */
+  /** The containers of deleted agents and computers, and of stale generations, by their ids on the engine. */
   containers: string[];
-  /** The volumes of deleted agents, as `mooring-<agent>`. */
+  /** The volumes of deleted agents, as `mooring-<agent>`, and computers, as `mooring-computer-<computer>`. */
   volumes: string[];
 }
 
@@ -55,7 +62,7 @@ export class RuntimeDto {
   engine: 'docker' | 'local';
   containers: EngineContainerDto[];
   orphans: OrphansDto;
-  /** Agents that should have a container but have none. */
+  /** Agents and computers that should have a container but have none. */
   missing: MissingContainerDto[];
   images: EngineImagesDto;
 }
