@@ -1,6 +1,7 @@
 import { eventDefinitions } from './app.module.ts';
 import { checkedBackup, restore, runTool, UsageError } from './operations/index.ts';
 import { EventCatalogue } from './platform/event-store/event-catalogue.ts';
+import { computerIdOf, kindOf } from './sandboxes/index.ts';
 
 const usage = `usage: npm run restore -- <file> [--keys <file>] [--shredded <file>]… [--replace] [--as-copy]
        npm run restore -- --check <file>`;
@@ -12,6 +13,11 @@ const options = {
   'as-copy': { type: 'boolean' },
   check: { type: 'boolean' },
 } as const;
+
+/** Returns what people call the agent or the computer. */
+function nameOf(sandboxId: string): string {
+  return kindOf(sandboxId) === 'agent' ? `Agent ${sandboxId}` : `Computer ${computerIdOf(sandboxId)}`;
+}
 
 await runTool(usage, options, async ({ config, words, values, say }) => {
   const [from] = words;
@@ -31,6 +37,6 @@ await runTool(usage, options, async ({ config, words, values, say }) => {
     `Restored as of ${manifest.at}: ${manifest.tables.es_event?.rows ?? 0} events and ${manifest.tables.es_log_event?.rows ?? 0} of output.`,
   );
   say(`${shredded} subjects stay shredded.`);
-  for (const agentId of deletedAgain) say(`Agent ${agentId} had been deleted since: its deletion is asked for again.`);
+  for (const sandboxId of deletedAgain) say(`${nameOf(sandboxId)} had been deleted since: its deletion is asked for again.`);
   say('Read models are made from the log at the next start.');
 });

@@ -39,7 +39,7 @@ export interface Restored {
   manifest: Manifest;
   /** The number of subjects whose keys stay destroyed although the backup may hold them. */
   shredded: number;
-  /** The agents in the backup that had been deleted since; their deletion was requested again. */
+  /** The agents and computers in the backup, by sandbox id, that had been deleted since; their deletion was requested again. */
   deletedAgain: string[];
 }
 
