@@ -1,21 +1,12 @@
 import { execFile } from 'node:child_process';
 import { copyFile, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 
+import { runOperation as tool } from '../support/operation-tools.ts';
 import { StartedService } from '../support/started-service.ts';
 import { until } from '../support/until.ts';
-
-const root = resolve(import.meta.dirname, '../..');
-
-/** Runs the tool as its users do, on a data folder. */
-async function tool(name: 'backup' | 'restore', dataDir: string, ...words: string[]): Promise<string> {
-  const kept = Object.entries(process.env).filter(([variable]) => !/^(MOORING_|DATABASE_URL|NODE_OPTIONS|NODE_ENV)/.test(variable));
-  const env = { ...Object.fromEntries(kept), MOORING_DATA_DIR: dataDir };
-  const { stdout } = await promisify(execFile)(process.execPath, [join(root, 'dist', `${name}.js`), ...words], { cwd: root, env });
-  return stdout;
-}
 
 const reads = (agentId: string) => [
   '/api/v1/agents',

@@ -226,11 +226,16 @@ export class StartedService {
     await this.ended();
   }
 
-  /** Deletes every agent, ends the service, and leaves nothing behind, not even on the engine. */
+  /** Deletes every agent and computer, ends the service, and leaves nothing behind, not even on the engine. */
   async dispose(): Promise<void> {
     if (!this.running) await this.start();
     const agents = await this.call<{ agent_id: string }[]>('GET', '/api/v1/agents?limit=200');
-    await Promise.all(agents.body.map(({ agent_id }) => this.call('DELETE', `/api/v1/agents/${agent_id}`)));
+    const { status, body: computers } = await this.call<{ computer_id: string }[]>('GET', '/api/v1/computers?limit=200');
+    await Promise.all([
+      ...agents.body.map(({ agent_id }) => this.call('DELETE', `/api/v1/agents/${agent_id}`)),
+      // An earlier release has none.
+      ...(status === 200 ? computers : []).map(({ computer_id }) => this.call('DELETE', `/api/v1/computers/${computer_id}`)),
+    ]);
     await this.stop();
     if (this.options.runtime === 'docker') {
       await removeInstance(new Dockerode(), await this.instance());
