@@ -35,7 +35,7 @@ export class ComputerAnswers {
   async create(request: ComputerRequest, call: Call): Promise<ShownComputer> {
     const { context, accountId, seed, wait } = call;
     const { computerId, made } = await this.commands.execute(new CreateComputer(context, accountId, request, seed));
-    if (wait !== null && (await this.settled(computerId, call, wait * 1_000)) !== null) call.setPreferenceApplied();
+    if (wait !== null) await this.settledAsPreferred(computerId, call, wait);
     const computer = await this.showWritten(computerId, call);
     call.setStatus(made ? 201 : 200);
     call.setHeader('location', `/api/v1/computers/${computerId}`);
@@ -63,21 +63,23 @@ export class ComputerAnswers {
   }
 
   /**
-   * Wakes the computer, and answers 200 once its first picture is there; 202 without a wait, or if that takes over 60 s. Throws what made it
-   * fail.
+   * Wakes the computer, and answers 200 once its first picture is there; 202 without a wait, or if that takes over 60 s, or longer than the caller
+   * prefers to wait. Throws what made it fail.
    */
   async wake(command: WakeComputer, waits: boolean, call: Call): Promise<ShownComputer> {
+    const { wait } = call;
     await this.commands.execute(command);
-    const computer = waits ? await this.settled(command.computerId, call, SETTLED_WITHIN_MS) : await this.owned(command.computerId, call);
+    const computer = waits ? await this.settledAsPreferred(command.computerId, call, wait) : await this.owned(command.computerId, call);
     if (computer?.status === 'error') throw failureOf(computer);
     call.setStatus(computer?.status === 'awake' ? 200 : 202);
     return this.showWritten(command.computerId, call);
   }
 
-  /** Puts the computer to sleep, and answers 200 once it sleeps; 202 if that takes over 60 s. */
+  /** Puts the computer to sleep, and answers 200 once it sleeps; 202 if that takes over 60 s, or longer than the caller prefers to wait. */
   async sleep(command: SleepComputer, call: Call): Promise<ShownComputer> {
+    const { wait } = call;
     await this.commands.execute(command);
-    const computer = await this.settled(command.computerId, call, SETTLED_WITHIN_MS);
+    const computer = await this.settledAsPreferred(command.computerId, call, wait);
     call.setStatus(computer?.status === 'asleep' ? 200 : 202);
     return this.showWritten(command.computerId, call);
   }
@@ -87,6 +89,13 @@ export class ComputerAnswers {
     const { gone } = await this.commands.execute(command);
     call.setStatus(gone ? 204 : 202);
     return gone ? undefined : this.showWritten(command.computerId, call);
+  }
+
+  /** Does as `settled`, and says that it waited as the caller preferred, if that is so. */
+  private async settledAsPreferred(computerId: string, call: Call, wait: number | null): Promise<Computer | null> {
+    const computer = await this.settled(computerId, call, wait === null ? SETTLED_WITHIN_MS : wait * 1_000);
+    if (wait !== null && computer !== null) call.setPreferenceApplied();
+    return computer;
   }
 
   private async owned(computerId: string, { accountId }: Call): Promise<Computer> {

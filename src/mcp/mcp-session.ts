@@ -6,13 +6,13 @@ import { version } from '../platform/version.ts';
 import type { ListedTool } from './tool-catalogue.service.ts';
 import type { Arguments } from './tool-request.ts';
 import type { ToolResult } from './tool-results.ts';
-import { WAIT_SECONDS } from './tools.ts';
+import { WAIT_SECONDS } from './tool.ts';
 
 /** The interval at which a caller who asks for it is told that a call goes on, in ms. */
 const PROGRESS_MS = 5_000;
 
 const INSTRUCTIONS =
-  `Mooring runs AI agents in containers. Tools wait ${WAIT_SECONDS} s at most for what they ask for, and then say which tool shows how it goes on. ` +
+  `Mooring runs AI agents in containers, and computers, which are desktops for end users. Tools wait ${WAIT_SECONDS} s at most for what they ask for, and then say which tool shows how it goes on. ` +
   'A refusal is a JSON object with a code and a detail that says what to do.';
 
 /** Nothing is asked of clients, so their answers need no validation. */

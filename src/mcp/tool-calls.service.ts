@@ -9,10 +9,11 @@ import type { Call } from '../platform/http/call.ts';
 import { type OwnRequest, OwnRoutes } from '../platform/http/own-routes.ts';
 import { EVENT_STREAM } from '../platform/http/response-streams.ts';
 import { toProblem } from '../platform/http/responses/problems.ts';
+import { actionsResult } from './action-results.ts';
 import { turnOf } from './chat-reply.ts';
 import { type Arguments, requestOf, type ToolRoute } from './tool-request.ts';
 import { failureResult, isImage, mediaTypeOf, nextNote, type Received, resultOf, textResult, type ToolResult } from './tool-results.ts';
-import { SHOWN_BYTES_MAX, WAIT_SECONDS } from './tools.ts';
+import { SHOWN_BYTES_MAX, WAIT_SECONDS } from './tool.ts';
 
 const MIB = 1_048_576;
 /** The calls of one account that are under way at once, or whose results its clients have not taken. */
@@ -20,6 +21,8 @@ export const CALLS_MAX = 16;
 /** The bytes that are read of a JSON response, and of an image. */
 const JSON_BYTES_MAX = 2 * MIB;
 const IMAGE_BYTES_MAX = 4 * MIB;
+/** The bytes that are read of a JSON response which has images in it as text. */
+const IMAGES_BYTES_MAX = 8 * MIB;
 /** The bytes of images that this process holds until clients have taken them, and those of one account. */
 const IMAGES = { limit: 64 * MIB, perAccount: 12 * MIB };
 
@@ -73,11 +76,18 @@ export class ToolCalls {
     const { result } = toolCall.route.tool;
     if (result === 'chat') return this.chat(toolCall);
     if (result === 'file') return this.file(toolCall);
-    return this.plain(toolCall);
+    if (result === 'actions') return this.actions(toolCall);
+    return this.plain(toolCall, result === 'image' ? { accept: 'image/*' } : {});
   }
 
   private async plain(toolCall: ToolCall, headers: Record<string, string> = {}): Promise<ToolResult> {
     return resultOf(toolCall.route.tool, await this.received(toolCall, await this.send(toolCall, headers)));
+  }
+
+  /** Returns what became of the actions, with a picture. */
+  private async actions(toolCall: ToolCall): Promise<ToolResult> {
+    const received = await this.received(toolCall, await this.send(toolCall));
+    return received.status === 200 ? actionsResult(received) : resultOf(toolCall.route.tool, received);
   }
 
   /** Returns the part of the file that has room in a result, unless the model asks for another one, or the whole of an image. */
@@ -104,14 +114,18 @@ export class ToolCalls {
     return textResult(JSON.stringify({ ...data, response: null }), ['The agent has not replied yet.', ...nextNote(route.tool.next)]);
   }
 
-  private send({ call, request, signal }: ToolCall, headers: Record<string, string>): Promise<IncomingMessage> {
+  private send({ call, request, signal }: ToolCall, headers: Record<string, string> = {}): Promise<IncomingMessage> {
     return this.routes.send(call, { ...request, headers: { accept: 'application/json, */*', ...request.headers, ...headers } }, signal);
   }
 
-  private async received({ call, gone, signal }: ToolCall, response: IncomingMessage): Promise<Received> {
+  private async received({ call, route, gone, signal }: ToolCall, response: IncomingMessage): Promise<Received> {
     const { statusCode: status = 500, headers } = response;
-    if (isImage(headers)) whenAborted(gone, await this.images.reserve(call.accountId, imageBytes(headers), signal));
-    const { body, isCut } = await read(response, isImage(headers) ? IMAGE_BYTES_MAX : JSON_BYTES_MAX);
+    const hasImages = route.tool.result === 'actions';
+    const bytesMax = isImage(headers) ? IMAGE_BYTES_MAX : hasImages ? IMAGES_BYTES_MAX : JSON_BYTES_MAX;
+    const bytes = Math.min(Number(headers['content-length'] ?? bytesMax), bytesMax);
+    const held = isImage(headers) ? Math.ceil((bytes * 4) / 3) : bytes;
+    if (isImage(headers) || hasImages) whenAborted(gone, await this.images.reserve(call.accountId, held, signal));
+    const { body, isCut } = await read(response, bytesMax);
     return { status, headers, body, isCut };
   }
 
@@ -132,11 +146,6 @@ export class ToolCalls {
 function whenAborted(signal: AbortSignal, listener: () => void): void {
   if (signal.aborted) listener();
   else signal.addEventListener('abort', listener, { once: true });
-}
-
-/** Returns the bytes that an image takes as the text of a result, at most. */
-function imageBytes({ 'content-length': length }: { 'content-length'?: string | undefined }): number {
-  return Math.ceil((Math.min(Number(length ?? IMAGE_BYTES_MAX), IMAGE_BYTES_MAX) * 4) / 3);
 }
 
 /** Returns the body of the response, of which no more is read than these bytes. */

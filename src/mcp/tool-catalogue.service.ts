@@ -8,7 +8,8 @@ import { isAllowed } from '../platform/http/auth/scopes.ts';
 import { committedDocument } from '../platform/http/docs/openapi.ts';
 import { type DocumentedOperation, toolInput, type ToolInput } from './tool-schema.ts';
 import { toolName, type ToolRoute } from './tool-request.ts';
-import { type Tool, tools } from './tools.ts';
+import type { Tool } from './tool.ts';
+import { tools } from './tools.ts';
 
 /** A tool as clients of MCP get it. */
 export interface ListedTool {

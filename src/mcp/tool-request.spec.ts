@@ -36,7 +36,7 @@ describe('the arguments of a tool', () => {
     expect(requestOf(route(), given, 50)).toEqual({
       method: 'POST',
       path: '/api/agents/a%2F..%2Fb%3Fc/texts?limit=5',
-      headers: { prefer: 'wait=50', 'idempotency-key': 'once' },
+      headers: { prefer: 'wait=50', 'idempotency-key': 'once', 'content-type': 'application/json' },
       body: '{"text":"x","unknown":7}',
     });
   });
@@ -54,7 +54,7 @@ describe('the arguments of a tool', () => {
           return;
         }
         expect(request.path).toMatch(/^\/api\/agents\/[^/?#\s]+\/texts(\?limit=[^#\s]*)?$/);
-        expect(Object.keys(request.headers).every((name) => ['prefer', 'idempotency-key'].includes(name))).toBe(true);
+        expect(Object.keys(request.headers).every((name) => ['prefer', 'idempotency-key', 'content-type'].includes(name))).toBe(true);
         expect(request.headers['idempotency-key'] ?? '').toMatch(/^[\x20-\x7e]*$/);
         expect(decodeURIComponent(request.path.split('/')[3] ?? '')).toBe(args.agentId);
       }),
@@ -104,6 +104,34 @@ describe('the input of a tool', () => {
     ).toThrow('leads nowhere');
     expect(() => toolInput(tool, operation, { Body: { type: 'string' } })).toThrow('no JSON object');
     expect(() => toolInput({ ...tool, bounds: { most: 1 } }, operation, schemas)).toThrow('takes no most');
+  });
+
+  it('is the first form of a body that may have several', () => {
+    const several = {
+      Body: { oneOf: [{ type: 'object', properties: { list: { type: 'array' } }, required: ['list'] }, { type: 'string' }] },
+    };
+    expect(toolInput(tool, operation, several).schema).toMatchObject({
+      properties: { list: { type: 'array' } },
+      required: ['agentId', 'list'],
+    });
+  });
+
+  it('has the text of a file as one argument, which is sent as it is', () => {
+    const requestBody = { content: { 'application/octet-stream': {}, 'multipart/form-data': {} } };
+    const input = toolInput(tool, { ...operation, requestBody }, schemas);
+    expect(input.schema.required).toEqual(['agentId', 'content']);
+    const sent = requestOf({ ...route(), input }, { agentId: 'a', content: '{"a": 1}' }, 50);
+    expect(sent).toMatchObject({ headers: { 'content-type': 'application/octet-stream' }, body: '{"a": 1}' });
+    const refused = (given: object) => () => requestOf({ ...route(), input }, { agentId: 'a', ...given }, 50);
+    expect(refused({})).toThrow('content: is missing.');
+    expect(refused({ content: 7 })).toThrow('content: must be a text.');
+    expect(refused({ content: '', text: 'x' })).toThrow('text: is not a known argument.');
+  });
+
+  it('is without the arguments that the tool chooses itself', () => {
+    const input = toolInput({ ...tool, leavesOut: ['limit'] }, operation, schemas);
+    expect([Object.keys(input.schema.properties), input.places.has('limit')]).toEqual([['agentId', 'idempotency_key', 'text'], false]);
+    expect(() => toolInput({ ...tool, leavesOut: ['most'] }, operation, schemas)).toThrow('takes no most');
   });
 
   it('has a name in snake_case', () => {

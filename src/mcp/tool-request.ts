@@ -1,8 +1,8 @@
 import type { FieldError } from '../platform/errors/refusal.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import type { OwnRequest } from '../platform/http/own-routes.ts';
-import type { ArgumentPlace, ToolInput } from './tool-schema.ts';
-import type { Tool } from './tools.ts';
+import { type ArgumentPlace, JSON_BODY, type ToolInput } from './tool-schema.ts';
+import type { Tool } from './tool.ts';
 
 export type Arguments = Readonly<Record<string, unknown>>;
 
@@ -25,26 +25,28 @@ export function requestOf({ tool, method, path, input }: ToolRoute, given: Argum
   const values = withBounds(tool, given, refuse);
   const query = new URLSearchParams();
   const headers: Record<string, string> = tool.waits === true ? { prefer: `wait=${waitSeconds}` } : {};
-  const body: Record<string, unknown> = {};
+  const members: Record<string, unknown> = {};
+  let file = '';
   let target = path;
   for (const [name, value] of Object.entries(values)) {
     if (value === undefined) continue;
     const place = input.places.get(name);
-    if (place === undefined && !input.hasBody) refuse(name, 'is not a known argument');
-    else if (place === undefined) body[name] = value;
-    else if (!fits(place, value))
-      refuse(name, place.in === 'header' ? 'must be a text of printable ASCII characters' : 'must be a text or a number');
+    if (place === undefined && input.body !== JSON_BODY) refuse(name, 'is not a known argument');
+    else if (place === undefined) members[name] = value;
+    else if (!fits(place, value)) refuse(name, `must be ${forms[place.in]}`);
+    else if (place.in === 'body') file = String(value);
     else if (place.in === 'path') target = target.replace(`{${place.name}}`, encodeURIComponent(value));
     else if (place.in === 'query') query.append(place.name, String(value));
     else headers[place.name] = String(value);
   }
-  for (const [name, place] of input.places) if (place.in === 'path' && values[name] === undefined) refuse(name, 'is missing');
+  for (const [name, place] of input.places)
+    if ((place.in === 'path' || place.in === 'body') && values[name] === undefined) refuse(name, 'is missing');
   if (errors.length > 0) throw invalid(errors);
   return {
     method,
     path: query.size === 0 ? target : `${target}?${query.toString()}`,
-    headers,
-    body: input.hasBody ? JSON.stringify(body) : null,
+    headers: input.body === null ? headers : { ...headers, 'content-type': input.body },
+    body: input.body === null ? null : input.body === JSON_BODY ? JSON.stringify(members) : file,
   };
 }
 
@@ -58,11 +60,18 @@ function withBounds({ bounds = {}, next }: Tool, given: Arguments, refuse: (fiel
   return { ...bounds, ...given };
 }
 
+const forms: Record<ArgumentPlace['in'], string> = {
+  path: 'a text',
+  query: 'a text or a number',
+  header: 'a text of printable ASCII characters',
+  body: 'a text',
+};
+
 function fits(place: ArgumentPlace, value: unknown): value is string | number | boolean {
   if (place.in === 'query' && (typeof value === 'number' || typeof value === 'boolean')) return true;
   if (typeof value !== 'string' || !value.isWellFormed()) return false;
   if (place.in === 'path') return value !== '';
-  return place.in === 'query' || /^[\x20-\x7e]{1,255}$/.test(value);
+  return place.in === 'query' || place.in === 'body' || /^[\x20-\x7e]{1,255}$/.test(value);
 }
 
 function invalid(errors: FieldError[]): Refusal {

@@ -1,5 +1,5 @@
 import { resultOf, type Received } from './tool-results.ts';
-import { SHOWN_BYTES_MAX, type Tool } from './tools.ts';
+import { SHOWN_BYTES_MAX, type Tool } from './tool.ts';
 
 const tool: Tool = { operationId: 'getAgent', title: 'Show', effect: 'reads' };
 const received = (body: string | Buffer, headers: Received['headers'], more: Partial<Received> = {}): Received => ({

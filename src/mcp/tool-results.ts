@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { TextPieces } from '../platform/text-pieces.ts';
 import { fitted } from './fitting.ts';
 import { toolName } from './tool-request.ts';
-import { SHOWN_BYTES_MAX, type Tool } from './tools.ts';
+import { SHOWN_BYTES_MAX, type Tool } from './tool.ts';
 
 type Content = { type: 'text'; text: string } | { type: 'image'; data: string; mimeType: string };
 

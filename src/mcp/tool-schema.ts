@@ -1,4 +1,4 @@
-import type { Tool } from './tools.ts';
+import type { Tool } from './tool.ts';
 
 /** A JSON schema. */
 export type Schema = Readonly<Record<string, unknown>>;
@@ -18,9 +18,10 @@ interface DocumentedParameter {
   schema?: unknown;
 }
 
-/** The place of a request in which an argument is sent. Arguments without one are members of the body. */
+/** The place of a request in which an argument is sent. Arguments without one are members of the JSON body. */
 export interface ArgumentPlace {
-  in: 'path' | 'query' | 'header';
+  /** `body` if the argument is the whole of it. */
+  in: 'path' | 'query' | 'header' | 'body';
   /** The name there. */
   name: string;
 }
@@ -30,20 +31,27 @@ export interface ToolInput {
   /** The schema of all arguments, as clients of MCP get it. */
   schema: { type: 'object'; properties: Record<string, Schema>; required: string[]; additionalProperties: false };
   places: ReadonlyMap<string, ArgumentPlace>;
-  hasBody: boolean;
+  /** The media type of the body; null if there is none. */
+  body: typeof JSON_BODY | typeof FILE_BODY | null;
 }
+
+export const JSON_BODY = 'application/json';
+/** The body of a route that stores it as a file. */
+export const FILE_BODY = 'application/octet-stream';
 
 /** The headers that are arguments, by their names as such. Others belong to the transmission. */
 const headerArguments: Readonly<Record<string, string>> = { 'idempotency-key': 'idempotency_key', range: 'range' };
+/** The argument that is the whole body of a file. */
+const FILE_TEXT = 'content';
 /** The depth to which schemas refer to each other. */
 const DEPTH_MAX = 20;
 
 /**
- * Returns the input of the tool: the parameters of its operation and the members of its body, merged. Throws if two have one name, or if the body
- * is no JSON object.
+ * Returns the input of the tool: the parameters of its operation and the members of its body, merged. The body of a file is one more argument, its
+ * text. Throws if two have one name, or if the body is neither a file nor a JSON object.
  */
 export function toolInput(
-  { operationId, bounds = {} }: Tool,
+  { operationId, bounds = {}, leavesOut = [] }: Tool,
   operation: DocumentedOperation,
   schemas: Readonly<Record<string, unknown>>,
 ): ToolInput {
@@ -58,16 +66,28 @@ export function toolInput(
   };
   for (const parameter of operation.parameters ?? []) {
     const place = placeOf(parameter);
-    if (place === null) continue;
+    if (place === null || leavesOut.includes(place.argument)) continue;
     places.set(place.argument, place);
     const { description, schema, required: isRequired = false } = parameter;
     add(place.argument, { ...inlined(schema, schemas), ...(description === undefined ? {} : { description }) }, isRequired);
   }
-  const body = bodyOf(operationId, operation, schemas);
-  for (const [name, schema] of Object.entries(body?.properties ?? {})) add(name, schema, body?.required?.includes(name) === true);
-  const unknown = Object.keys(bounds).filter((name) => !Object.hasOwn(properties, name));
+  const body = mediaTypeOf(operation);
+  if (body === FILE_BODY) {
+    places.set(FILE_TEXT, { in: 'body', name: FILE_TEXT });
+    add(FILE_TEXT, { type: 'string', description: 'The text of the file.' }, true);
+  } else if (body === JSON_BODY) {
+    const { properties: members = {}, required: needed = [] } = bodyOf(operationId, operation, schemas);
+    for (const [name, schema] of Object.entries(members)) add(name, schema, needed.includes(name));
+  }
+  const known = [...Object.keys(properties), ...(operation.parameters ?? []).map(({ name }) => name)];
+  const unknown = [...Object.keys(bounds), ...leavesOut].filter((name) => !known.includes(name));
   if (unknown.length > 0) throw new Error(`${operationId} takes no ${unknown.join(', ')}`);
-  return { schema: { type: 'object', properties, required, additionalProperties: false }, places, hasBody: body !== null };
+  return { schema: { type: 'object', properties, required, additionalProperties: false }, places, body };
+}
+
+function mediaTypeOf({ requestBody }: DocumentedOperation): ToolInput['body'] {
+  if (requestBody === undefined) return null;
+  return requestBody.content[FILE_BODY] === undefined ? JSON_BODY : FILE_BODY;
 }
 
 function placeOf({ name, in: place }: DocumentedParameter): (ArgumentPlace & { argument: string }) | null {
@@ -78,15 +98,17 @@ function placeOf({ name, in: place }: DocumentedParameter): (ArgumentPlace & { a
 
 interface BodySchema {
   type?: unknown;
+  oneOf?: BodySchema[];
   properties?: Record<string, Schema>;
   required?: string[];
 }
 
-function bodyOf(operationId: string, { requestBody }: DocumentedOperation, schemas: Readonly<Record<string, unknown>>): BodySchema | null {
-  if (requestBody === undefined) return null;
-  const body = inlined(requestBody.content['application/json']?.schema, schemas) as BodySchema;
-  if (body.type !== 'object') throw new Error(`the body of ${operationId} is no JSON object`);
-  return body;
+function bodyOf(operationId: string, { requestBody }: DocumentedOperation, schemas: Readonly<Record<string, unknown>>): BodySchema {
+  const body = inlined(requestBody?.content[JSON_BODY]?.schema, schemas) as BodySchema;
+  // Where a body may have several forms, tools take the first: models need one, and many clients know no others.
+  const { oneOf: [form = body] = [] } = body;
+  if (form.type !== 'object') throw new Error(`the body of ${operationId} is no JSON object`);
+  return form;
 }
 
 /** Returns the schema with every reference replaced by what it refers to. */

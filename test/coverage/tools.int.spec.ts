@@ -1,4 +1,7 @@
+import { readFileSync } from 'node:fs';
+
 import { catalogueOf } from '../../src/mcp/tool-catalogue.service.ts';
+import { toolName } from '../../src/mcp/tool-request.ts';
 import { tools } from '../../src/mcp/tools.ts';
 import { routesOfTheService } from './service-routes.ts';
 
@@ -12,6 +15,11 @@ describe('the tools of models', () => {
       expect(JSON.stringify(listed.inputSchema)).not.toContain('$ref');
       for (const argument of Object.keys(listed.inputSchema.properties)) expect(argument).toMatch(/^[A-Za-z_]{1,64}$/);
     }
+  });
+
+  it('are all in docs/mcp.md', () => {
+    const page = readFileSync(new URL('../../docs/mcp.md', import.meta.url), 'utf8');
+    expect(tools.map(({ operationId }) => toolName(operationId)).filter((name) => !page.includes(`\`${name}\``))).toEqual([]);
   });
 
   it('name only tools that exist as the next one, and as the one that makes them superfluous', () => {

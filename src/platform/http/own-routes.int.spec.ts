@@ -41,7 +41,7 @@ class OwnController {
 
   @Get('abort') @RequireCaller() async abort(@CurrentCall() call: Call): Promise<string> {
     const leaving = new AbortController();
-    const request = { method: 'POST', path: '/own/wait', headers: {}, body: '{"a":1}' };
+    const request = { method: 'POST', path: '/own/wait', headers: { 'content-type': 'application/json' }, body: '{"a":1}' };
     const sent = this.routes.send(call, request, leaving.signal).then(
       () => 'answered',
       (error: Error) => error.message,

@@ -12,7 +12,7 @@ export interface OwnRequest {
   /** The path and query. */
   path: string;
   headers: Readonly<Record<string, string>>;
-  /** The JSON of the body; null if there is none. */
+  /** The body, whose type is among the headers; null if there is none. */
   body: string | null;
 }
 
@@ -37,7 +37,7 @@ export class OwnRoutes {
     const sent = {
       ...headers,
       ...headersOf(call),
-      ...(body === null ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }),
+      ...(body === null ? {} : { 'content-length': Buffer.byteLength(body) }),
       connection: 'close',
     };
     return new Promise((resolve, reject) => {
