@@ -1,34 +1,20 @@
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
-
-import Anthropic from '@anthropic-ai/sdk';
-import OpenAI from 'openai';
-
 import { ComputerContainers } from '../support/computer-containers.ts';
 import type { RfbStandIn } from '../support/rfb-stand-in.ts';
+import { VendorModels } from '../support/vendor-models.ts';
 
 let computers: ComputerContainers;
 let computerId: string;
 let desktop: RfbStandIn;
-let vendor: Server;
-let baseURL: string;
-/** The answer of the vendor's model to the next call. */
-let nextAnswer: object = {};
+let models: VendorModels;
 
 beforeAll(async () => {
-  vendor = createServer((request, response) => {
-    request.resume();
-    response.setHeader('content-type', 'application/json');
-    response.end(JSON.stringify(nextAnswer));
-  });
-  await new Promise<void>((resolve) => vendor.listen(0, '127.0.0.1', resolve));
-  baseURL = `http://127.0.0.1:${(vendor.address() as AddressInfo).port}`;
+  models = await VendorModels.start();
   computers = await ComputerContainers.start();
   ({ computerId, desktop } = await computers.awake('ana'));
 });
 
 afterAll(async () => {
-  vendor.close();
+  models.close();
   await computers?.close();
 });
 
@@ -40,37 +26,9 @@ async function acted(body: unknown): Promise<{ results: { action: string; ok: bo
   return { results: json.results, events: desktop.events.slice(before).filter((event) => event !== 'pointer 320,240 0') };
 }
 
-const usage = { input_tokens: 1, output_tokens: 1 };
-const message = { id: 'msg_1', type: 'message', role: 'assistant', model: 'claude', stop_reason: 'tool_use', stop_sequence: null, usage };
-
-/** Returns the uses of tools in the answer of Anthropic's model, as its SDK gives them. */
-async function anthropicUses(content: object[]): Promise<Anthropic.Beta.BetaToolUseBlock[]> {
-  nextAnswer = { ...message, content: content.map((block, index) => ({ type: 'tool_use', id: `toolu_${index}`, ...block })) };
-  const client = new Anthropic({ apiKey: 'none', baseURL });
-  const answer = await client.beta.messages.create({
-    model: 'claude',
-    max_tokens: 1_000,
-    messages: [{ role: 'user', content: 'Open the terminal.' }],
-    tools: [{ type: 'computer_20251124', name: 'computer', display_width_px: 640, display_height_px: 480 }],
-  });
-  return answer.content.filter((block) => block.type === 'tool_use');
-}
-
-const call = { type: 'computer_call', id: 'cu_1', call_id: 'call_1', status: 'completed', pending_safety_checks: [] };
-
-/** Returns the call of the computer in the answer of OpenAI's model, as its SDK gives it. */
-async function openaiCall(more: object): Promise<OpenAI.Responses.ResponseComputerToolCall> {
-  nextAnswer = { id: 'resp_1', object: 'response', status: 'completed', model: 'gpt', output: [{ ...call, ...more }] };
-  const client = new OpenAI({ apiKey: 'none', baseURL });
-  const answer = await client.responses.create({ model: 'gpt', input: 'Open the terminal.', tools: [{ type: 'computer' }] });
-  const found = answer.output.find((item) => item.type === 'computer_call');
-  if (found === undefined) throw new Error('there is no call');
-  return found;
-}
-
 describe('Anthropic’s SDK', () => {
   it('gives uses of the computer tool that are taken unchanged, one by one', async () => {
-    const uses = await anthropicUses([
+    const uses = await models.anthropicUses([
       { name: 'computer', input: { action: 'screenshot' } },
       { name: 'computer', input: { action: 'left_click', coordinate: [100, 200], text: 'ctrl' } },
       { name: 'computer', input: { action: 'key', text: 'Return' } },
@@ -88,7 +46,7 @@ describe('Anthropic’s SDK', () => {
   });
 
   it('gives uses of the toolset that are taken unchanged, as a batch', async () => {
-    const uses = await anthropicUses([
+    const uses = await models.anthropicUses([
       { name: 'mouse_move', input: { coordinate: [1, 2] } },
       { name: 'left_mouse_down', input: {} },
       { name: 'mouse_move', input: { coordinate: [3, 4] } },
@@ -114,12 +72,12 @@ describe('Anthropic’s SDK', () => {
 
 describe('OpenAI’s SDK', () => {
   it('gives an action that is taken unchanged', async () => {
-    const { action } = await openaiCall({ action: { type: 'click', button: 'right', x: 0, y: 0 } });
+    const { action } = await models.openaiCall({ action: { type: 'click', button: 'right', x: 0, y: 0 } });
     expect((await acted(action)).events).toEqual(['pointer 0,0 0', 'pointer 0,0 4', 'pointer 0,0 0']);
   });
 
   it('gives a batch of actions that is taken unchanged', async () => {
-    const { actions } = await openaiCall({
+    const { actions } = await models.openaiCall({
       actions: [
         { type: 'move', x: 7, y: 8, keys: null },
         { type: 'double_click', x: 9, y: 9, keys: [] },
