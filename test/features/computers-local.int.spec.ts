@@ -1,3 +1,5 @@
+import { ComputerImages } from '../../src/computers/containers/computer-images.service.ts';
+import { ComputerKind } from '../../src/computers/containers/computer-kind.service.ts';
 import { ComputerContainersModule } from '../../src/computers/computer-containers.module.ts';
 import { execEvents } from '../../src/exec/index.ts';
 import { fileEvents } from '../../src/files/index.ts';
@@ -69,6 +71,12 @@ withDesktopPrograms('computers on the local runtime', () => {
         'ComputerSeatReleased',
       ]);
     }, 120_000);
+
+    it('keep their image while there are none', async () => {
+      const { image } = await server.app.get(ComputerImages, { strict: false }).resolve(new AbortController().signal);
+      const needed = await server.app.get(ComputerKind, { strict: false }).neededImages([image, 'another']);
+      expect([...needed]).toEqual([image]);
+    });
 
     it('are one for an end user, however many are created at once', async () => {
       const create = () => bed.ask('POST', '', { json: { end_user_id: 'crowd' } });

@@ -61,8 +61,11 @@ export class ComputerKind implements ContainerKind<Computer, ComputerRecord, Own
     return this.rows.live();
   }
 
-  neededImages(digests: readonly string[]): Promise<ReadonlySet<string>> {
-    return this.rows.neededImages(digests);
+  /** The image that this process makes computers of is needed as well: the first of them has it before its row says so. */
+  async neededImages(digests: readonly string[]): Promise<ReadonlySet<string>> {
+    const needed = await this.rows.neededImages(digests);
+    const { known } = this.containers.images;
+    return known !== null && digests.includes(known) ? new Set([...needed, known]) : needed;
   }
 
   /** The image of computers is nobody's to claim: the runtime keeps the one that it makes them of. */
