@@ -85,7 +85,8 @@ describe('a hostile client', () => {
 
   it('that does not take its results loses its connection', async () => {
     await call('run_agent_command', { agentId, command: 'head -c 4000000 /dev/zero > large.png' });
-    Object.assign(bed.times, { waitSeconds: 1, marginSeconds: 1 });
+    // The results have to be whole within the time of a call, also on a busy machine.
+    Object.assign(bed.times, { waitSeconds: 1, marginSeconds: 6 });
     for (const more of [{}, { _meta: { progressToken: 1 } }]) {
       const asks = [1, 2].map((id) => ({ ...callOf('download_agent_file', { agentId, path: 'large.png' }, more), id }));
       const before = cutRequests();
