@@ -16,6 +16,11 @@ const look = (query = '', headers: Record<string, string> = {}) =>
   computers.bed.ask('GET', `/${computerId}/screenshot${query}`, { headers });
 const PNG = '89504e470d0a1a0a';
 
+/** Returns a drag over so many points, of which the last two hundred are those of other drags, too. */
+function drag(points: number): object {
+  return { type: 'drag', path: Array.from({ length: points }, (_, at) => ({ x: at % 200, y: (at % 200) >> 1 })), keys: ['SHIFT'] };
+}
+
 /** Fetches the bytes of a picture. */
 async function bytesOf(query = ''): Promise<{ headers: Headers; bytes: Buffer }> {
   const url = `${computers.server.url}/api/v1/computers/${computerId}/screenshot${query}`;
@@ -87,6 +92,32 @@ describe('POST /computers/{id}/actions', () => {
       json: { ok: false, completed: 1, results: [{ ok: true }, { index: 1, ok: false, error: { code: 'desktop_unreachable' } }] },
     });
     desktop.onEvent = () => undefined;
+  });
+
+  it('takes the largest batch there may be: 50 drags of 200 points each', async () => {
+    const before = desktop.events.length;
+    const { status, json } = await act({ actions: Array.from({ length: 50 }, () => drag(200)), screenshot: { delay_ms: 0 } });
+    expect({ status, ok: json.ok, completed: json.completed }).toEqual({ status: 200, ok: true, completed: 50 });
+    expect(json.cursor).toEqual({ x: 199, y: 99 });
+    expect(desktop.events.length - before).toBeGreaterThan(50 * 199 * 10);
+  }, 120_000);
+
+  it.each([
+    ['too many actions', Array.from({ length: 51 }, () => ({ type: 'wait' })), null],
+    ['far too many actions', Array.from({ length: 5_000 }, () => ({ type: 'wait' })), null],
+    ['a path that is too long', [{ type: 'wait' }, drag(201)], 1],
+    ['a path that is far too long', [{ type: 'wait' }, drag(5_000)], null],
+  ])('refuses %s as it refuses any malformed batch', async (_, actions, index) => {
+    const before = desktop.events.length;
+    const { status, json } = await act({ actions });
+    expect({ status, code: json.code }).toEqual({ status: 400, code: 'invalid_action' });
+    expect(json.errors).toEqual([{ index, field: expect.any(String), message: expect.any(String) }]);
+    expect(desktop.events).toHaveLength(before);
+  });
+
+  it('refuses a body of more than a megabyte', async () => {
+    const actions = Array.from({ length: 50 }, () => ({ action: 'type', text: '字'.repeat(7_500) }));
+    expect(await act({ actions })).toMatchObject({ status: 413, json: { code: 'payload_too_large' } });
   });
 
   it('needs the scope, an id that is one, and a computer of the account', async () => {

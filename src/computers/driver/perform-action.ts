@@ -117,7 +117,7 @@ async function drag(from: Point | null, path: readonly Point[], desk: Desk): Pro
       const between = (a: number, b: number) => Math.round(a + ((b - a) * step) / DRAG_STEPS);
       moveInside(desk, { x: between(start.x, end.x), y: between(start.y, end.y) });
     }
-    await device.flush(signal);
+    await device.flushSome(signal);
   }
   device.button(BUTTON.left, false);
 }

@@ -3,9 +3,11 @@ import { ApiBody, ApiOkResponse } from '@nestjs/swagger';
 
 import { RequireScope } from '../../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../../platform/http/call.ts';
+import { BODY_LIMIT, JsonBody } from '../../platform/http/requests/body.ts';
 import { Operation } from '../../platform/http/requests/operation.ts';
 import { ActionsResultDto, toActionsResult } from './actions.dto.ts';
 import { actionsSchema } from './actions.schema.ts';
+import { batchBounds } from './batch-bounds.ts';
 import { computerCall, WakeQuery } from './computer-call.ts';
 import { ComputerId } from '../fields/computer-id.ts';
 import { ComputerActions } from './computer-actions.service.ts';
@@ -21,6 +23,7 @@ export class ActionsController {
    */
   @Post()
   @HttpCode(200)
+  @JsonBody(BODY_LIMIT, batchBounds)
   @WakeQuery()
   @RequireScope('computers')
   @Operation('actOnComputer')

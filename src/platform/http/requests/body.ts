@@ -4,7 +4,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Refusal } from '../../errors/refusal.ts';
 import { isTokenless, type MooringRequest, shareOf } from './request.ts';
 import { BodiesInFlight, TOKENLESS_IN_FLIGHT } from './bodies-in-flight.ts';
-import { parseJson } from './json.ts';
+import { type JsonBounds, parseJson } from './json.ts';
 import { LargeBodies, TOKENLESS_READ_AT_ONCE } from './large-bodies.ts';
 
 /** The bound on a JSON body, and on a raw one unless a route sets another, in bytes. */
@@ -22,6 +22,7 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     body?: 'buffer' | 'stream' | 'untouched';
     bodyLimit?: number;
+    jsonBounds?: JsonBounds;
   }
 }
 
@@ -31,8 +32,8 @@ declare module 'fastify' {
  */
 export const RawBody = (body: 'buffer' | 'stream' | 'untouched', limit = BODY_LIMIT) => RouteConfig({ body, bodyLimit: limit });
 
-/** Sets the bound on a route's JSON body, in bytes. */
-export const JsonBody = (limit: number) => RouteConfig({ bodyLimit: limit });
+/** Sets the bound on a route's JSON body, in bytes, and those on its parts. */
+export const JsonBody = (limit: number, jsonBounds?: JsonBounds) => RouteConfig({ bodyLimit: limit, jsonBounds });
 
 /** Replaces the server's body parsers. `largeBodiesMbPerSecond` is what is read of one account, in MiB. */
 export function addBodyParsers(server: FastifyInstance, largeBodiesMbPerSecond: number): void {
@@ -66,7 +67,7 @@ interface Bounds {
 }
 
 async function parseBody(request: Request, payload: NodeJS.ReadableStream, { inFlight, large }: Bounds): Promise<unknown> {
-  const { body, bodyLimit = request.caller === undefined ? STRANGERS_LIMIT : BODY_LIMIT } = request.routeOptions.config ?? {};
+  const { body, bodyLimit = request.caller === undefined ? STRANGERS_LIMIT : BODY_LIMIT, jsonBounds } = request.routeOptions.config ?? {};
   if (body === 'untouched') return payload;
   const encoding = request.headers['content-encoding'];
   if (encoding !== undefined && encoding !== 'identity') throw new Refusal('unsupported_media_type', 'A compressed body is not taken.');
@@ -86,7 +87,8 @@ async function parseBody(request: Request, payload: NodeJS.ReadableStream, { inF
         if (size > bodyLimit) throw tooLarge(bodyLimit);
       });
       if (body === 'buffer') return bytes;
-      return bytes.length <= SMALL ? parseJson(bytes) : await large.parse(account ?? '', () => parseJson(bytes));
+      const parse = () => parseJson(bytes, jsonBounds);
+      return bytes.length <= SMALL ? parse() : await large.parse(account ?? '', parse);
     } finally {
       inFlight.remove(account, size);
     }

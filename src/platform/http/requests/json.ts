@@ -8,6 +8,19 @@ const DEPTH_MAX = 64;
  */
 const MEMBERS_MAX = 250;
 const PARTS_MAX = 1_000;
+
+/** The bounds on the bodies of a route that has its own. */
+export interface JsonBounds {
+  /** The most members and elements in all. */
+  partsMax: number;
+  /** Returns the refusal of a body that has more parts, in one place or in all, or is too deep. */
+  refuse: (message: string) => Refusal;
+}
+
+const BOUNDS: JsonBounds = {
+  partsMax: PARTS_MAX,
+  refuse: (message) => new Refusal('invalid_request', `body: ${message}`, { errors: [{ field: 'body', message }] }),
+};
 /** The number of invalid fields that a response names at most. */
 const ERRORS_MAX = 20;
 /** The length of a field's name in a response, in characters. */
@@ -15,10 +28,10 @@ const NAMED_MAX = 200;
 /** The mark that some editors write at the beginning of a text. */
 const BYTE_ORDER_MARK = '\uFEFF';
 
-/** Returns the parsed value; undefined for an empty body. Throws `invalid_request`. */
-export function parseJson(bytes: Buffer): unknown {
+/** Returns the parsed value; undefined for an empty body. Throws `invalid_request`, and the refusal in the bounds. */
+export function parseJson(bytes: Buffer, bounds: JsonBounds = BOUNDS): unknown {
   if (bytes.length === 0) return undefined;
-  checkSize(bytes);
+  checkSize(bytes, bounds);
   let value: unknown;
   try {
     value = JSON.parse(textOf(bytes));
@@ -53,7 +66,7 @@ const CLOSING = 0x7d;
 const isStructure = Uint8Array.from({ length: 256 }, (_, byte) => ('"[]{},'.includes(String.fromCharCode(byte)) ? 1 : 0));
 
 /** Refuses a body that is too deep or has too many parts before it is parsed, by one pass over the bytes that allocates nothing. */
-function checkSize(bytes: Buffer): void {
+function checkSize(bytes: Buffer, { partsMax, refuse }: JsonBounds): void {
   const members = new Uint32Array(DEPTH_MAX + 1);
   let depth = 0;
   let parts = 0;
@@ -64,16 +77,16 @@ function checkSize(bytes: Buffer): void {
     else if ((byte | CASE) === CLOSING) depth = Math.max(0, depth - 1);
     else if (byte === COMMA) {
       const count = (members[depth] as number) + 1;
-      if (count > MEMBERS_MAX) throw refused(`has more than ${MEMBERS_MAX} members or elements in one place`);
+      if (count > MEMBERS_MAX) throw refuse(`has more than ${MEMBERS_MAX} members or elements in one place`);
       members[depth] = count;
       parts += 1;
     } else {
       depth += 1;
-      if (depth > DEPTH_MAX) throw refused(`is nested more than ${DEPTH_MAX} levels deep`);
+      if (depth > DEPTH_MAX) throw refuse(`is nested more than ${DEPTH_MAX} levels deep`);
       members[depth] = 1;
       parts += 1;
     }
-    if (parts > PARTS_MAX) throw refused(`has more than ${PARTS_MAX} members and elements in all`);
+    if (parts > partsMax) throw refuse(`has more than ${partsMax} members and elements in all`);
   }
 }
 
@@ -85,10 +98,6 @@ function endOfString(bytes: Buffer, start: number): number {
   if (!bytes.subarray(at, next).includes(BACKSLASH)) return next;
   while (at < bytes.length && bytes[at] !== QUOTE) at += bytes[at] === BACKSLASH ? 2 : 1;
   return at;
-}
-
-function refused(message: string): Refusal {
-  return new Refusal('invalid_request', `body: ${message}`, { errors: [{ field: 'body', message }] });
 }
 
 /** The members that the framework drops silently. They are refused instead, so that nothing is lost. */
