@@ -4,6 +4,7 @@ import { startFeatureServer } from '../../test/support/feature-server.ts';
 import { runningFeatures } from '../../test/support/features.ts';
 import type { TestServer } from '../../test/support/http-server.ts';
 import { until } from '../../test/support/until.ts';
+import type { SagaKey } from '../platform/sagas/saga.ts';
 import { Differences } from '../sandboxes/services.ts';
 import { AgentKind } from './containers/agent-kind.service.ts';
 
@@ -29,7 +30,11 @@ const path = (agentId: string, action = '') => `/api/v1/agents/${agentId}${actio
 const ask = (account: string, method: string, where: string, wait = 25) =>
   server.request(method, where, { credential: `mk_${account}`, headers: { prefer: `wait=${wait}` } });
 const status = async (agentId: string) => (await bed.load(agentId)).state?.status;
-const search = () => server.app.get(Differences, { strict: false }).find(server.app.get(AgentKind, { strict: false }), 0);
+
+async function search(): Promise<SagaKey[]> {
+  const differences = server.app.get(Differences, { strict: false });
+  return differences.find(server.app.get(AgentKind, { strict: false }), await differences.list(0));
+}
 const found = async () => (await search()).map(({ key }) => key);
 
 async function deployed(account: string): Promise<string> {

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
-import { ContainerRuntime, RuntimeUnavailable } from '../../platform/runtime/runtime.ts';
+import { ContainerRuntime, RuntimeUnavailable, type RuntimeList } from '../../platform/runtime/runtime.ts';
 import type { SagaKey } from '../../platform/sagas/saga.ts';
 import { kindOf, type SandboxKind } from '../sandbox-id.ts';
 import type { FollowedKind, KnownSandbox } from './container-kind.ts';
@@ -27,11 +27,25 @@ export class Differences {
   ) {}
 
   /**
-   * Returns the sandboxes of the kind for which a pass would do something, and those that have containers or a volume but no row; at most
-   * 5,000. `listMaxAgeMs` is the oldest acceptable container list, in milliseconds.
+   * Lists the containers and volumes of all kinds. Returns null if the engine is unavailable. `maxAgeMs` is the age of the oldest list that is
+   * good enough.
    */
-  async find(kind: FollowedKind, listMaxAgeMs: number): Promise<SagaKey[]> {
-    const [listed, { freeze }] = await Promise.all([this.listed(kind.kind, listMaxAgeMs), this.runtime.capabilities()]);
+  async list(maxAgeMs: number): Promise<RuntimeList | null> {
+    try {
+      return await this.runtime.listed(maxAgeMs);
+    } catch (error) {
+      if (error instanceof RuntimeUnavailable) return null;
+      throw error;
+    }
+  }
+
+  /**
+   * Returns the sandboxes of the kind for which a pass would do something, and those that have containers or a volume but no row; at most
+   * 5,000. The list is what the engine has, which kinds may share; null if that is not known.
+   */
+  async find(kind: FollowedKind, list: RuntimeList | null): Promise<SagaKey[]> {
+    const { freeze } = await this.runtime.capabilities();
+    const listed = list === null ? null : bySandbox(kind.kind, list);
     const rules = this.steps.rules(freeze);
     const found: SagaKey[] = [];
     let after: string | null = null;
@@ -55,23 +69,17 @@ export class Differences {
   ignore(sandboxId: string): void {
     if (this.unknown.size < UNKNOWN_MAX) this.unknown.add(sandboxId);
   }
+}
 
-  /** Lists the containers and volumes of the kind by sandbox. Returns null if the engine is unavailable. */
-  private async listed(kind: SandboxKind, maxAgeMs: number): Promise<Map<string, Listed> | null> {
-    try {
-      const { containers, volumes } = await this.runtime.listed(maxAgeMs);
-      const bySandbox = new Map<string, { containers: Listed['containers'][number][]; volume: boolean }>();
-      for (const sandboxId of volumes) if (kindOf(sandboxId) === kind) bySandbox.set(sandboxId, { containers: [], volume: true });
-      for (const container of containers) {
-        if (kindOf(container.agentId) !== kind) continue;
-        const seen = bySandbox.get(container.agentId);
-        if (seen === undefined) bySandbox.set(container.agentId, { containers: [container], volume: false });
-        else seen.containers.push(container);
-      }
-      return bySandbox;
-    } catch (error) {
-      if (error instanceof RuntimeUnavailable) return null;
-      throw error;
-    }
+/** Returns the containers and volumes of the kind's sandboxes. */
+function bySandbox(kind: SandboxKind, { containers, volumes }: RuntimeList): Map<string, Listed> {
+  const found = new Map<string, { containers: Listed['containers'][number][]; volume: boolean }>();
+  for (const sandboxId of volumes) if (kindOf(sandboxId) === kind) found.set(sandboxId, { containers: [], volume: true });
+  for (const container of containers) {
+    if (kindOf(container.agentId) !== kind) continue;
+    const seen = found.get(container.agentId);
+    if (seen === undefined) found.set(container.agentId, { containers: [container], volume: false });
+    else seen.containers.push(container);
   }
+  return found;
 }

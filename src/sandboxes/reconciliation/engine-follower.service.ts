@@ -48,9 +48,10 @@ export class EngineFollower implements OnApplicationBootstrap, BeforeApplication
     }
   }
 
-  /** Wakes the sagas for all sandboxes that differ. Events were lost, so the list must be a new one. */
+  /** Wakes the sagas for all sandboxes that differ. Events were lost, so the list must be a new one, which the kinds share. */
   private async wakeAll(): Promise<void> {
-    for (const kind of this.kinds.all()) for (const { key, account } of await this.differences.find(kind, 0)) this.wake(key, account);
+    const list = await this.differences.list(0);
+    for (const kind of this.kinds.all()) for (const { key, account } of await this.differences.find(kind, list)) this.wake(key, account);
   }
 
   private wake(sandboxId: string, account: string | null = null): void {

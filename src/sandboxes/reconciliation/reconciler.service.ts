@@ -39,9 +39,9 @@ export class Reconciler<S extends Sandbox, R extends { type: string }, Own exten
     private readonly differences: Differences,
   ) {}
 
-  /** Returns the sandboxes for which a pass would do something. See `Differences.find`. */
-  find(listMaxAgeMs: number): Promise<SagaKey[]> {
-    return this.differences.find(this.kind, listMaxAgeMs);
+  /** Returns the sandboxes for which a pass would do something. See `Differences.find` and `Differences.list`. */
+  async find(listMaxAgeMs: number): Promise<SagaKey[]> {
+    return this.differences.find(this.kind, await this.differences.list(listMaxAgeMs));
   }
 
   /** Does what is to be done for the sandbox now. Returns the time of the next look without an event; null if there is none. */
