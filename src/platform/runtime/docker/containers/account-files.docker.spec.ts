@@ -52,4 +52,52 @@ describe('an image whose files of accounts the engine must not open', () => {
     await bed.runtime.start(other.handle, {});
     expect(await bed.output(other, 'cat /etc/mine')).toBe('x\n');
   });
+
+  describe('of which the container’s user is not root', () => {
+    const user = '1000:1000';
+    const command = ['/bin/busybox', 'sleep', '300'];
+    const pipe = 'rm -f /etc/passwd; mkfifo /etc/passwd';
+
+    /** Returns how often the engine was asked to look through a container’s files. */
+    function looksDuring<T>(work: () => Promise<T>): Promise<number> {
+      const dial = jest.spyOn(Object.getPrototypeOf(bed.docker.modem) as { dial: (options: { path: string }) => unknown }, 'dial');
+      const looks = () => dial.mock.calls.filter(([{ path }]) => path.includes('/changes')).length;
+      return work()
+        .then(looks)
+        .finally(() => dial.mockRestore());
+    }
+
+    it('starts the same container again, without a look through its files, if they are root’s', async () => {
+      const view = await bed.running({ user, command });
+      expect((await bed.run(view, pipe)).exitCode).not.toBe(0);
+      await bed.runtime.stop(view.handle, 0);
+      expect(await looksDuring(() => bed.runtime.start(view.handle, {}))).toBe(0);
+      expect(await bed.state(view)).toMatchObject({ state: 'running' });
+    });
+
+    it.each([
+      ['the folder is another’s', 'busybox chown 1000 /etc'],
+      ['the folder may be written by others', 'busybox chmod 0777 /etc'],
+      ['the file is another’s', 'busybox chown 1000 /etc/passwd'],
+    ])('looks through its files if %s', async (_, script) => {
+      const view = await bed.running({ user, command, image: await imageOf(script) });
+      await bed.runtime.stop(view.handle, 0);
+      expect(await looksDuring(() => bed.runtime.start(view.handle, {}))).toBe(1);
+    });
+
+    it('gets another container if its program made a pipe of one nevertheless', async () => {
+      const view = await bed.running({ user, command, image: await imageOf('busybox chmod 0777 /etc') });
+      expect((await bed.run(view, pipe)).exitCode).toBe(0);
+      await bed.runtime.stop(view.handle, 0);
+      await expect(bed.runtime.start(view.handle, {})).rejects.toMatchObject({ name: 'ContainerGone' });
+    });
+
+    it('looks through its files if the user is given by a name, which may be one of root’s', async () => {
+      const image = await imageOf('busybox echo toor:x:0:0::/:/bin/sh >>/etc/passwd');
+      const view = await bed.running({ user: 'toor', command, image });
+      expect((await bed.run(view, pipe)).exitCode).toBe(0);
+      await bed.runtime.stop(view.handle, 0);
+      await expect(bed.runtime.start(view.handle, {})).rejects.toMatchObject({ name: 'ContainerGone' });
+    });
+  });
 });

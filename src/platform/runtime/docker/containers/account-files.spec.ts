@@ -1,6 +1,6 @@
 import fc from 'fast-check';
-import type { FileStat } from '../engine/archive.ts';
-import { AccountChanges, checkAccountFiles } from './account-files.ts';
+import type { FileOwner, FileStat } from '../engine/archive.ts';
+import { AccountChanges, areRoots, checkAccountFiles, neverBecomesRoot } from './account-files.ts';
 
 type Files = Record<string, FileStat['kind'] | `→${string}`>;
 const of = (files: Files) => async (path: string) => {
@@ -16,12 +16,12 @@ describe('the files of accounts of an image', () => {
     ['not there', { '/etc': 'directory' }],
     ['those of an image with links elsewhere', { ...usual, '/var': 'directory', '/var/run': '→/run', '/data': '→/srv/data' }],
   ])('let a container start if they are %s', async (_, files) => {
-    await expect(checkAccountFiles(of(files), ['/data', '/var/run/x'])).resolves.toEqual({ areLinked: false });
+    await expect(checkAccountFiles(of(files), ['/data', '/var/run/x'])).resolves.toBe(false);
   });
 
   it('let a container start if they are links to ordinary files, or to nothing', async () => {
     const linked: Files = { ...usual, '/etc/passwd': '→/nix/store/a-passwd', '/etc/group': '→/nowhere', '/nix/store/a-passwd': 'file' };
-    await expect(checkAccountFiles(of(linked), ['/data'])).resolves.toEqual({ areLinked: true });
+    await expect(checkAccountFiles(of(linked), ['/data'])).resolves.toBe(true);
     await expect(checkAccountFiles(of(linked), ['/nix'])).rejects.toThrow('would take the place');
   });
 
@@ -49,6 +49,46 @@ describe('the files of accounts of an image', () => {
     ['on a link to the root', { '/data': '→/' }, '/data'],
   ])('are refused if a volume is mounted %s', async (_, links, volume) => {
     await expect(checkAccountFiles(of({ ...usual, ...links }), [volume])).rejects.toThrow('would take the place');
+  });
+});
+
+describe('who can change the files of accounts', () => {
+  const owned = (others: Record<string, FileOwner | null>) =>
+    areRoots((path) => Promise.resolve(path in others ? (others[path] ?? null) : { uid: 0, mode: 0o755 }));
+
+  it('is root alone if all on the way is its own, or not there', async () => {
+    expect(await owned({})).toBe(true);
+    expect(await owned({ '/etc/passwd': { uid: 0, mode: 0o644 }, '/etc/group': null })).toBe(true);
+  });
+
+  it.each(['/', '/etc', '/etc/passwd', '/etc/group'])(
+    'is somebody else, too, if %s is another’s or may be written by others',
+    async (path) => {
+      for (const other of [
+        { uid: 1_000, mode: 0o755 },
+        { uid: 0, mode: 0o775 },
+        { uid: 0, mode: 0o1777 },
+      ])
+        expect(await owned({ [path]: other })).toBe(false);
+    },
+  );
+});
+
+describe('a container', () => {
+  const held = { SecurityOpt: ['seccomp={}', 'no-new-privileges:true'] };
+
+  it.each(['1000', '1000:1000', '65534:0'])('has no program that becomes root if its user is %s', (user) => {
+    expect(neverBecomesRoot(user, held)).toBe(true);
+  });
+
+  it.each(['', '0', '00', '0:1000', 'root', 'toor', 'user', '-1', '1000:users', '1000x'])('may have one if its user is “%s”', (user) => {
+    expect(neverBecomesRoot(user, held)).toBe(false);
+  });
+
+  it('may have one if its programs can get more rights', () => {
+    expect(neverBecomesRoot('1000', {})).toBe(false);
+    expect(neverBecomesRoot('1000', { SecurityOpt: ['no-new-privileges:false'] })).toBe(false);
+    expect(neverBecomesRoot('1000', { ...held, Privileged: true })).toBe(false);
   });
 });
 

@@ -2,7 +2,7 @@ import { posix } from 'node:path';
 import type Dockerode from 'dockerode';
 import { LRUCache } from 'lru-cache';
 import { RuntimeRefused } from '../../runtime.ts';
-import { statsIn, type FileStat } from '../engine/archive.ts';
+import { ownersIn, statsIn, type FileOwner, type FileStat } from '../engine/archive.ts';
 import { eachChange } from '../engine/bulk-list.ts';
 import type { ContainerIdentities } from '../engine/container-identities.ts';
 import { withUnstarted } from '../engine/own-containers.ts';
@@ -17,11 +17,16 @@ const FILE_BYTES_MAX = 1024 * 1024;
 const STATS_MAX = 400;
 const REMEMBERED_MAX = 10_000;
 
+/** The bits of a mode that let others than the owner write. */
+const WRITABLE = 0o022;
+
 type Stat = (path: string) => Promise<FileStat | null>;
 
 interface Findings {
   /** The value is true if one of the files is a link, as in images made with Nix, so that a program may change what it leads to. */
   areLinked: boolean;
+  /** The value is true if only root can change the files or put others in their place. */
+  areRoots: boolean;
 }
 
 export interface Checked {
@@ -59,11 +64,13 @@ export class AccountFiles {
 
   /**
    * Returns whether the files are still those of the image. The engine lists what a container that ran has changed without following a path, and
-   * without its volumes, which programs of others may change meanwhile.
+   * without its volumes, which programs of others may change meanwhile. It walks through all files of the image for that, which takes seconds, so
+   * it is asked only where a program could have changed them.
    */
-  async areUnchanged({ Id, State, HostConfig }: Dockerode.ContainerInspectInfo, { areLinked }: Findings): Promise<boolean> {
+  async areUnchanged({ Id, State, HostConfig, Config }: Dockerode.ContainerInspectInfo, findings: Findings): Promise<boolean> {
     if (State.Status === 'created' || HostConfig.ReadonlyRootfs === true) return true;
-    if (areLinked) return false;
+    if (findings.areLinked) return false;
+    if (findings.areRoots && neverBecomesRoot(Config.User, HostConfig)) return true;
     const changes = new AccountChanges();
     try {
       await eachChange(this.docker, Id, ({ Path, Kind }) => changes.add(Path, Kind));
@@ -80,14 +87,18 @@ export class AccountFiles {
     const volumes = declaredVolumes(found, []).map((path) => posix.normalize(path));
     // A volume that the image declares would hide what is below it. One in memory, which the engine never mounts, takes its place.
     const hostConfig = { Tmpfs: Object.fromEntries(volumes.map((path) => [path, ''])) };
-    return withUnstarted(this.docker, this.identities, { agentId, image, hostConfig }, async (container) =>
-      checkAccountFiles(await statsIn(container), [...volumes, volumePath]),
-    );
+    return withUnstarted(this.docker, this.identities, { agentId, image, hostConfig }, async (container) => {
+      const areLinked = await checkAccountFiles(await statsIn(container), [...volumes, volumePath]);
+      return { areLinked, areRoots: !areLinked && (await areRoots(await ownersIn(container))) };
+    });
   }
 }
 
-/** Throws `RuntimeRefused` unless the files are ordinary ones, or none, and no volume can bring others into their place. */
-export async function checkAccountFiles(stat: Stat, volumes: readonly string[]): Promise<Findings> {
+/**
+ * Returns whether one of the files is a link. Throws `RuntimeRefused` unless they are ordinary ones, or none, and no volume can bring others into
+ * their place.
+ */
+export async function checkAccountFiles(stat: Stat, volumes: readonly string[]): Promise<boolean> {
   const folder = await stat(FOLDER);
   if (folder !== null && folder.kind !== 'directory')
     throw new RuntimeRefused(`The image can’t be run: its ${FOLDER} is no folder, but a ${folder.kind}.`);
@@ -107,7 +118,25 @@ export async function checkAccountFiles(stat: Stat, volumes: readonly string[]):
     if (end === '/' || places.some((path) => path === end || path.startsWith(`${end}/`)))
       throw new RuntimeRefused(`The image can’t be run: the volume ${volume} would take the place of ${accountFiles.join(' and ')}.`);
   }
-  return { areLinked: places.length > accountFiles.length };
+  return places.length > accountFiles.length;
+}
+
+/** Returns whether nobody but root can change the files, or the folders through which they are found. */
+export async function areRoots(owner: (path: string) => Promise<FileOwner | null>): Promise<boolean> {
+  for (const path of ['/', FOLDER, ...accountFiles]) {
+    const found = await owner(path);
+    if (found !== null && (found.uid !== 0 || (found.mode & WRITABLE) !== 0)) return false;
+  }
+  return true;
+}
+
+/**
+ * Returns whether the container's programs have another user than root, by number, since a name may be another name of root, and can't become it: no
+ * program gives its caller more rights, and none gets those of root by a capability.
+ */
+export function neverBecomesRoot(user: string, { SecurityOpt, Privileged }: Dockerode.HostConfig): boolean {
+  const security: string[] = SecurityOpt ?? [];
+  return /^[1-9]\d*(:\d+)?$/.test(user) && Privileged !== true && security.some((option) => /^no-new-privileges(:true)?$/.test(option));
 }
 
 /** Returns what follows a path through all links to where a volume is mounted. */

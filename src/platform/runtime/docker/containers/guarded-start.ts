@@ -51,7 +51,9 @@ export class GuardedStart {
     const volumePath = found.Mounts.find(({ Name }) => Name === volumeName(agentId))?.Destination ?? DEFAULT_VOLUME_PATH;
     const isOwn = this.images.opensVolume(found.Image, volumePath);
     if (isOwn && isUnprivileged(found.Config.User)) return true;
-    const findings = isOwn ? { areLinked: false } : await this.accountFiles.checkImage({ agentId, image: found.Image, volumePath });
+    const findings = isOwn
+      ? { areLinked: false, areRoots: false }
+      : await this.accountFiles.checkImage({ agentId, image: found.Image, volumePath });
     return this.accountFiles.areUnchanged(found, findings);
   }
 

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import type Dockerode from 'dockerode';
-import { extract } from 'tar-stream';
+import { extract, type Header } from 'tar-stream';
 import { RuntimeRefused } from '../../runtime.ts';
 import { call, CALL_TIMEOUT_MS, ignoring } from './engine.ts';
 
@@ -98,6 +98,39 @@ export async function fileIn(container: Dockerode.Container, path: string, mostB
     }
   });
   return Buffer.concat(parts);
+}
+
+/** The owner of a file or folder, and its mode. */
+export interface FileOwner {
+  uid: number;
+  mode: number;
+}
+
+/**
+ * Returns what tells of each path whose it is; null if there is nothing. Of a folder, only its own head is read. Throws `RuntimeRefused` for a
+ * container that has ever been started.
+ */
+export async function ownersIn(container: Dockerode.Container): Promise<(path: string) => Promise<FileOwner | null>> {
+  await checkCreated(container);
+  return async (path) => {
+    const read = call(container.id, async (abortSignal) => {
+      const source = (await container.getArchive({ path, abortSignal })) as Readable;
+      const tar = extract();
+      source.on('error', (error: Error) => tar.destroy(error));
+      try {
+        for await (const { header } of source.pipe(tar)) return ownerOf(header);
+      } finally {
+        source.destroy();
+      }
+      throw new RuntimeRefused('The engine does not tell the owner of a file.');
+    });
+    return (await read.catch(ignoring(404))) ?? null;
+  };
+}
+
+function ownerOf({ uid, mode }: Header): FileOwner {
+  if (uid === undefined || mode === undefined) throw new RuntimeRefused('The engine does not tell the owner of a file.');
+  return { uid, mode };
 }
 
 /** The bits of a mode, as the engine's language has them, of which a regular file has none. */
