@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { pause } from '../../async/pause.ts';
 import { RuntimeUnavailable } from '../runtime.ts';
 import { liveness, markOf, signalProcess, type ProcessMark } from './processes.ts';
@@ -7,6 +7,8 @@ import { liveness, markOf, signalProcess, type ProcessMark } from './processes.t
 const LOOKS_MAX = 5;
 const END_MS_MAX = 15_000;
 const END_AGAIN_MS = 10;
+/** Most kernels tell the children of each thread. With the others, all processes of the machine are looked at. */
+const TELLS_CHILDREN = existsSync(`/proc/${process.pid}/task/${process.pid}/children`);
 
 /** Returns whether the process is a supervisor that keeps commands. */
 export function isKeeper(pid: number): boolean {
@@ -55,16 +57,44 @@ export async function endTree(root: number): Promise<void> {
 }
 
 /** Returns the process and those below it, from the top. */
-export function treeOf(root: number): ProcessMark[] {
+export function treeOf(root: number, tellsChildren = TELLS_CHILDREN): ProcessMark[] {
   if (process.platform !== 'linux') return [];
+  return belowAndItself(root, tellsChildren ? toldChildren : foundChildren())
+    .map((pid) => markOf(pid))
+    .filter(({ identity }) => identity !== undefined);
+}
+
+function belowAndItself(root: number, childrenOf: (pid: number) => readonly number[]): number[] {
+  const pids = new Set([root]);
+  for (const pid of pids) for (const child of childrenOf(pid)) pids.add(child);
+  return [...pids];
+}
+
+/** Asks the kernel for the children of all threads of the process. */
+function toldChildren(pid: number): number[] {
+  try {
+    return readdirSync(`/proc/${pid}/task`).flatMap((thread) => childrenOfThread(pid, thread));
+  } catch {
+    return [];
+  }
+}
+
+function childrenOfThread(pid: number, thread: string): number[] {
+  try {
+    return readFileSync(`/proc/${pid}/task/${thread}/children`, 'latin1').split(' ').filter(Boolean).map(Number);
+  } catch {
+    return [];
+  }
+}
+
+/** Looks at all processes of the machine, and returns what tells the children of each. */
+function foundChildren(): (pid: number) => readonly number[] {
   const children = new Map<number, number[]>();
   for (const name of readdirSync('/proc').filter((each) => /^\d+$/.test(each))) {
     const parent = parentOf(name);
     if (parent !== null) children.set(parent, [...(children.get(parent) ?? []), Number(name)]);
   }
-  const pids = [root];
-  for (let at = 0; at < pids.length; at += 1) pids.push(...(children.get(pids[at] as number) ?? []));
-  return pids.map((pid) => markOf(pid)).filter(({ identity }) => identity !== undefined);
+  return (pid) => children.get(pid) ?? [];
 }
 
 function parentOf(pid: string): number | null {
