@@ -86,7 +86,8 @@ export class ComputerActions {
     let recorded = Promise.resolve();
     using control = this.whileNobodyIsInControl(computer.computerId);
     const batchFor = async (size: Size) => {
-      if (await this.viewers.inControl(computer.computerId)) throw humanInControl();
+      // Later events are heard as they come, so the end of the log is asked for once a request.
+      if (await this.viewers.inControl(computer.computerId, call.context.seenUpTo)) throw humanInControl();
       control.begin();
       const isExpected = size.width === expected.screen.width && size.height === expected.screen.height;
       const batch = (isExpected ? expected.batch : null) ?? batchOf(body, size);

@@ -1,8 +1,11 @@
 import { Injectable } from '@nestjs/common';
 
+import type { Position } from '../../platform/event-store/event-store.ts';
+
 /** The part of viewers that knows who is in control. */
 export interface ControlWatch {
-  inControl(computerId: string): Promise<boolean>;
+  /** See `Aggregates.load` for `upTo`. */
+  inControl(computerId: string, upTo?: Position): Promise<boolean>;
   /** Resolves with true as soon as somebody is in control; with false if the signal aborts before, or nobody can tell any more. */
   untilInControl(computerId: string, signal: AbortSignal): Promise<boolean>;
 }
@@ -17,9 +20,9 @@ export class ViewerControl implements ControlWatch {
     this.watch = watch;
   }
 
-  /** Returns whether a person is connected who controls the computer alone, so that nobody else acts on it. */
-  async inControl(computerId: string): Promise<boolean> {
-    return (await this.watch?.inControl(computerId)) ?? false;
+  /** Returns whether a person is connected who controls the computer alone, so that nobody else acts on it. See `Aggregates.load` for `upTo`. */
+  async inControl(computerId: string, upTo?: Position): Promise<boolean> {
+    return (await this.watch?.inControl(computerId, upTo)) ?? false;
   }
 
   /** Waits for a person who controls the computer alone. See `ControlWatch`. */

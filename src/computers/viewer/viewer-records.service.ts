@@ -2,6 +2,7 @@ import { Injectable } from '@nestjs/common';
 
 import type { CommandContext } from '../../platform/context/command-context.ts';
 import { Aggregates } from '../../platform/event-store/aggregates.ts';
+import type { Position } from '../../platform/event-store/event-store.ts';
 import { EventWaits } from '../../platform/event-store/following/event-waits.ts';
 import type { ControlWatch } from '../live/viewer-control.service.ts';
 import { isHumanInControl, viewersDecider, type ViewersCommand, type ViewersState } from './viewers.decider.ts';
@@ -17,9 +18,9 @@ export class ViewerRecords implements ControlWatch {
     private readonly waits: EventWaits,
   ) {}
 
-  /** Returns the newest state of the computer's sessions. */
-  async load(computerId: string): Promise<ViewersState> {
-    return (await this.aggregates.load(streamOf(computerId), viewersDecider)).state;
+  /** Returns the newest state of the computer's sessions. See `Aggregates.load` for `upTo`. */
+  async load(computerId: string, upTo?: Position): Promise<ViewersState> {
+    return (await this.aggregates.load(streamOf(computerId), viewersDecider, upTo)).state;
   }
 
   /** Executes the command and returns the state after it. Throws the refusals of the decider. */
@@ -28,8 +29,8 @@ export class ViewerRecords implements ControlWatch {
   }
 
   /** Returns true while somebody is connected who controls the computer alone, so that nobody else may act on it. */
-  async inControl(computerId: string): Promise<boolean> {
-    return isHumanInControl(await this.load(computerId));
+  async inControl(computerId: string, upTo?: Position): Promise<boolean> {
+    return isHumanInControl(await this.load(computerId, upTo));
   }
 
   /** Resolves with true as soon as somebody controls the computer alone; with false if the signal aborts before. */
