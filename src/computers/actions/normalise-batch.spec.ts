@@ -378,27 +378,3 @@ function expectBounded(normalised: NormalisedBatch): void {
 function isInside(x: number, y: number): boolean {
   return Number.isInteger(x) && Number.isInteger(y) && x >= 0 && y >= 0 && x < screen.width && y < screen.height;
 }
-
-describe('the text of an action', () => {
-  it('has up to 10,000 characters, of which each counts once', () => {
-    const emoji = '\u{1F600}'.repeat(10_000);
-    expect(actionOf({ action: 'type', text: emoji })).toEqual({ kind: 'type', text: emoji, delayMs: 0 });
-    for (const text of [`${emoji}a`, 'a'.repeat(10_001)])
-      expect(refusalOf({ action: 'type', text })).toMatchObject({ code: 'invalid_action', errors: [{ index: 0, field: 'text' }] });
-  });
-
-  it('may name many keys, as long as they are pressed 10,000 times at most', () => {
-    const text = Array.from({ length: 500 }, () => 'Down').join(' ');
-    expect(actionOf({ action: 'key', text, repeat: 20 })).toMatchObject({ kind: 'keys', repeat: 20, chords: { length: 500 } });
-    expect(refusalOf({ action: 'key', text, repeat: 21 })).toMatchObject({
-      code: 'invalid_action',
-      errors: [{ index: 0, field: 'repeat' }],
-    });
-    expect(refusalOf({ action: 'left_click', key: text }).code).toBe('invalid_action');
-  });
-
-  it('is refused once, however many of the keys that it names are unknown', () => {
-    const actions = Array.from({ length: 50 }, () => ({ action: 'key', text: 'Nope '.repeat(2_000) }));
-    expect(refusalOf({ actions })).toMatchObject({ code: 'unknown_key', errors: { length: 50 } });
-  });
-});
