@@ -7,6 +7,7 @@ import { ContainerKinds } from './container-kinds.ts';
 import type { ContainerSteps } from './container-steps.service.ts';
 import { Differences } from './differences.service.ts';
 import { EngineFollower } from './engine-follower.service.ts';
+import type { EngineUptime } from './engine-uptime.service.ts';
 import type { EngineView } from './engine-view.service.ts';
 
 const agentId = '00000000-0000-4000-8000-000000000001';
@@ -49,7 +50,7 @@ describe('events of the engine that were lost', () => {
     const sagas = { wake: (saga: string, key: string) => woken.push(`${saga} ${key}`) } as unknown as Sagas;
     const view = { interruptWait: () => undefined } as unknown as EngineView;
     const differences = new Differences(runtime, { rules: () => ({}) } as unknown as ContainerSteps);
-    follower = new EngineFollower(runtime, kinds, sagas, view, differences);
+    follower = new EngineFollower(engine as unknown as EngineUptime, kinds, sagas, view, differences);
     follower.onApplicationBootstrap();
     await untilTrue(() => woken.length === 2);
     expect(woken).toEqual([`agents ${agentId}`, `computers ${computerId}`]);
