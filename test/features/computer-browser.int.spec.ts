@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
@@ -14,7 +14,6 @@ describe('the browser of a computer', () => {
     folder = mkdtempSync(join(tmpdir(), 'mooring-browser-'));
     program('chromium', 'printf "%s\\n" "$@"');
     program('unshare', 'exit 0');
-    program('id', 'echo 1000');
   });
   afterEach(() => rmSync(folder, { recursive: true }));
 
@@ -44,13 +43,23 @@ describe('the browser of a computer', () => {
     expect(await withProxy({ HTTP_PROXY: PROXY.replace('10.', 'me:p@ss@10.') })).toEqual([`--proxy-server=${PROXY}`]);
   });
 
-  it('has its sandbox, but where the kernel makes no user namespaces, and under root', async () => {
-    const sandbox = async () => (await started()).filter((word) => ['--no-sandbox', '--test-type'].includes(word));
-    expect(await sandbox()).toEqual([]);
+  it('has its sandbox, but where the desktop found at its start that the kernel makes none, of which it warns', async () => {
+    const words = async () => (await started({ XDG_RUNTIME_DIR: folder })).filter((word) => /sandbox|test-type/.test(word));
+    const found = (what: string) => writeFileSync(join(folder, 'browser-sandbox'), `${what}\n`);
+    expect(await words()).toEqual([]);
+    found('kernel');
+    expect(await words()).toEqual([]);
+    found('none');
+    // Together with --test-type it would not warn.
+    expect(await words()).toEqual(['--no-sandbox']);
+  });
+
+  it.each([[null], ['kernel'], ['']])('does not start without its sandbox later, and says why in a window (%j was found)', async (what) => {
     program('unshare', 'exit 1');
-    expect(await sandbox()).toEqual(['--no-sandbox', '--test-type']);
-    program('unshare', 'exit 0');
-    program('id', 'echo 0');
-    expect(await sandbox()).toEqual(['--no-sandbox', '--test-type']);
+    program('xterm', `printf '%s\\n' "$@" >'${folder}/shown'`);
+    if (what !== null) writeFileSync(join(folder, 'browser-sandbox'), what);
+    const refused = { code: 1, stdout: '', stderr: expect.stringContaining('used up the namespaces') };
+    await expect(started({ XDG_RUNTIME_DIR: folder })).rejects.toMatchObject(refused);
+    expect(readFileSync(join(folder, 'shown'), 'utf8')).toContain('The browser does not start');
   });
 });

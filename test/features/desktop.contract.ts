@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
+import { userInfo } from 'node:os';
 import type { Duplex } from 'node:stream';
 
 import { normaliseBatch } from '../../src/computers/actions/normalise-batch.ts';
@@ -106,6 +107,14 @@ export class TestDesktop {
     return pixels.subarray(0, width * (height - BAR) * 4);
   }
 
+  /** Returns the options of the browser, and what the kernel says of its pages' processes. */
+  async browser(): Promise<{ options: string[]; pages: string }> {
+    const words = await this.sh(`cat /proc/$(readlink ~/.config/chromium/SingletonLock | sed 's/.*-//')/cmdline | tr '\\0' '\\n'`);
+    const isPage = `tr '\\0' ' ' <$p/cmdline | grep -q '[c]hromium --type=renderer'`;
+    const pages = await this.sh(`for p in /proc/[0-9]*; do ${isPage} && grep -E '^(NSpid|Seccomp):' $p/status; done 2>/dev/null`);
+    return { options: words.split('\n'), pages };
+  }
+
   async ended(): Promise<ContainerView> {
     return until('the end', async () => {
       const [view] = (await this.runtime.inspect(this.spec.agentId)).containers;
@@ -131,12 +140,12 @@ export function desktopSpec({ image }: ResolvedImage, other: Partial<ContainerSp
     environment: { HOME: '/home/user', DISPLAY: ':1', XDG_RUNTIME_DIR: '/run/user/1000', DESKTOP_SIZE: '1024x768', TZ: 'Asia/Tokyo' },
     port: 5_900,
     volumePath: '/home/user',
-    user: '1000:1000',
+    user: { group: 1_000 },
     memoryBytes: 2 * 1024 ** 3,
     pids: 1_024,
     tmpfs: [
       { path: '/tmp', exec: true },
-      { path: '/run/user/1000', uid: 1_000, mode: 0o700 },
+      { path: '/run/user/1000', mode: 0o700 },
     ],
     shmBytes: 256 * 1024 ** 2,
     userNamespaces: true,
@@ -144,8 +153,8 @@ export function desktopSpec({ image }: ResolvedImage, other: Partial<ContainerSp
   });
 }
 
-/** Declares the tests of a computer's desktop that every runtime must pass. The browser has its sandbox where the kernel lets it, or else must have it. */
-export function desktopContract(name: string, make: () => Promise<RuntimeUnderTest>, mustHoldPages: boolean): void {
+/** Declares the tests of a computer's desktop that every runtime must pass. One that is held in a container has a user of its own, and a browser with a sandbox. */
+export function desktopContract(name: string, make: () => Promise<RuntimeUnderTest>, isHeld: boolean): void {
   describe(`a desktop on the ${name} runtime`, () => {
     let under: RuntimeUnderTest;
     let image: ResolvedImage;
@@ -186,6 +195,11 @@ export function desktopContract(name: string, make: () => Promise<RuntimeUnderTe
         'xrdb -query >/dev/null && echo one is in; XAUTHORITY=/dev/null xrdb -query >/dev/null 2>&1 || echo the other is not',
       );
       expect(asked).toBe('one is in\nthe other is not\n');
+    });
+
+    it('is operated by one ordinary user, who has a name', async () => {
+      const user = isHeld ? 'user' : userInfo().username;
+      expect(await desktop.sh('whoami; stat -c %U "$XDG_RUNTIME_DIR/vnc.sock"')).toBe(`${user}\n${user}\n`);
     });
 
     it('opens a terminal in its home by a key', async () => {
@@ -254,12 +268,11 @@ export function desktopContract(name: string, make: () => Promise<RuntimeUnderTe
         return [...pixels.subarray(at, at + 4)].join() === GREEN.join() ? true : undefined;
       };
       await until('the page', isGreen, { everyMs: 500 });
-      const isSandboxed = mustHoldPages || (await desktop.sh('[ $(id -u) != 0 ] && unshare -Ur true && echo yes')) === 'yes\n';
-      const words = await desktop.sh(`cat /proc/$(readlink ~/.config/chromium/SingletonLock | sed 's/.*-//')/cmdline | tr '\\0' '\\n'`);
-      expect(words.split('\n').includes('--no-sandbox')).toBe(!isSandboxed);
-      const pages = `for p in /proc/[0-9]*; do tr '\\0' ' ' <$p/cmdline | grep -q 'chromium --type=renderer' && grep -E '^(NSpid|Seccomp):' $p/status; done`;
+      const isSandboxed = isHeld || (await desktop.sh('[ $(id -u) != 0 ] && unshare -Urpnf --root=/ true && echo yes')) === 'yes\n';
+      const { options, pages } = await desktop.browser();
+      expect(options.includes('--no-sandbox')).toBe(!isSandboxed);
       // Such a page is in a namespace of processes of its own, and may make few system calls.
-      if (isSandboxed) expect(await desktop.sh(`${pages} 2>/dev/null`)).toMatch(/^NSpid:(\t\d+){2,}\nSeccomp:\t2$/m);
+      if (isSandboxed) expect(pages).toMatch(/^NSpid:(\t\d+){2,}\nSeccomp:\t2$/m);
     });
 
     it('ends when its server ends, and starts again in the same container with what is in its home', async () => {

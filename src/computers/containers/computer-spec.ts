@@ -5,7 +5,8 @@ import { resourcesOf } from '../memory/computer-sizes.ts';
 
 const HOME = '/home/user';
 const SOCKETS = '/run/user/1000';
-const USER = 1_000;
+/** The group of every computer's user, whose id is its own. */
+const GROUP = 1_000;
 /** No program listens there: a desktop is reached by a socket. */
 const PORT = 5_900;
 const MIB = 1_048_576;
@@ -39,7 +40,7 @@ export function computerSpec(
     },
     port: PORT,
     volumePath: HOME,
-    user: `${USER}:${USER}`,
+    user: { group: GROUP },
     memoryBytes: memoryMb * MIB,
     cpus,
     pids: 1_024,
@@ -48,7 +49,7 @@ export function computerSpec(
     egress: boot.egress ?? 'internet',
     tmpfs: [
       { path: '/tmp', mode: 0o1777, exec: true },
-      { path: SOCKETS, uid: USER, mode: 0o700 },
+      { path: SOCKETS, mode: 0o700 },
     ],
     shmBytes: Math.min(memoryMb * MIB * SHM_SHARE, SHM_BYTES_MAX),
     userNamespaces: true,

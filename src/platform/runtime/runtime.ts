@@ -60,6 +60,11 @@ export interface Transition {
   at: string;
 }
 
+/** A user id that no other agent's container on the machine has, and stays the same for the agent's life, with a group that may be any. */
+export interface OwnUser {
+  group: number;
+}
+
 export interface ContainerSpec extends ContainerIdentity {
   /** The pinned image that `ensureImage` returned. */
   image: string;
@@ -71,7 +76,7 @@ export interface ContainerSpec extends ContainerIdentity {
   /** The mount point of the agent's volume. */
   volumePath: string;
   /** The user; null stands for the image's own. */
-  user: string | null;
+  user: string | OwnUser | null;
   memoryBytes: number;
   /** The number of cores; 0.5 is half of one. */
   cpus: number;

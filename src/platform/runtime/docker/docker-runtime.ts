@@ -184,7 +184,7 @@ export class DockerRuntime extends ContainerRuntime {
       options.logger?.warn({ reason }, 'no helper program: agents are made without exec'),
     );
     const { docker, sources, volumes, helper } = this;
-    const means = { docker, identities, sources, volumes, helper, ociRuntime: options.ociRuntime };
+    const means = { docker, engine: this.engine, identities, sources, volumes, helper, ociRuntime: options.ociRuntime };
     this.agentCreation = new AgentCreation({ ...means, containers, life, starts, agentEgress, networks, reach });
   }
 

@@ -1,5 +1,6 @@
 import type Dockerode from 'dockerode';
 import { ImageGone, RuntimeRefused, type ContainerSpec, type ContainerView } from '../../runtime.ts';
+import type { EngineChecks } from '../engine/engine-checks.ts';
 import type { ContainerIdentities } from '../engine/container-identities.ts';
 import { isListedKind } from '../engine/names.ts';
 import { refuseManyVolumes } from '../image-sources/declared-volumes.ts';
@@ -11,10 +12,12 @@ import type { HelperVolume } from '../volumes/helper-volume.ts';
 import type { AgentParts } from './agent-start.ts';
 import { view } from './container-view.ts';
 import { createOptions, ignoredSettings, isUnprivileged } from './hardening.ts';
+import { userFor } from './own-user.ts';
 import { userNamespacesProfile } from '../engine/seccomp-profile.ts';
 
 interface CreationParts extends AgentParts {
   docker: Dockerode;
+  engine: Pick<EngineChecks, 'hasFewIds'>;
   identities: ContainerIdentities;
   ociRuntime: string | null;
   /** Knows the images that the service built. */
@@ -33,14 +36,15 @@ export class AgentCreation {
     const network = await networks.kindFor(spec.egress);
     // The engine itself creates missing volumes and networks that a container names, but without our labels, so all of them are ensured
     // first.
-    const [helperVolume, volume, image] = await Promise.all([
+    const [helperVolume, volume, image, user] = await Promise.all([
       helper.ensure(),
       volumes.ensure(spec.agentId),
       this.imageOf(spec),
+      this.userOf(spec),
       networks.ensure(network),
     ]);
     const rootFromImage = this.parts.sources.opensVolume(image.Id, spec.volumePath) && volumes.roots.isUntouched(volume);
-    if (!rootFromImage && isUnprivileged(spec.user ?? image.Config.User)) await volumes.roots.open(spec.agentId, volume, image.Id);
+    if (!rootFromImage && isUnprivileged(user ?? image.Config.User)) await volumes.roots.open(spec.agentId, volume, image.Id);
     const [published, seccomp] = await Promise.all([reach.published(), spec.userNamespaces ? userNamespacesProfile() : null]);
     agentEgress.refuseUnheld(network);
     const listed = isListedKind(network) ? await agentEgress.seat(network) : null;
@@ -48,13 +52,18 @@ export class AgentCreation {
     const found = { ...spec, image: image.Id };
     const command = spec.command ?? [image.Config.Entrypoint ?? [], image.Config.Cmd ?? []].flat();
     if (command.length === 0) throw new RuntimeRefused('The image has no command, and the agent none of its own.');
-    const place = { identities, network, listed, helperVolume, published, rootFromImage };
+    const place = { identities, user, network, listed, helperVolume, published, rootFromImage };
     const options = createOptions(found, { ...place, command, ociRuntime, seccomp });
     containers.expect(spec);
     const container = await life.createOrAdopt(identities.nameOf(spec), options);
     volumes.roots.mounted(volume, rootFromImage);
     if (isListedKind(network)) await agentEgress.listed(network);
     return this.checked(spec, options, await containers.look(container.id));
+  }
+
+  private async userOf({ agentId, user }: ContainerSpec): Promise<string | null> {
+    const { engine, identities } = this.parts;
+    return userFor(user, agentId, identities, typeof user === 'object' && user !== null && (await engine.hasFewIds()));
   }
 
   /** Returns the pinned image. Throws `RuntimeRefused` for one of which no container is made. */

@@ -52,6 +52,8 @@ export interface Surroundings {
   /** The addresses of an agent on the listed network; null on any other. */
   listed: Listed | null;
   helperVolume: string;
+  /** The user as the engine takes it; null stands for the image's own. */
+  user: string | null;
   /** The command that the supervisor starts. */
   command: readonly string[];
   ociRuntime: string | null;
@@ -82,7 +84,7 @@ export function createOptions(spec: ContainerSpec, around: Surroundings): Docker
     OpenStdin: true,
     StdinOnce: true,
     Hostname: identities.hostNameOf(spec.agentId),
-    ...(spec.user === null ? {} : { User: spec.user }),
+    ...(around.user === null ? {} : { User: around.user }),
     Labels: identities.labelsOf(spec, listedLabels(spec, around.listed)),
     StopTimeout: 10,
     // An image's own health check would run a program in every idle agent; readiness is checked from outside.
@@ -104,7 +106,7 @@ export function createOptions(spec: ContainerSpec, around: Surroundings): Docker
       NetworkMode: network,
       ...(mayAskNames(around.network) ? {} : { Dns: NO_NAMES }),
       ReadonlyRootfs: spec.readOnlyRoot,
-      Tmpfs: Object.fromEntries(spec.tmpfs.map((mount) => [mount.path, tmpfsOptions(spec.user, mount)])),
+      Tmpfs: Object.fromEntries(spec.tmpfs.map((mount) => [mount.path, tmpfsOptions(around.user, mount)])),
       ...(spec.shmBytes === null ? {} : { ShmSize: spec.shmBytes }),
       Mounts: mounts(spec, around),
       ...(around.ociRuntime === null ? {} : { Runtime: around.ociRuntime }),
@@ -149,16 +151,16 @@ export function replacedVariables(environment: Readonly<Record<string, string>>)
  * Such a folder belongs to the container's user, whatever its mode: runc gives it that of the folder beneath, which is the image's own or, from the
  * second start on, the one that runc has made for it.
  */
-function tmpfsOptions(user: string | null, { uid = idOf(user), mode = 0o1777, sizeBytes, exec = false }: TmpfsMount): string {
-  const owner = uid === undefined ? [] : [`uid=${uid}`, `gid=${uid}`];
+function tmpfsOptions(user: string | null, { uid, mode = 0o1777, sizeBytes, exec = false }: TmpfsMount): string {
+  const [id, group] = uid === undefined ? idsOf(user) : [uid, uid];
+  const owner = id === undefined ? [] : [`uid=${id}`, `gid=${group ?? id}`];
   const size = sizeBytes === undefined ? [] : [`size=${sizeBytes}`];
   return ['rw', 'nosuid', 'nodev', `mode=${mode.toString(8)}`, ...owner, ...size, ...(exec ? ['exec'] : [])].join(',');
 }
 
-/** Returns the number of a user that is given by number. */
-function idOf(user: string | null): number | undefined {
-  const id = /^(\d+)(:\d+)?$/.exec(user ?? '')?.[1];
-  return id === undefined ? undefined : Number(id);
+/** Returns the numbers of a user that is given by number, and of its group if that is given too. */
+function idsOf(user: string | null): string[] {
+  return (/^(\d+)(?::(\d+))?$/.exec(user ?? '') ?? []).slice(1);
 }
 
 function mounts(spec: ContainerSpec, around: Surroundings): Dockerode.MountSettings[] {
@@ -190,6 +192,7 @@ export function ignoredSettings(asked: Dockerode.ContainerCreateOptions, made: D
     seccomp: !security.some((option) => /unconfined/.test(option)) && profileIn(security) === profileIn(want.SecurityOpt),
     Privileged: have.Privileged === false,
     Init: have.Init !== true,
+    User: asked.User === undefined || made.Config.User === asked.User,
     Entrypoint: made.Path === supervisorProgram,
     OpenStdin: made.Config.OpenStdin && made.Config.StdinOnce,
     PidsLimit: have.PidsLimit === want.PidsLimit,

@@ -16,6 +16,7 @@ describe('the names that an agent can look up', () => {
       helperVolume: 'h',
       command: ['/agent'],
       ociRuntime: null,
+      user: null,
       seccomp: null,
       published: null,
       rootFromImage: false,

@@ -39,6 +39,11 @@ export class ContainerIdentities {
     return `agent-${this.code('host name', agentId).toString('hex', 0, HOST_NAME_BYTES)}`;
   }
 
+  /** Returns the number of 48 bits that the user id of an agent follows from. */
+  userCodeOf(agentId: string): number {
+    return this.code('user', agentId).readUIntBE(0, 6);
+  }
+
   /** Returns what the names and the user ids of an account's builders are made of, in hex. */
   builderCodeOf(accountId: string): string {
     return this.code('builder', accountId).toString('hex');

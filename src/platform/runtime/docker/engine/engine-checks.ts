@@ -77,6 +77,11 @@ export class EngineChecks {
     return { lack: requireLimits ? unenforced : null, warnings: warnings.filter((warning) => warning !== null) };
   }
 
+  /** Returns whether containers have some 65,536 user ids and not all. Throws `RuntimeUnavailable`. */
+  async hasFewIds(): Promise<boolean> {
+    return (await this.answers.limits).hasFewIds;
+  }
+
   /** Throws `EngineUnsupported` if the engine can't be used, and `RuntimeUnavailable`. */
   async assertSupported(): Promise<void> {
     const { unsupported } = await this.answers.version;

@@ -48,6 +48,20 @@ describe('the limits of agents', () => {
   });
 });
 
+describe('an engine that gives its containers few user ids', () => {
+  it.each<[boolean, string[]]>([
+    [false, ['name=seccomp,profile=default', 'name=apparmor']],
+    [true, ['name=seccomp,profile=builtin', 'name=userns']],
+    [true, ['name=rootless', 'name=cgroupns']],
+  ])('is known by its options (%s: %j)', (hasFewIds, SecurityOptions) => {
+    expect(limitFacts({ SecurityOptions }).hasFewIds).toBe(hasFewIds);
+  });
+
+  it('is not supposed where nothing is said', () => {
+    expect([{}, { SecurityOptions: null }].map((answer) => limitFacts(answer).hasFewIds)).toEqual([false, false]);
+  });
+});
+
 describe('an engine that can’t freeze containers', () => {
   it('is known by having no cgroups', () => {
     expect(limitFacts({ CgroupDriver: 'none' }).canFreeze).toBe(false);

@@ -11,6 +11,7 @@ export interface InfoAnswer {
   CpuCfsQuota?: boolean;
   PidsLimit?: boolean;
   CgroupDriver?: string;
+  SecurityOptions?: string[] | null;
 }
 
 /** The limits of agents, each with the field in which an engine says whether it enforces it. */
@@ -30,6 +31,8 @@ export interface LimitFacts {
   /** True if agents may take swap beyond their memory. */
   isSwapUnlimited: boolean;
   canFreeze: boolean;
+  /** True if the engine gives its containers not all user ids, but some 65,536. */
+  hasFewIds: boolean;
 }
 
 /** Judges the answer to `GET /version`, or its refusal. A refusal that is not about the API's version comes from what stands before the engine. */
@@ -59,6 +62,7 @@ export function limitFacts(answer: InfoAnswer | RuntimeRefused): LimitFacts {
     isSwapUnlimited: info.MemoryLimit === true && info.SwapLimit === false,
     // Without cgroups nothing can be frozen.
     canFreeze: info.CgroupDriver !== 'none',
+    hasFewIds: (info.SecurityOptions ?? []).some((option) => /^name=(userns|rootless)\b/.test(option)),
   };
 }
 

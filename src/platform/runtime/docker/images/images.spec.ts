@@ -83,6 +83,7 @@ describe('what the engine made', () => {
     helperVolume: 'h',
     command: ['/agent'],
     ociRuntime: 'runsc',
+    user: '7:8',
     seccomp: '{"a":1}',
     network: 'open',
     listed: null,
@@ -92,7 +93,7 @@ describe('what the engine made', () => {
   const made = (changes: object): Dockerode.ContainerInspectInfo =>
     ({
       Path: asked.Entrypoint?.[0],
-      Config: { OpenStdin: asked.OpenStdin, StdinOnce: asked.StdinOnce },
+      Config: { User: asked.User, OpenStdin: asked.OpenStdin, StdinOnce: asked.StdinOnce },
       HostConfig: { ...asked.HostConfig, ...changes },
       Mounts: [
         { Type: 'volume', Name: 'mooring-a', Destination: '/data', RW: true },
@@ -103,7 +104,7 @@ describe('what the engine made', () => {
   it('has the folders in memory that were asked for, each with its owner, mode and size', () => {
     expect(asked.HostConfig?.Tmpfs).toEqual({
       '/run/user/1000': 'rw,nosuid,nodev,mode=700,uid=1000,gid=1000,size=65536',
-      '/tmp': 'rw,nosuid,nodev,mode=1777,exec',
+      '/tmp': 'rw,nosuid,nodev,mode=1777,uid=7,gid=8,exec',
     });
     expect(asked.HostConfig?.ShmSize).toBe(1_024);
   });

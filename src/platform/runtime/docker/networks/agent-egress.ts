@@ -78,7 +78,7 @@ export class AgentEgress {
     this.mirrors = new MirrorAddresses(options.mirrors ?? []);
     this.limits = new HostLimits(
       (file) => this.readOfEngine(file),
-      (names) => this.logLimits(names),
+      (warning) => this.logLimits(warning),
     );
     this.proxy = new EgressProxy({ ...options, images: this.images });
   }
@@ -117,7 +117,7 @@ export class AgentEgress {
       throw new RuntimeRefused(`An agent can't be kept from what it may not reach: ${lack}.`);
   }
 
-  /** Returns what is known of limits of the host that are too low, in a sentence that strangers may read; null if nothing is. */
+  /** Returns what is known of limits of the host that should have other values, in a sentence that strangers may read; null if nothing is. */
   get hostWarning(): string | null {
     return this.limits.warning;
   }
@@ -234,11 +234,11 @@ export class AgentEgress {
     this.status = status;
   }
 
-  private logLimits(low: readonly string[]): void {
+  private logLimits(warning: string | null): void {
     this.log(
-      low.length === 0 ? null : low.join(', '),
-      'the limits of the kernel that agents share are high enough again',
-      'LIMITS OF THE KERNEL THAT AGENTS SHARE ARE LOW ON THE ENGINE’S MACHINE: one agent could take what all of them need',
+      warning,
+      'the limits of the kernel on the engine’s machine are as they should be again',
+      'LIMITS OF THE KERNEL ON THE ENGINE’S MACHINE LET ONE AGENT TAKE WHAT ALL OF THEM NEED, OR KEEP BROWSERS FROM THEIR SANDBOX',
     );
   }
 

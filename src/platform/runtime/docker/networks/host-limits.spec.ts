@@ -6,33 +6,62 @@ import { HostLimits, readOfEngine } from './host-limits.ts';
 
 describe('the limits of the host’s kernel that agents share', () => {
   const limitsOf = (values: Record<string, string>) => {
-    const onLow = jest.fn();
+    const onChange = jest.fn();
     const read = jest.fn(async (file: string) => values[file] ?? null);
-    return { onLow, read, limits: new HostLimits(read, onLow) };
+    return { onChange, read, limits: new HostLimits(read, onChange) };
   };
   const neighbours = '/proc/sys/net/ipv4/neigh/default/gc_thresh3';
   const terminals = '/proc/sys/kernel/pty/max';
+  const namespaces = '/proc/sys/user/max_user_namespaces';
+  const warningWith = async (values: Record<string, string>) => {
+    const { limits } = limitsOf(values);
+    await limits.refresh();
+    return limits.warning;
+  };
 
   it('are named if one agent could take them all, once until they change', async () => {
     const values: Record<string, string> = { [neighbours]: '1024\n', [terminals]: '4096\n' };
-    const { limits, onLow, read } = limitsOf(values);
+    const { limits, onChange, read } = limitsOf(values);
     await limits.refresh(0);
     await limits.refresh(1_000);
-    expect(read).toHaveBeenCalledTimes(2);
+    expect(read.mock.calls.filter(([file]) => file === neighbours)).toHaveLength(1);
     expect(limits.warning).toContain('(net.ipv4.neigh.default.gc_thresh3, kernel.pty.max)');
     values[neighbours] = '65536\n';
     await limits.refresh(3_600_000);
     await limits.refresh(7_200_000);
-    expect(onLow.mock.calls).toEqual([[['net.ipv4.neigh.default.gc_thresh3', 'kernel.pty.max']], [['kernel.pty.max']]]);
+    values[terminals] = '65536\n';
+    await limits.refresh(9_900_000);
+    expect(onChange.mock.calls).toEqual([
+      [expect.stringContaining('(net.ipv4.neigh.default.gc_thresh3, kernel.pty.max): raise them')],
+      [expect.stringContaining('(kernel.pty.max): raise them')],
+      [null],
+    ]);
   });
 
   it('are not complained of where they are high, or not known', async () => {
-    const known: Record<string, string>[] = [{ [neighbours]: '16384\n', [terminals]: '1048576\n' }, {}, { [neighbours]: 'x' }];
+    const known: Record<string, string>[] = [
+      { [neighbours]: '16384\n', [terminals]: '1048576\n', [namespaces]: '4096\n' },
+      { '/proc/sys/kernel/unprivileged_userns_clone': '1\n', '/proc/sys/kernel/apparmor_restrict_unprivileged_userns': '0\n' },
+      {},
+      { [neighbours]: 'x' },
+    ];
     for (const values of known) {
-      const { limits, onLow } = limitsOf(values);
+      const { limits, onChange } = limitsOf(values);
       await limits.refresh();
-      expect([limits.warning, onLow.mock.calls]).toEqual([null, []]);
+      expect([limits.warning, onChange.mock.calls]).toEqual([null, []]);
     }
+  });
+
+  it('are named where a computer could fill the kernel’s memory with user namespaces', async () => {
+    expect(await warningWith({ [namespaces]: '16384\n' })).toBe(null);
+    expect(await warningWith({ [namespaces]: '16385\n' })).toMatch(/kernel’s memory .* \(user\.max_user_namespaces\): lower it/);
+  });
+
+  it('are named where they keep browsers from their sandbox, so that none is without one unsaid', async () => {
+    const userns = ['unprivileged_userns_clone', 'apparmor_restrict_unprivileged_userns'].map((name) => `/proc/sys/kernel/${name}`);
+    const all = await warningWith({ [terminals]: '1\n', [namespaces]: '0\n', [`${userns[0]}`]: '0\n', [`${userns[1]}`]: '1\n' });
+    expect(all).toMatch(/\(kernel\.pty\.max\): raise them; browsers .* without their sandbox/);
+    expect(all).toContain('(user.max_user_namespaces, kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns)');
   });
 
   describe('are read', () => {

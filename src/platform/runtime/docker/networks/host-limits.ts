@@ -1,39 +1,64 @@
 import { readFile } from 'node:fs/promises';
 import { isBridgeHere } from './links.ts';
 
-/** The limits of the host's kernel that all agents share, and the least value of each with which one agent can't take all of it soon. */
-const limits = [
-  { name: 'net.ipv4.neigh.default.gc_thresh3', file: '/proc/sys/net/ipv4/neigh/default/gc_thresh3', least: 16_384 },
-  { name: 'kernel.pty.max', file: '/proc/sys/kernel/pty/max', least: 65_536 },
-] as const;
+const LOW = 'limits of the kernel that agents share are low on the engine’s machine (%s): raise them';
+const HIGH = 'a computer can take more of the kernel’s memory than its own (%s): lower it';
+const UNSANDBOXED = 'browsers of computers may run without their sandbox, since the kernel restricts user namespaces (%s)';
+
+/** A setting of the kernel of the engine's machine, and what is said of values with which one agent can harm all others, or itself. */
+interface Limit {
+  name: string;
+  isWrong: (value: number) => boolean;
+  sentence: string;
+}
+
+/** The least value of a limit that all agents share is the one with which a single agent can't take all of it soon. */
+const limits: readonly Limit[] = [
+  { name: 'net.ipv4.neigh.default.gc_thresh3', isWrong: (value) => value < 16_384, sentence: LOW },
+  { name: 'kernel.pty.max', isWrong: (value) => value < 65_536, sentence: LOW },
+  // Each computer has as many for itself, and the kernel keeps some 10 KB for each, which is counted for nobody.
+  { name: 'user.max_user_namespaces', isWrong: (value) => value > 16_384, sentence: HIGH },
+  { name: 'user.max_user_namespaces', isWrong: (value) => value === 0, sentence: UNSANDBOXED },
+  { name: 'kernel.unprivileged_userns_clone', isWrong: (value) => value === 0, sentence: UNSANDBOXED },
+  { name: 'kernel.apparmor_restrict_unprivileged_userns', isWrong: (value) => value === 1, sentence: UNSANDBOXED },
+];
+const names = [...new Set(limits.map(({ name }) => name))];
 const READ_AGAIN_MS = 10 * 60_000;
 
-/** Knows which limits of the kernel of the engine's machine are too low. */
+/** Knows which limits of the kernel of the engine's machine should have other values. */
 export class HostLimits {
   private readAt = -Infinity;
-  private low: string[] = [];
+  private said: string | null = null;
 
   constructor(
     /** Returns what a file of the engine's machine says; null if there is none. */
     private readonly read: (file: string) => Promise<string | null>,
-    /** Receives the names of the limits that are too low, whenever they change. */
-    private readonly onLow: (names: readonly string[]) => void,
+    /** Receives the new warning whenever it changes. */
+    private readonly onChange: (warning: string | null) => void,
   ) {}
 
-  /** Returns a sentence that strangers may read; null if nothing is known to be too low. */
+  /** Returns a sentence that strangers may read; null if nothing is known to be wrong. */
   get warning(): string | null {
-    if (this.low.length === 0) return null;
-    return `limits of the kernel that agents share are low on the engine’s machine (${this.low.join(', ')}): raise them`;
+    return this.said;
   }
 
   async refresh(now = performance.now()): Promise<void> {
     if (now - this.readAt < READ_AGAIN_MS) return;
     this.readAt = now;
-    const texts = await Promise.all(limits.map(({ file }) => this.read(file)));
-    const low = limits.filter(({ least }, at) => /^\d+\s*$/.test(texts[at] ?? '') && Number(texts[at]) < least).map(({ name }) => name);
-    if (low.join() !== this.low.join()) this.onLow(low);
-    this.low = low;
+    const texts = new Map(await Promise.all(names.map(async (name) => [name, await this.read(fileOf(name))] as const)));
+    const wrong = limits.filter(({ name, isWrong }) => /^\d+\s*$/.test(texts.get(name) ?? '') && isWrong(Number(texts.get(name))));
+    const warning = warningOf(wrong);
+    if (warning !== this.said) this.onChange(warning);
+    this.said = warning;
   }
+}
+
+const fileOf = (name: string): string => `/proc/sys/${name.replaceAll('.', '/')}`;
+
+function warningOf(wrong: readonly Limit[]): string | null {
+  const sentences = [...new Set(wrong.map(({ sentence }) => sentence))];
+  const namesWith = (sentence: string) => wrong.filter((limit) => limit.sentence === sentence).map(({ name }) => name);
+  return sentences.map((sentence) => sentence.replace('%s', namesWith(sentence).join(', '))).join('; ') || null;
 }
 
 /**

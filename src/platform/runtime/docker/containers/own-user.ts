@@ -1,0 +1,27 @@
+import type { OwnUser } from '../../runtime.ts';
+import type { ContainerIdentities } from '../engine/container-identities.ts';
+
+interface IdRange {
+  first: number;
+  count: number;
+}
+
+/** The ids below those of builders, which neither users of a host nor containers get in practice. */
+const IDS: IdRange = { first: 0x60000000, count: 0x10000000 };
+/** The ids where an engine gives its containers 65,536 of them. */
+const FEW_IDS: IdRange = { first: 10_000, count: 50_000 };
+
+/**
+ * Returns the user of a container, as its engine takes it. The kernel counts much by user id, such as user namespaces and watchers of files, so that who
+ * shares an id with others can take all from them. The id follows from the code of an agent, which nobody can compute, so that nobody can choose it.
+ */
+export function userFor(
+  user: string | OwnUser | null,
+  agentId: string,
+  identities: Pick<ContainerIdentities, 'userCodeOf'>,
+  hasFewIds: boolean,
+): string | null {
+  if (user === null || typeof user === 'string') return user;
+  const { first, count } = hasFewIds ? FEW_IDS : IDS;
+  return `${first + (identities.userCodeOf(agentId) % count)}:${user.group}`;
+}
