@@ -1,5 +1,10 @@
 import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+
+import fc from 'fast-check';
+
 import { readConfig } from './config.ts';
+import { originOf } from './origin-of.ts';
 
 const sources = ['config.ts', 'computer-settings.ts'].map((name) => readFileSync(new URL(name, import.meta.url), 'utf8'));
 const manual = readFileSync(new URL('../../../docs/operations.md', import.meta.url), 'utf8');
@@ -34,6 +39,115 @@ describe('the configuration', () => {
     const production = { NODE_ENV: 'production', MOORING_MASTER_KEY: 'a'.repeat(64) };
     const required = [{}, production, { ...production, MOORING_REQUIRE_LIMITS: 'off' }, { MOORING_REQUIRE_LIMITS: 'on' }];
     expect(required.map((each) => readConfig(each).requireLimits)).toEqual([false, true, false, true]);
+  });
+
+  describe('of computers', () => {
+    const refusal = (name: string, value: string): string | null => {
+      try {
+        readConfig({ [name]: value });
+        return null;
+      } catch (error) {
+        return (error as Error).message;
+      }
+    };
+    const ancestorsOf = (value: string) => readConfig({ MOORING_VIEWER_FRAME_ANCESTORS: value }).viewerFrameAncestors;
+
+    it('reads the origins whose pages may frame a viewer, in the spelling of browsers', () => {
+      expect(ancestorsOf('')).toEqual([]);
+      expect(ancestorsOf(' https://App.Example:443 ,http://localhost:3000,https://[2001:DB8::1]:8443,https://bücher.example')).toEqual([
+        'https://app.example',
+        'http://localhost:3000',
+        'https://[2001:db8::1]:8443',
+        'https://xn--bcher-kva.example',
+      ]);
+    });
+
+    it.each([
+      '*',
+      'https:',
+      'https://*',
+      'https://*.example.com',
+      'https://app.*',
+      'https://app.example:*',
+      "'self'",
+      "'unsafe-inline'",
+      'app.example',
+      '//app.example',
+      'null',
+      'data:',
+      'data://app.example',
+      'javascript://app.example',
+      'blob:https://app.example',
+      'ftp://app.example',
+      'file:///etc/passwd',
+      'https://app.example/',
+      'https://app.example/page',
+      'https://app.example?a',
+      'https://app.example#a',
+      'https://me:secret@app.example',
+      'https://app.example;script-src *',
+      'https://app.example; script-src *',
+      'https://app.example script-src',
+      'https://app.example https://other.example',
+      'https://app.example\nscript-src',
+      'https://app.example\r\nset-cookie: a=b',
+      'https://app.example\t*',
+      'https://app.example\0',
+      "https://app'.example",
+      'https://app".example',
+      'https://app.example:99999',
+      'https://app.example\\other',
+      'https://good.example,https://*.bad.example',
+    ])('refuses %j, which would let other pages frame a viewer or add to its policy', (value) => {
+      expect(refusal('MOORING_VIEWER_FRAME_ANCESTORS', value)).toBe(
+        'Configuration refused: MOORING_VIEWER_FRAME_ANCESTORS must be origins such as https://app.example.com, without wildcards, separated by commas, 100 at most.',
+      );
+    });
+
+    it('lets through nothing but origins, whatever the value', () => {
+      const text = fc.oneof(fc.string({ unit: 'binary' }), fc.webUrl(), fc.stringMatching(/^https?:\/\/[ -~]{1,20}$/));
+      fc.assert(
+        fc.property(text, (value) => {
+          const origin = originOf(value);
+          return origin === null || /^https?:\/\/([a-z0-9_.-]+|\[[0-9a-f:.]+\])(:\d{1,5})?$/.test(origin);
+        }),
+      );
+    });
+
+    it('refuses memory in which no desktop runs, and what is no number of MiB', () => {
+      for (const value of ['0', '511', '-4096', '4096.5', '4GB', '4e3', 'all', ' 4096', '1000000001', '9'.repeat(30)])
+        expect(refusal('MOORING_COMPUTERS_MEMORY_MAX_MB', value)).toContain(
+          'MOORING_COMPUTERS_MEMORY_MAX_MB must be a whole number from 512 to 1000000000',
+        );
+      for (const value of ['0', '-1', 'half'])
+        expect(refusal('MOORING_COMPUTERS_MEMORY_PER_ACCOUNT_MB', value)).toContain(
+          'MOORING_COMPUTERS_MEMORY_PER_ACCOUNT_MB must be a whole number from 1 to 1000000000',
+        );
+      expect(readConfig({ MOORING_COMPUTERS_MEMORY_MAX_MB: '4096' })).toMatchObject({
+        computersMemoryMaxMb: 4_096,
+        computersMemoryPerAccountMb: 2_048,
+      });
+    });
+
+    it('takes the name of an image or a tar that is there, and nothing else', () => {
+      const file = fileURLToPath(import.meta.url);
+      for (const value of ['desktop', 'registry.example:5000/team/desktop:1.2', `desktop@sha256:${'0'.repeat(64)}`, file])
+        expect(readConfig({ MOORING_COMPUTER_IMAGE: value }).computerImage).toBe(value);
+      for (const value of [
+        'Desktop',
+        'desktop:',
+        'desktop tag',
+        'desktop\n',
+        'https://registry.example/desktop',
+        '--privileged',
+        `${file}.tar`,
+        '/',
+        './none.tar',
+      ])
+        expect(refusal('MOORING_COMPUTER_IMAGE', value)).toContain(
+          'MOORING_COMPUTER_IMAGE must be [registry/]name[:tag], or the path of a tar that is there, which begins with / or .',
+        );
+    });
   });
 
   it('is listed completely in docs/operations.md', () => {

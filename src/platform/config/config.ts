@@ -181,7 +181,7 @@ function placeSettings(read: SettingReader) {
     port: read.integer('PORT', 8080, 0, 65_535),
     baseUrl: withoutLast('/', read.text('MOORING_BASE_URL') ?? '') || null,
     trustedProxies: read.list('MOORING_TRUSTED_PROXIES'),
-    allowedOrigins: read.all('MOORING_ALLOWED_ORIGINS', originOf, 'must be origins such as https://app.example.com'),
+    allowedOrigins: read.all('MOORING_ALLOWED_ORIGINS', originOf, 'must be origins such as https://app.example.com, without wildcards'),
     webSocketPingSeconds: read.integer('MOORING_WEBSOCKET_PING_SECONDS', 30, 1, 3_600),
     agentDomain: read.text('MOORING_AGENT_DOMAIN')?.toLowerCase() ?? null,
     trafficMax: read.integer('MOORING_TRAFFIC', 2_000, 1, 100_000),
