@@ -4,6 +4,7 @@ import { Projections } from '../platform/projections/projections.ts';
 import { OpenViewers } from './viewer/open-viewers.service.ts';
 import { ViewerBrowsers } from './viewer/viewer-browsers.service.ts';
 import { ViewerConnections } from './viewer/viewer-connections.service.ts';
+import { ViewerKeysSaga } from './viewer/viewer-keys.saga.ts';
 import { ViewerLinks } from './viewer/viewer-links.service.ts';
 import { ViewerPagesController } from './viewer/viewer-pages.controller.ts';
 import { ViewerPages } from './viewer/viewer-pages.service.ts';
@@ -24,6 +25,7 @@ import { ViewersSaga } from './viewer/viewers.saga.ts';
     OpenViewers,
     ViewerBrowsers,
     ViewerConnections,
+    ViewerKeysSaga,
     ViewerLinks,
     ViewerPages,
     ViewerRecords,

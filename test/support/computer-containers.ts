@@ -3,6 +3,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
+import { ApiKeysModule } from '../../src/api-keys/api-keys.module.ts';
+import { apiKeyEvents } from '../../src/api-keys/index.ts';
 import { ComputerDesktopsModule } from '../../src/computers/computer-desktops.module.ts';
 import { viewerEvents } from '../../src/computers/index.ts';
 import { ViewedDesktopsModule } from '../../src/computers/viewed-desktops.module.ts';
@@ -110,8 +112,9 @@ export class ComputerContainers {
   static async start(computers = 20): Promise<ComputerContainers> {
     const running = runningFeatures(LocalRuntimeModule.forTest());
     const viewers = ViewersModule.of(ViewedDesktopsModule);
-    const modules = [...new Set([...running.modules, ...computerFeatures.modules, ComputerDesktopsModule, viewers])];
-    const definitions = [...new Set([...running.definitions, ...computerFeatures.definitions, ...Object.values(viewerEvents)])];
+    const modules = [...new Set([...running.modules, ...computerFeatures.modules, ComputerDesktopsModule, ApiKeysModule, viewers])];
+    const more = [viewerEvents, apiKeyEvents].flatMap((events) => Object.values(events));
+    const definitions = [...new Set([...running.definitions, ...computerFeatures.definitions, ...more])];
     const server = await startFeatureServer({ modules, definitions });
     return new ComputerContainers(server, await ComputerBed.open(server, 'acme', computers));
   }

@@ -5,6 +5,8 @@ import type { Duplex } from 'node:stream';
 import { type DynamicModule, Module } from '@nestjs/common';
 import { WebSocket } from 'ws';
 
+import { ApiKeysModule } from '../../src/api-keys/api-keys.module.ts';
+import { apiKeyEvents } from '../../src/api-keys/index.ts';
 import { type ComputerFate, type Dial, ViewedDesktops, type ViewNeed } from '../../src/computers/viewer/viewed-desktops.ts';
 import { viewerEvents } from '../../src/computers/viewer/viewers.events.ts';
 import { ViewersModule } from '../../src/computers/viewers.module.ts';
@@ -86,8 +88,11 @@ export class ViewerBed {
       providers: [{ provide: ViewedDesktops, useValue: desktops }],
       exports: [ViewedDesktops],
     };
-    const definitions = Object.values(viewerEvents);
-    return new ViewerBed(await startFeatureServer({ modules: [ViewersModule.of(standIn)], definitions, environment }), desktops);
+    const definitions = [viewerEvents, apiKeyEvents].flatMap((events) => Object.values(events));
+    return new ViewerBed(
+      await startFeatureServer({ modules: [ApiKeysModule, ViewersModule.of(standIn)], definitions, environment }),
+      desktops,
+    );
   }
 
   /** Adds an awake computer with a desktop in memory, or the given one. */
@@ -128,9 +133,16 @@ export class Browser {
   private cookie: string | null = null;
 
   constructor(
-    private readonly server: TestServer,
+    private readonly server: Pick<TestServer, 'url' | 'request'>,
     private readonly origin: string | null = server.url,
   ) {}
+
+  /** Returns the same browser, with its cookies, as it opens the pages of another address of the service. */
+  at(server: Pick<TestServer, 'url' | 'request'>): Browser {
+    const same = new Browser(server);
+    same.cookie = this.cookie;
+    return same;
+  }
 
   ticket(path: string, headers: Record<string, string> = {}): Promise<Answer> {
     return this.ask('POST', `${path}/tickets`, headers);

@@ -13,7 +13,14 @@ export const FRAME_BYTES_MAX = CUT_TEXT_BYTES_MAX + 65_536;
 const CLOSING_MS = 1_000;
 
 /** The close codes of connections to desktops, beside those of all WebSockets. The page knows them, too. */
-const VIEWER_CLOSE: Record<ViewerEnd | 'desktop', number> = { closed: 4001, expired: 4002, asleep: 4003, deleted: 4004, desktop: 4005 };
+const VIEWER_CLOSE: Record<ViewerEnd | 'desktop', number> = {
+  closed: 4001,
+  expired: 4002,
+  asleep: 4003,
+  deleted: 4004,
+  desktop: 4005,
+  revoked: 4006,
+};
 
 /** The side that ended the connection. */
 export type RelayEnd = 'browser' | 'desktop' | 'service';

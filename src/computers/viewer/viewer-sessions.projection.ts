@@ -29,7 +29,9 @@ export const viewerSessionsProjection: Projection<typeof viewerSessionsTable> = 
 function created(stored: StoredEvent, data: Extract<ViewerEvent, { type: 'ViewerCreated' }>['data']): WrittenSession {
   const { session_id, computer_id, account_id, mode, exclusive, label, expires_at } = data;
   const ofSession = { session_id, computer_id, account_id, mode, exclusive, label, expires_at };
-  return { ...ofSession, status: 'pending', connections: 0, created_at: stored.at, first_connected_at: null, closed_at: null };
+  const { actor } = stored.metadata;
+  const key_id = actor.kind === 'api_key' ? actor.id : null;
+  return { ...ofSession, key_id, status: 'pending', connections: 0, created_at: stored.at, first_connected_at: null, closed_at: null };
 }
 
 function changeBy(event: Exclude<ViewerEvent, { type: 'ViewerCreated' }>, row: WrittenSession, at: string): Partial<WrittenSession> {

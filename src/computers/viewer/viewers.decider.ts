@@ -77,6 +77,7 @@ export const CLOSED: Record<ViewerEnd, string> = {
   expired: 'This session has expired.',
   asleep: 'This session was closed, because its computer went to sleep.',
   deleted: 'This session was closed, because its computer was deleted.',
+  revoked: 'This session was closed, because the API key that its link was made with has ended.',
 };
 
 /** Returns true while somebody is connected who controls the computer alone. */

@@ -10,7 +10,9 @@ export type ViewerEnd =
   /** Its computer went to sleep, or failed. */
   | 'asleep'
   /** Its computer is deleted. */
-  | 'deleted';
+  | 'deleted'
+  /** The API key that its link was made with was revoked, or has expired. */
+  | 'revoked';
 
 type OfSession = { computer_id: string; session_id: string };
 
@@ -38,6 +40,7 @@ const SENTENCES: Record<ViewerEnd, string> = {
   expired: 'The link to the computer expired',
   asleep: 'The link to the computer was closed, because the computer went to sleep',
   deleted: 'The link to the computer was closed, because the computer was deleted',
+  revoked: 'The link to the computer was closed, because the API key that it was made with was revoked or has expired',
 };
 
 export type ViewerEvent = EventsOf<typeof viewerEvents>;

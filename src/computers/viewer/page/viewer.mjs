@@ -10,12 +10,13 @@ const ENDS = {
   expired: ['This link has expired', 'Ask for a new link.'],
   asleep: ['The computer went to sleep', 'Ask for a new link to wake it.'],
   deleted: ['The computer was deleted', 'There is nothing to see any more.'],
+  revoked: ['This link is not valid any more', 'Ask for a new link if you still need the computer.'],
   viewer_taken: ['This link is open in another browser', 'A link belongs to the browser that opened it first. Ask for a link of your own.'],
   origin_not_allowed: ['This page may not connect', 'Open the link at the address that you were given.'],
   broken: ['The connection was refused', 'The service ended it, since this page sent something that it does not take.'],
 };
 /** The close codes of connections whose session has ended. */
-const END_CODES = { 4001: 'closed', 4002: 'expired', 4003: 'asleep', 4004: 'deleted', 1008: 'broken' };
+const END_CODES = { 4001: 'closed', 4002: 'expired', 4003: 'asleep', 4004: 'deleted', 4006: 'revoked', 1008: 'broken' };
 const RETRY_MS = { first: 500, longest: 15_000 };
 /** The keys of characters that are no printable ones. */
 const KEYSYMS = { '\n': 0xff0d, '\t': 0xff09 };
