@@ -21,6 +21,7 @@ export const timers: Record<string, Record<string, readonly string[]>> = {
   logs: {},
   commands: { 'a command did not come to its container in time': ['AgentCommandEnded'] },
   viewers: { 'a link to a computer expires': ['ViewerClosed'] },
+  'viewer-keys': {},
   images: {},
   volumes: { 'an agent whose volume is too full stops': ['AgentFailed', 'DeploymentFailed'] },
   'master-key': { 'a rotation goes on when every replica has the new key': ['MasterKeyRotated'] },

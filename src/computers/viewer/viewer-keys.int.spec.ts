@@ -1,11 +1,10 @@
-import { CommandBus } from '@nestjs/cqrs';
-
 import { randomUUID } from 'node:crypto';
+
+import { CommandBus } from '@nestjs/cqrs';
 
 import { until } from '../../../test/support/until.ts';
 import { ViewerBed } from '../../../test/support/viewer-bed.ts';
-import { RevokeApiKey } from '../../api-keys/api-keys.commands.ts';
-import { IssueApiKey } from '../../api-keys/index.ts';
+import { IssueApiKey, RevokeApiKey } from '../../api-keys/index.ts';
 import { type CommandContext, systemContext } from '../../platform/context/command-context.ts';
 import { Sagas } from '../../platform/sagas/saga.ts';
 import { ViewerKeysSaga } from './viewer-keys.saga.ts';

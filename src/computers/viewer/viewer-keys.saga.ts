@@ -68,7 +68,7 @@ export class ViewerKeysSaga implements Saga, OnModuleInit {
   }
 
   private async end(computerId: string, sessions: OpenSession[], { assertLease, setAccount }: SagaPass): Promise<void> {
-    const [{ account_id: accountId = '' } = {}] = sessions;
+    const accountId = sessions[0]?.account_id ?? '';
     setAccount(accountId);
     assertLease();
     const ids = sessions.map(({ session_id }) => session_id);

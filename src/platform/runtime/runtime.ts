@@ -60,11 +60,6 @@ export interface Transition {
   at: string;
 }
 
-/** A user id that no other agent's container on the machine has, and stays the same for the agent's life, with a group that may be any. */
-export interface OwnUser {
-  group: number;
-}
-
 export interface ContainerSpec extends ContainerIdentity {
   /** The pinned image that `ensureImage` returned. */
   image: string;
@@ -75,8 +70,8 @@ export interface ContainerSpec extends ContainerIdentity {
   port: number;
   /** The mount point of the agent's volume. */
   volumePath: string;
-  /** The user; null stands for the image's own. */
-  user: string | OwnUser | null;
+  /** The user; null stands for the image's own, and a group alone for it with a user id that no other agent has, as long as the agent lives. */
+  user: string | { group: number } | null;
   memoryBytes: number;
   /** The number of cores; 0.5 is half of one. */
   cpus: number;

@@ -1,4 +1,4 @@
-import type { OwnUser } from '../../runtime.ts';
+import type { ContainerSpec } from '../../runtime.ts';
 import type { ContainerIdentities } from '../engine/container-identities.ts';
 
 interface IdRange {
@@ -16,7 +16,7 @@ const FEW_IDS: IdRange = { first: 10_000, count: 50_000 };
  * shares an id with others can take all from them. The id follows from the code of an agent, which nobody can compute, so that nobody can choose it.
  */
 export function userFor(
-  user: string | OwnUser | null,
+  user: ContainerSpec['user'],
   agentId: string,
   identities: Pick<ContainerIdentities, 'userCodeOf'>,
   hasFewIds: boolean,
