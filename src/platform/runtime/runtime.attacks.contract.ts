@@ -128,7 +128,8 @@ const oddNames = [
   '\u202e',
 ];
 
-export function fileAttacks(bed: TestBed): void {
+/** Races are only for a runtime that isolates: the local one checks real paths, and its agents may do anything to the machine anyway. */
+export function fileAttacks(bed: TestBed, { isolates }: { isolates: boolean }): void {
   let view: ContainerView;
   let outside: string;
 
@@ -210,7 +211,7 @@ export function fileAttacks(bed: TestBed): void {
   it('follow links that stay in the volume', async () => {
     expect(await act('write', 'inner/through')).toMatchObject({ path: '/data/a/b/through' });
     expect(await act('write', 'long/short')).toMatchObject({ path: '/data/a/short' });
-    expect(await act('read', 'up/data/inner/through')).toBe('planted');
+    if (isolates) expect(await act('read', 'up/data/inner/through')).toBe('planted');
     expect(await act('remove', 'inner')).toEqual({ path: '/data/inner' });
     expect(await act('read', 'a/b/through')).toBe('planted');
   });
@@ -233,7 +234,7 @@ export function fileAttacks(bed: TestBed): void {
     ];
     const told = await each(paths, (path) => outcome('read', path));
     expect(told.filter((reason) => !['not_permitted', 'not_found', 'not_a_file', 'not_a_directory'].includes(String(reason)))).toEqual([]);
-    if (bed.runtime.name !== 'local') return;
+    if (isolates) return;
     const hosts = await each(
       ['/etc/passwd', 'etc/passwd', 'root/etc/hostname', 'abs/secret', 'secret', 'rel/secret', process.execPath],
       (path) => outcome('read', path),
@@ -276,6 +277,8 @@ export function fileAttacks(bed: TestBed): void {
     });
     expect(await state()).toBe(before);
   });
+
+  if (!isolates) return;
 
   it('stay in the volume while the agent swaps a folder for a link to the outside all the time', async () => {
     const before = await state();
@@ -326,7 +329,6 @@ export function fileAttacks(bed: TestBed): void {
     for (const { name, found } of told) {
       if (name === 'list' && typeof found === 'object')
         expect((found as { entries: { name: string }[] }).entries.map((entry) => entry.name)).not.toContain('secret');
-      if (name === 'read' && bed.runtime.name === 'local') expect(found).not.toContain('secret of the outside');
     }
   });
 }

@@ -41,7 +41,7 @@ import { LocalDials } from './local-dials.ts';
 import { LocalLife } from './local-life.ts';
 import { readImageRecord, type ImageRecord } from './image-record.ts';
 import { LocalFiles } from './files/local-files.ts';
-import type { Homes } from './files/walk.ts';
+import type { Homes } from './files/real-path.ts';
 import { LocalImages } from './local-images.ts';
 import { makeContainer } from './make-container.ts';
 import { openLocalTerminal } from './local-terminal.ts';

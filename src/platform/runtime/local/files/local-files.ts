@@ -1,6 +1,7 @@
-import { constants } from 'node:fs';
-import { open, rename } from 'node:fs/promises';
+import { mkdir, rename, rm } from 'node:fs/promises';
+import { basename, dirname } from 'node:path';
 import { addAbortSignal, type Readable } from 'node:stream';
+import { unlessAborted } from '../../../async/unless-aborted.ts';
 import { filePath } from '../../file-paths.ts';
 import {
   FILE_CALL_MS_MAX,
@@ -15,12 +16,12 @@ import {
   type VolumeSize,
 } from '../../files.ts';
 import { limitedContent, within } from '../../limited-content.ts';
-import { RuntimeRefused, type ContainerHandle } from '../../runtime.ts';
+import type { ContainerHandle } from '../../runtime.ts';
 import { volumeSize } from '../folder-size.ts';
-import { pathIn, pathOf, refusing } from './pinned.ts';
-import { contentOf, entriesOf, packedFolder, removeTree } from './pinned-tree.ts';
-import { walk, type Homes, type Place, type WalkOptions } from './walk.ts';
-import { makeFolders, moveTo, writeAside } from './writing.ts';
+import { refusing } from './file-errors.ts';
+import { contentOf, entriesOf, openFile, packedFolder } from './folders.ts';
+import { locate, type Homes, type LocateOptions, type Place } from './real-path.ts';
+import { moveTo, writeAside } from './whole-files.ts';
 
 const linkItself = { followsLast: false, confined: true };
 const target = { followsLast: true, confined: true };
@@ -33,30 +34,30 @@ export class LocalFiles implements AgentFiles {
 
   list(handle: ContainerHandle, path: string, signal: AbortSignal): Promise<FileList> {
     return this.at(handle, path, { ...target, signal }, async (place, homes) => {
-      if (place.found === null) throw new FileRefused('not_found');
-      if (!place.found.stats.isDirectory()) throw new FileRefused('not_a_directory');
+      if (place.stats === null) throw new FileRefused('not_found');
+      if (!place.stats.isDirectory()) throw new FileRefused('not_a_directory');
       return {
         root: `/${homes.mount.join('/')}`,
         path: place.path,
-        ...(await entriesOf(place.found.handle, within(FILE_CALL_MS_MAX, signal))),
+        ...(await entriesOf(place.real, within(FILE_CALL_MS_MAX, signal))),
       };
     });
   }
 
   read(handle: ContainerHandle, path: string, { range, maxBytes, signal }: FileReadOptions): Promise<FileRead> {
-    return this.at(handle, path, { ...anywhere, signal }, async ({ found, path: real, name }) => {
-      if (found === null) throw new FileRefused('not_found');
-      const { size, mtimeMs } = found.stats;
-      const facts = { path: real, mtime: Math.floor(mtimeMs / 1_000) };
+    return this.at(handle, path, { ...anywhere, signal }, async (place) => {
+      if (place.stats === null) throw new FileRefused('not_found');
+      const { size, mtimeMs } = place.stats;
+      const facts = { path: place.path, mtime: Math.floor(mtimeMs / 1_000) };
       const bounded = (content: Readable) => addAbortSignal(within(FILE_TRANSFER_MS_MAX, signal), content);
-      if (found.stats.isDirectory()) {
-        const folder = await open(pathOf(found.handle), constants.O_RDONLY | constants.O_DIRECTORY);
-        return { ...facts, kind: 'directory', size: null, content: bounded(packedFolder(folder, name ?? (real.slice(1) || 'root'))) };
+      if (place.stats.isDirectory()) {
+        const content = packedFolder(place.real, basename(place.path) || 'root');
+        return { ...facts, kind: 'directory', size: null, content: bounded(content) };
       }
-      if (!found.stats.isFile()) throw new FileRefused('not_a_file');
+      if (!place.stats.isFile()) throw new FileRefused('not_a_file');
       if (maxBytes !== null && size > maxBytes) throw new FileRefused('too_large');
-      const part = range?.({ size, mtime: facts.mtime }) ?? { start: 0, end: size - 1 };
-      return { ...facts, kind: 'file', size, content: bounded(await contentOf(found.handle, part.start, part.end - part.start + 1)) };
+      const { start, end } = range?.({ size, mtime: facts.mtime }) ?? { start: 0, end: size - 1 };
+      return { ...facts, kind: 'file', size, content: bounded(contentOf(await openFile(place.real), start, end - start + 1)) };
     });
   }
 
@@ -67,20 +68,16 @@ export class LocalFiles implements AgentFiles {
     options: FileWriteOptions,
   ): Promise<{ path: string; size: number; created: boolean }> {
     const signal = within(FILE_TRANSFER_MS_MAX, options.signal);
-    return this.at(handle, path, { ...target, signal }, async (place) => {
-      if (place.name === null || place.found?.stats.isDirectory() === true) throw new FileRefused('is_a_directory');
-      if (place.found !== null && !place.found.stats.isFile()) throw new FileRefused('not_a_file');
-      if (place.found !== null && options.onTaken === 'refuse') throw new FileRefused('exists');
+    return this.at(handle, path, { ...target, signal }, async ({ real, stats, isRoot, lacksFolder, path: found }) => {
+      if (isRoot || stats?.isDirectory() === true) throw new FileRefused('is_a_directory');
+      if (stats !== null && !stats.isFile()) throw new FileRefused('not_a_file');
+      if (stats !== null && options.onTaken === 'refuse') throw new FileRefused('exists');
       if (filePath(path).folder) throw new FileRefused('is_a_directory');
-      if (place.missing.length > 0) {
-        if (!options.parents) throw new FileRefused('not_found');
-        await makeFolders(place.folder, [place.name, ...place.missing].slice(0, -1));
-        return this.write(handle, path, content, { ...options, parents: false });
-      }
-      const mode = ((place.found?.stats.mode ?? 0o644) & 0o777) | (options.executable === true ? 0o111 : 0);
-      const bytes = limitedContent(content, options, signal);
-      const size = await writeAside(place.folder, place.name, bytes, { mode, onTaken: options.onTaken });
-      return { path: place.path, size, created: place.found === null };
+      if (lacksFolder && !options.parents) throw new FileRefused('not_found');
+      if (lacksFolder) await makeFolders(dirname(real));
+      const mode = ((stats?.mode ?? 0o644) & 0o777) | (options.executable === true ? 0o111 : 0);
+      const size = await writeAside(real, limitedContent(content, options, signal), { mode, onTaken: options.onTaken });
+      return { path: found, size, created: stats === null };
     }).finally(() => content.destroy());
   }
 
@@ -90,13 +87,11 @@ export class LocalFiles implements AgentFiles {
     { parents, signal }: { parents: boolean; signal: AbortSignal },
   ): Promise<{ path: string; created: boolean }> {
     return this.at(handle, path, { ...target, signal }, async (place) => {
-      if (place.found !== null) {
-        if (!place.found.stats.isDirectory()) throw new FileRefused('exists');
-        return { path: place.path, created: false };
-      }
-      if (place.missing.length > 0 && !parents) throw new FileRefused('not_found');
-      await makeFolders(place.folder, [place.name ?? '', ...place.missing]);
-      return { path: [place.path, ...place.missing].join('/'), created: true };
+      const { stats } = place;
+      if (stats !== null && !stats.isDirectory()) throw new FileRefused('exists');
+      if (place.lacksFolder && !parents) throw new FileRefused('not_found');
+      if (stats === null) await makeFolders(place.real);
+      return { path: place.path, created: stats === null };
     });
   }
 
@@ -109,23 +104,23 @@ export class LocalFiles implements AgentFiles {
   ): Promise<{ from: string; to: string }> {
     return this.at(handle, from, { ...linkItself, signal }, (source) =>
       this.at(handle, to, { ...linkItself, signal }, async (goal) => {
-        if (source.name === null) throw new FileRefused('volume_root');
-        if (source.found === null || goal.missing.length > 0) throw new FileRefused('not_found');
-        const replaces = onTaken === 'replace' && source.found.stats.isFile() && goal.found?.stats.isFile() === true;
-        if (goal.name === null || (goal.found !== null && !replaces)) throw new FileRefused('exists');
-        const [old, next] = [pathIn(source.folder, source.name), pathIn(goal.folder, goal.name)];
-        if (replaces) await rename(old, next);
-        else await moveTo(old, next, source.found.stats.isDirectory());
+        if (source.isRoot) throw new FileRefused('volume_root');
+        if (source.stats === null || goal.lacksFolder) throw new FileRefused('not_found');
+        const replaces = onTaken === 'replace' && source.stats.isFile() && goal.stats?.isFile() === true;
+        if (goal.isRoot || (goal.stats !== null && !replaces)) throw new FileRefused('exists');
+        if (replaces) await rename(source.real, goal.real);
+        else await moveTo(source, goal.real);
         return { from: source.path, to: goal.path };
       }),
     );
   }
 
+  /** Whatever happens to the call, a removal that began goes on to its end. */
   remove(handle: ContainerHandle, path: string, signal: AbortSignal): Promise<{ path: string }> {
     return this.at(handle, path, { ...linkItself, signal }, async (place) => {
-      if (place.name === null) throw new FileRefused('volume_root');
-      if (place.found === null) throw new FileRefused('not_found');
-      await removeTree(place.folder, place.name, within(FILE_CALL_MS_MAX, signal));
+      if (place.isRoot) throw new FileRefused('volume_root');
+      if (place.stats === null) throw new FileRefused('not_found');
+      await unlessAborted(rm(place.real, { recursive: true, maxRetries: 3 }), within(FILE_CALL_MS_MAX, signal));
       return { path: place.path };
     });
   }
@@ -138,20 +133,19 @@ export class LocalFiles implements AgentFiles {
   private async at<T>(
     handle: ContainerHandle,
     path: string,
-    { signal, ...options }: WalkOptions & { signal: AbortSignal },
+    { signal, ...options }: LocateOptions & { signal: AbortSignal },
     work: (place: Place, homes: Homes) => Promise<T>,
   ): Promise<T> {
     const wanted = filePath(path);
-    if (process.platform !== 'linux') throw new RuntimeRefused('The files of an agent are reached on Linux, or with a Docker Engine.');
     const homes = await this.homesOf(handle);
     return refusing(async () => {
-      const place = await walk(homes, wanted, options);
-      try {
-        signal.throwIfAborted();
-        return await work(place, homes);
-      } finally {
-        await place.close();
-      }
+      const place = await locate(homes, wanted, options);
+      signal.throwIfAborted();
+      return work(place, homes);
     });
   }
+}
+
+async function makeFolders(path: string): Promise<void> {
+  await mkdir(path, { recursive: true, mode: 0o755 });
 }

@@ -1,28 +1,5 @@
-import { constants } from 'node:fs';
-import { open, type FileHandle } from 'node:fs/promises';
 import { RuntimeUnavailable } from '../../runtime.ts';
 import { FileRefused, type FileRefusal } from '../../files.ts';
-
-/** Linux's O_PATH: the file is held, but neither opened nor read, so that a FIFO or a device does nothing. Node has no name for it. */
-const O_PATH = 0o10000000;
-
-/** Holds the file or folder itself, whatever happens to its path. A link that is the last component is held, not followed. */
-export function pin(path: string | Buffer): Promise<FileHandle> {
-  return open(path, O_PATH | constants.O_NOFOLLOW);
-}
-
-/** Returns a path to what the handle holds. The kernel follows it to that very file. */
-export function pathOf(handle: FileHandle): string {
-  return `/proc/self/fd/${handle.fd}`;
-}
-
-/** Returns a path to the name in the folder that the handle holds. */
-export function pathIn(folder: FileHandle, name: string): string;
-export function pathIn(folder: FileHandle, name: string | Buffer): string | Buffer;
-export function pathIn(folder: FileHandle, name: string | Buffer): string | Buffer {
-  const above = `${pathOf(folder)}/`;
-  return typeof name === 'string' ? above + name : Buffer.concat([Buffer.from(above), name]);
-}
 
 const refusals: Readonly<Record<string, FileRefusal>> = {
   ENOENT: 'not_found',
