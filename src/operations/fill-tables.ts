@@ -1,7 +1,6 @@
 import type pg from 'pg';
 
 import { copyIn } from '../platform/database/copy.ts';
-import { COUNTS_TO_AGES } from '../platform/database/migrations/0012-log-retention.ts';
 import { readArchive, type Manifest } from './archive.ts';
 import type { CheckedBackup } from './checked-backup.ts';
 import { KeyRows } from './key-rows.ts';
@@ -63,8 +62,6 @@ export async function fillTables(owner: pg.Client, { backup, keys, shredded, mas
   await fill(owner, backup, backup === keys ? [...Object.keys(keptTables), keyTable] : Object.keys(keptTables), shredded);
   if (backup !== keys) await fill(owner, keys, [keyTable], shredded);
   await check(owner, backup.manifest);
-  // A backup of an older release has bounds that count events; these become ages.
-  await owner.query(COUNTS_TO_AGES);
   const subjects = [...shredded];
   for (let from = 0; from < subjects.length; from += TOMBSTONES_AT_A_TIME)
     await owner.query(

@@ -50,7 +50,7 @@ export interface Restored {
 export async function restore(config: Config, catalogue: EventCatalogue, options: RestoreOptions): Promise<Restored> {
   const backup = await checkedBackup(options.from);
   const keys = await keysFor(backup, options.keys);
-  refuseNewer(backup);
+  refuseUnknown(backup);
   const masterKeyId = await fittingMasterKey(config, keys.manifest);
   const instanceId = await fittingInstance(config, backup.manifest, options.asCopy);
   const server = await holdPostgres(config);
@@ -155,10 +155,13 @@ async function keysFor(backup: CheckedBackup, file: string | null): Promise<Chec
   return keys;
 }
 
-function refuseNewer({ file, manifest }: CheckedBackup): void {
+function refuseUnknown({ file, manifest }: CheckedBackup): void {
   const known = new Set(migrations.map(({ name }) => name));
   const unknown = manifest.migrations.filter((name) => !known.has(name));
-  if (unknown.length > 0) throw new Error(`${file} was made by a newer release: this one does not know ${unknown.join(', ')}`);
+  if (unknown.length > 0)
+    throw new Error(
+      `${file} was made by a newer release, or by a program from before the first one: this one does not know ${unknown.join(', ')}`,
+    );
 }
 
 /**

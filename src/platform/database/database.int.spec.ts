@@ -131,3 +131,37 @@ describe('The database', () => {
     await fresh.drop();
   });
 });
+
+describe('A database from before the first release', () => {
+  let place: TestDatabase;
+  let owner: pg.Client;
+
+  beforeAll(async () => {
+    place = await emptyDatabase();
+    owner = new pg.Client({ connectionString: place.url });
+    await owner.connect();
+  });
+
+  afterAll(async () => {
+    await owner.end();
+    await place.drop();
+  });
+
+  it('is refused as it is, with a sentence that says how to begin anew', async () => {
+    await owner.query('create table mooring_migration (id serial primary key, timestamp bigint not null, name varchar not null)');
+    await owner.query(`insert into mooring_migration (timestamp, name) values (1700000000001, 'Events1700000000001')`);
+    await expect(openDatabase({ url: place.url, allowUnsafe: true })).rejects.toThrow(
+      'the database was made by a program from before the first release, and can not be brought up to date: ' +
+        'begin anew with an empty data folder (MOORING_DATA_DIR) and, if DATABASE_URL is set, an empty database',
+    );
+    const { rows } = await owner.query(`select tablename from pg_tables where schemaname = 'public'`);
+    expect(rows).toEqual([{ tablename: 'mooring_migration' }]);
+  });
+
+  it('is used once it is empty, and at each later start', async () => {
+    await owner.query('drop table if exists mooring_migration');
+    for (let start = 0; start < 2; start++) await (await openDatabase({ url: place.url, allowUnsafe: true })).close();
+    const { rows } = await owner.query('select count(*)::int as migrations from mooring_migration');
+    expect(rows).toEqual([{ migrations: 1 }]);
+  });
+});

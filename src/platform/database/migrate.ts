@@ -5,7 +5,7 @@ import { DataSource } from 'typeorm';
 import { pause } from '../async/pause.ts';
 import { ensureApplicationRole } from './application-role.ts';
 import { isDatabaseAway } from './database-away.ts';
-import { migrations } from './migrations/index.ts';
+import { FIRST_MIGRATION, migrations } from './migrations/index.ts';
 
 /** The address of the server, with the start options separate from the URL. */
 export interface Address {
@@ -75,11 +75,24 @@ export async function refuseHalfRestored(owner: pg.Client): Promise<void> {
   if (rows[0]?.marked === true) throw new Error('a restore into this database was broken off: run it again (npm run restore)');
 }
 
+/** Throws if the tables were made by a program from before the first release: no migration leads from them to those of today. */
+async function refuseUnreleased(owner: pg.Client): Promise<void> {
+  const { rows } = await owner.query<{ has_migrations: boolean }>(`select to_regclass('mooring_migration') is not null as has_migrations`);
+  if (rows[0]?.has_migrations !== true) return;
+  const { rowCount } = await owner.query('select from mooring_migration where timestamp < $1 limit 1', [FIRST_MIGRATION]);
+  if (rowCount === 0) return;
+  throw new Error(
+    'the database was made by a program from before the first release, and can not be brought up to date: ' +
+      'begin anew with an empty data folder (MOORING_DATA_DIR) and, if DATABASE_URL is set, an empty database',
+  );
+}
+
 /** Brings the schema up to date, one replica at a time. Returns the application role, or null if it can't be used. */
 export async function migrate(owner: pg.Client, address: Address): Promise<string | null> {
   await owner.query(`set lock_timeout = '${migrationLockTimeout}'`);
   // The lock is held until this connection ends, so that it also covers the grants that follow.
   await owner.query('select pg_advisory_lock($1, $2)', migrationLock);
+  await refuseUnreleased(owner);
   const role = await ensureApplicationRole(owner, (reason) =>
     logger.warn(`Working without the role mooring_app (${reason}): only the trigger keeps events from being changed`),
   );

@@ -1,7 +1,7 @@
 import { Logger } from '@nestjs/common';
 import pg from 'pg';
 
-import { contractCatalogue, newEvent } from '../../../../test/support/event-store-contract.ts';
+import { contractCatalogue } from '../../../../test/support/event-store-contract.ts';
 import { operate } from '../../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../../test/support/postgres.ts';
 import { until, untilTrue } from '../../../../test/support/until.ts';
@@ -140,22 +140,4 @@ it('tells when nothing was left to forget, and why it failed', async () => {
   } finally {
     await trimmer.stop();
   }
-});
-
-it('converts streams of deleted agents that the former release bounded by their number of events', async () => {
-  const undone = [
-    'drop table es_log_retention',
-    'drop index es_stream_meta_max_age',
-    'drop function es_log_forget(int), es_log_truncate(text, bigint, int)',
-    `delete from mooring_migration where name like 'LogRetention%'`,
-    `insert into es_stream_meta (stream, max_age_seconds, max_count) values ('log-0', ${WEEK_SECONDS}, 100000), ('log-1', null, 1)`,
-  ];
-  for (const statement of undone) await operate(place.url, statement);
-  await written(20, 2, '8 days');
-  const updated = await openDatabase({ url: place.url, allowUnsafe: true });
-  const other = new PostgresEventStore(updated, contractCatalogue);
-  expect(await other.trim()).toBe(18);
-  expect(await other.append('log-0', 9, [newEvent({}, 'LogLinesCaptured')])).toMatchObject({ revision: 10 });
-  await other.close();
-  await updated.close();
 });

@@ -1,5 +1,3 @@
-import type { MigrationInterface, QueryRunner } from 'typeorm';
-
 interface LogNames {
   table: string;
   append: string;
@@ -31,26 +29,13 @@ const log: LogNames = {
 /** The attributes of functions that run with the owner's rights: the search path finds no object that a caller could have created. */
 const asOwner = 'language plpgsql security definer set search_path = pg_catalog, pg_temp';
 
-/** Creates the event logs, the functions that append to them, and the triggers that refuse changes to stored events. */
-export class Events1700000000001 implements MigrationInterface {
-  name = 'Events1700000000001';
-
-  async up(runner: QueryRunner): Promise<void> {
-    for (const names of [core, log]) await runner.query(eventTable(names));
-    await runner.query(streamMeta);
-    for (const names of [core, log]) {
-      await runner.query(appendFunction(names));
-      await runner.query(appendOneFunction(names));
-      await runner.query(closeFunction(names));
-    }
-    await runner.query(retentionFunction);
-    await runner.query(trimFunction);
-    await runner.query(guards);
-  }
-
-  async down(): Promise<void> {
-    throw new Error('events are never dropped');
-  }
+/** Returns the statements that create the event logs, and the functions that append to them. */
+export function eventLog(): string[] {
+  return [
+    ...[core, log].map(eventTable),
+    streamMeta,
+    ...[core, log].flatMap((names) => [appendFunction(names), appendOneFunction(names), closeFunction(names)]),
+  ];
 }
 
 function eventTable({ table }: LogNames): string {
@@ -187,68 +172,3 @@ function closeFunction({ table, close, lock }: LogNames): string {
       return current;
     end $$`;
 }
-
-const retentionFunction = `
-  create function public.es_set_retention(p_stream text, p_max_age_seconds bigint, p_max_count bigint) returns void ${asOwner} as $$
-  begin
-    if p_stream not like 'log-%' then
-      raise exception 'retention is for streams of the class log, not for %', p_stream using errcode = 'invalid_parameter_value';
-    end if;
-    insert into public.es_stream_meta as m (stream, max_age_seconds, max_count) values (p_stream, p_max_age_seconds, p_max_count)
-      on conflict (stream) do update set max_age_seconds = excluded.max_age_seconds, max_count = excluded.max_count;
-  end $$`;
-
-/**
- * Removes at most `p_limit` log events that are past their stream's retention, oldest first; returns how many. The last event of a stream
- * always stays, which keeps the stream's revision and the head of the log. Returns 0 while another trim is running.
- */
-const trimFunction = `
-  create function public.es_log_trim(p_limit int) returns int ${asOwner} as $$
-  declare
-    meta record;
-    current bigint;
-    forgotten int;
-    total int := 0;
-  begin
-    if not pg_try_advisory_xact_lock(5040, 3) then
-      return 0;
-    end if;
-    perform set_config('mooring.trimming', 'on', true);
-    for meta in
-      select m.stream, clock_timestamp() - make_interval(secs => m.max_age_seconds) as cutoff, m.max_count
-        from public.es_stream_meta m where m.max_age_seconds is not null or m.max_count is not null order by m.stream
-    loop
-      current := (select e.version from public.es_log_event e where e.stream = meta.stream order by e.version desc limit 1);
-      continue when current is null;
-      with oldest as (
-        select e.position, e.version, e.at from public.es_log_event e
-         where e.stream = meta.stream and e.version < current order by e.version limit p_limit - total),
-      past as (
-        select o.position, bool_and(coalesce(o.at < meta.cutoff, false) or coalesce(o.version <= current - meta.max_count, false))
-                 over (order by o.version) as gone from oldest o)
-      delete from public.es_log_event e using past p where p.gone and e.position = p.position;
-      get diagnostics forgotten = row_count;
-      total := total + forgotten;
-      exit when total >= p_limit;
-    end loop;
-    perform set_config('mooring.trimming', 'off', true);
-    return total;
-  end $$`;
-
-const guards = `
-  create function public.es_refuse_change() returns trigger language plpgsql set search_path = pg_catalog, pg_temp as $$
-  begin
-    if tg_table_name = 'es_log_event' and tg_op = 'DELETE' and current_setting('mooring.trimming', true) = 'on' then
-      return null;
-    end if;
-    raise exception 'events are never changed: % on %', tg_op, tg_table_name using errcode = 'restrict_violation';
-  end $$;
-  create trigger es_event_keeps before update or delete or truncate on public.es_event
-    for each statement execute function public.es_refuse_change();
-  create trigger es_log_event_keeps before update or delete or truncate on public.es_log_event
-    for each statement execute function public.es_refuse_change();
-  revoke all on public.es_event, public.es_log_event, public.es_stream_meta from public;
-  revoke all on function public.es_append(json), public.es_log_append(json),
-    public.es_append_one(text, bigint, uuid, text, smallint, json, json), public.es_log_append_one(text, bigint, uuid, text, smallint, json, json),
-    public.es_close_stream(text, bigint),
-    public.es_log_close_stream(text, bigint), public.es_set_retention(text, bigint, bigint), public.es_log_trim(int) from public`;

@@ -1,25 +1,14 @@
-import type { MigrationInterface, QueryRunner } from 'typeorm';
-
 /** The attributes of functions that run with the owner's rights. No plan may scan the whole table, whatever the statistics say. */
 const asOwner = 'language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off';
+/** A bitmap scan never marks index entries of removed rows as dead: each transaction would read again all that the earlier ones removed. */
+const asOwnerByIndex = `${asOwner} set enable_bitmapscan = off`;
 
-/** Makes the cost of removing old log events depend only on what is removed: streams, and events that stay, are not scanned. */
-export class LogRetention1700000000012 implements MigrationInterface {
-  name = 'LogRetention1700000000012';
-
-  async up(runner: QueryRunner): Promise<void> {
-    await runner.query(progressTable);
-    await runner.query(COUNTS_TO_AGES);
-    await runner.query(setRetentionFunction);
-    await runner.query(forgetFunction);
-    await runner.query(truncateFunction);
-    await runner.query(formerTrimFunction);
-    await runner.query(rights);
-  }
-
-  async down(): Promise<void> {
-    throw new Error('events are never dropped');
-  }
+/**
+ * Returns the statements that create the removal of old log events. Its cost depends only on what is removed: streams, and events that stay,
+ * are not scanned.
+ */
+export function logRetention(): string[] {
+  return [progressTable, setRetentionFunction, trimFunction, forgetFunction, truncateFunction];
 }
 
 /**
@@ -36,18 +25,9 @@ const progressTable = `
   );
   create index es_stream_meta_max_age on public.es_stream_meta (max_age_seconds) where max_age_seconds is not null`;
 
-/**
- * Converts bounds by number of events to bounds by age: the former release had both, and bounded streams of deleted agents by number alone.
- */
-export const COUNTS_TO_AGES = `
-  update public.es_stream_meta set max_age_seconds = 604800, max_count = null where max_count is not null and max_age_seconds is null`;
-
-/**
- * Sets a stream's age. If the stream has events already, they are examined again with the new age. Replicas of the former release pass the
- * last parameter.
- */
+/** Sets a stream's age. If the stream has events already, they are examined again with the new age. The last parameter has no meaning. */
 const setRetentionFunction = `
-  create or replace function public.es_set_retention(p_stream text, p_max_age_seconds bigint, p_max_count bigint) returns void ${asOwner} as $$
+  create function public.es_set_retention(p_stream text, p_max_age_seconds bigint, p_max_count bigint) returns void ${asOwner} as $$
   declare
     first bigint;
   begin
@@ -62,6 +42,10 @@ const setRetentionFunction = `
     end if;
   end $$`;
 
+/** Does nothing, and nothing calls it. */
+const trimFunction = `
+  create function public.es_log_trim(p_limit int) returns int language sql security definer set search_path = pg_catalog, pg_temp as 'select 0'`;
+
 /**
  * Removes log events that are past their stream's age: examines at most `p_limit` events of each age, oldest first, from where it stopped
  * the last time. The last event of a stream stays, which keeps the stream's revision and the head of the log; it is removed after a later
@@ -69,7 +53,7 @@ const setRetentionFunction = `
  * Returns {forgotten, more: true if more can be examined at once}, or null while another process is trimming.
  */
 const forgetFunction = `
-  create function public.es_log_forget(p_limit int) returns json ${asOwner} as $$
+  create function public.es_log_forget(p_limit int) returns json ${asOwnerByIndex} as $$
   declare
     stamp timestamptz := clock_timestamp();
     head bigint := (select e.position from public.es_log_event e order by e.position desc limit 1);
@@ -98,13 +82,14 @@ const forgetFunction = `
         stop := coalesce((
           select e.position from public.es_log_event e
            where e.position > first.position and e.position <= last and e.at >= cutoff and e.at <= stamp order by e.position limit 1), last + 1);
+        -- Look-ups by key for each stream, since a join may be planned as a scan of the events for each of the streams.
         with judged as materialized (
           select e.stream, max(e.version) as version from public.es_log_event e
-            join public.es_stream_meta m on m.stream = e.stream and m.max_age_seconds = age
            where e.position >= first.position and e.position < stop and e.at < cutoff group by e.stream),
         bounded as materialized (
           select j.stream, least(j.version, (
-            select c.version - 1 from public.es_log_event c where c.stream = j.stream order by c.version desc limit 1)) as version from judged j)
+            select c.version - 1 from public.es_log_event c where c.stream = j.stream order by c.version desc limit 1)) as version
+            from judged j where (select m.max_age_seconds from public.es_stream_meta m where m.stream = j.stream) = age)
         delete from public.es_log_event e where e.position = any (array(
           select o.position from bounded b cross join lateral (
             select p.position from public.es_log_event p where p.stream = b.stream and p.version <= b.version) o));
@@ -125,7 +110,7 @@ const forgetFunction = `
 
 /** Removes at most `p_limit` of the stream's events before the version, oldest first and never its last; returns how many. */
 const truncateFunction = `
-  create function public.es_log_truncate(p_stream text, p_before bigint, p_limit int) returns int ${asOwner} as $$
+  create function public.es_log_truncate(p_stream text, p_before bigint, p_limit int) returns int ${asOwnerByIndex} as $$
   declare
     current bigint := (select e.version from public.es_log_event e where e.stream = p_stream order by e.version desc limit 1);
     forgotten int;
@@ -137,11 +122,3 @@ const truncateFunction = `
     perform set_config('mooring.trimming', 'off', true);
     return forgotten;
   end $$`;
-
-/** Does nothing. Replicas of the former release still call it during a rolling update; the new ones do the work. */
-const formerTrimFunction = `
-  create or replace function public.es_log_trim(p_limit int) returns int language sql security definer set search_path = pg_catalog, pg_temp as 'select 0'`;
-
-const rights = `
-  revoke all on public.es_log_retention from public;
-  revoke all on function public.es_log_forget(int), public.es_log_truncate(text, bigint, int) from public`;
