@@ -16,7 +16,7 @@ import { subscriptionsProjection } from '../../src/subscriptions/subscriptions.p
 import { seatsProjection } from '../../src/provisioning/seats.projection.ts';
 import { viewerSessionsProjection } from '../../src/computers/viewer/viewer-sessions.projection.ts';
 import type { EventCatalogue } from '../../src/platform/event-store/event-catalogue.ts';
-import { categoryOf, classOf, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
+import { classOf, matches, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
 import type { Projection } from '../../src/platform/projections/projection.ts';
 
 /** Returns the projections of all read models of the service. */
@@ -44,7 +44,6 @@ export function foldedProjections(catalogue: EventCatalogue): Projection[] {
 }
 
 /** Returns true if the projection's filter accepts the event. */
-export function follows({ filter }: Projection, { stream, type }: StoredEvent): boolean {
-  const ofClass = filter.eventClass === classOf(stream);
-  return ofClass && (filter.categories?.includes(categoryOf(stream)) ?? true) && (filter.types?.includes(type) ?? true);
+export function follows({ filter }: Projection, event: StoredEvent): boolean {
+  return filter.eventClass === classOf(event.stream) && matches(filter)(event);
 }

@@ -152,15 +152,19 @@ export function idOf(stream: string): string {
   return stream.slice(stream.indexOf('-') + 1);
 }
 
-/** Returns a test that is true of the events that the filter lets through, for callers that test many events. */
-export function testOf({ categories, types }: EventFilter): (event: { stream: string; type: string }) => boolean {
-  const [wantedCategories, wantedTypes] = [categories && new Set(categories), types && new Set(types)];
-  return ({ stream, type }) => (wantedTypes?.has(type) ?? true) && (wantedCategories?.has(categoryOf(stream)) ?? true);
-}
+type EventTest = (event: Pick<StoredEvent, 'stream' | 'type'>) => boolean;
 
-/** Returns true if the filter lets the event through. */
-export function passes({ stream, type }: { stream: string; type: string }, { categories, types }: EventFilter): boolean {
-  return (categories?.includes(categoryOf(stream)) ?? true) && (types?.includes(type) ?? true);
+/** The tests of filters that are in use: a filter is asked about each event of the log. */
+const tests = new WeakMap<object, EventTest>();
+
+/** Returns a test that is true of the events that the filter lets through, whose class is the filter's. A filter never changes. */
+export function matches(filter: Omit<EventFilter, 'eventClass'>): EventTest {
+  const known = tests.get(filter);
+  if (known !== undefined) return known;
+  const [categories, types] = [filter.categories && new Set(filter.categories), filter.types && new Set(filter.types)];
+  const test: EventTest = ({ stream, type }) => (types?.has(type) ?? true) && (categories?.has(categoryOf(stream)) ?? true);
+  tests.set(filter, test);
+  return test;
 }
 
 export function classOf(stream: string): EventClass {

@@ -3,7 +3,7 @@ import { Logger } from '@nestjs/common';
 import { Backoff } from '../async/retry.ts';
 import type { Clock } from '../clock.ts';
 import type { Database } from '../database/database.ts';
-import { categoryOf, type Position, type StoredEvent } from '../event-store/event-store.ts';
+import { matches, type Position, type StoredEvent } from '../event-store/event-store.ts';
 import type { LogFollower } from '../event-store/following/log-follower.ts';
 import { isOutage } from '../event-store/outage.ts';
 import type { Intervals } from '../intervals.ts';
@@ -48,16 +48,12 @@ export class SagaRunner {
   private readonly queue: KeyedQueue;
   private readonly deadlines: Deadlines;
   private readonly shards = new Map<number, Shard>();
-  private readonly categories: ReadonlySet<string> | null;
-  private readonly types: ReadonlySet<string> | null;
 
   constructor(
     readonly saga: Saga,
     private readonly tools: SagaTools,
   ) {
-    const { name, concurrency, filter } = saga;
-    this.categories = filter.categories === undefined ? null : new Set(filter.categories);
-    this.types = filter.types === undefined ? null : new Set(filter.types);
+    const { name, concurrency } = saga;
     this.deadlines = new Deadlines(name, tools.database, tools.clock, (key) => this.wake(key, null));
     this.queue = new KeyedQueue({
       concurrency,
@@ -78,8 +74,7 @@ export class SagaRunner {
   }
 
   onEvents(events: readonly StoredEvent[]): void {
-    for (const event of events) {
-      if (this.types?.has(event.type) === false || this.categories?.has(categoryOf(event.stream)) === false) continue;
+    for (const event of events.filter(matches(this.saga.filter))) {
       const key = this.keyOf(event);
       if (key !== null) this.wake(key, event.metadata.account_id);
     }

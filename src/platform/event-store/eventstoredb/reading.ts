@@ -11,7 +11,7 @@ import {
   type StreamingRead,
 } from '@eventstore/db-client';
 import type { EventCatalogue } from '../event-catalogue.ts';
-import { categoryOf, EventStoreUnavailable, START, type EventClass, type EventFilter, type Position } from '../event-store.ts';
+import { EventStoreUnavailable, matches, START, type EventClass, type EventFilter, type Position } from '../event-store.ts';
 import type { Batch } from '../following/events-up-to.ts';
 import type { Connection } from './connection.ts';
 import { fromServer, isClosing, placeOf, toPort, type Recorded } from './envelope.ts';
@@ -292,6 +292,6 @@ export async function* streamEvents(
   }
 }
 
-export function passes(event: Recorded, { categories, types }: EventFilter): boolean {
-  return !isClosing(event) && (categories?.includes(categoryOf(event.stream)) ?? true) && (types?.includes(event.type) ?? true);
+export function passes(event: Recorded, filter: EventFilter): boolean {
+  return !isClosing(event) && matches(filter)(event);
 }

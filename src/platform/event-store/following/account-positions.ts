@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
-import { categoryOf, START, type EventFilter, type Position, type StoredEvent } from '../event-store.ts';
+import { categoryOf, matches, START, type EventFilter, type Position, type StoredEvent } from '../event-store.ts';
 import { LogFollower } from './log-follower.ts';
 
 /** The most positions that are remembered, one per account and type of event: about 8 MB. */
@@ -39,11 +39,13 @@ export class AccountPositions {
   }
 
   /** Returns the last positions of the account's events that pass the filter; of all accounts' events if the account is null. */
-  of(accountId: string | null, { categories, types }: EventFilter): AccountPosition {
+  of(accountId: string | null, filter: EventFilter): AccountPosition {
+    const isWanted = matches(filter);
     const found: AccountPosition = { last: this.forgotten, written: START };
     const known = accountId === null ? this.ofAll : this.byAccount.get(accountId);
     for (const { category, type, last, written } of known?.values() ?? []) {
-      if (categories?.includes(category) === false || types?.includes(type) === false) continue;
+      // A category stands for each of its streams.
+      if (!isWanted({ stream: category, type })) continue;
       if (last > found.last) found.last = last;
       if (written > found.written) found.written = written;
     }

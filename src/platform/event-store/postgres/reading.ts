@@ -28,6 +28,9 @@ type Row = [
   at: Date,
 ];
 
+/** A row, and what the statement says besides. */
+type SearchedRow = [...event: Row, other: string];
+
 /** Returns the port's form of a position, which is ordered as text. */
 export function positionOf(number: string): Position {
   return number.padStart(20, '0');
@@ -75,32 +78,47 @@ export class EventReader {
   }
 
   /** Returns the events after the position that pass the filter, with their size in bytes. */
-  async batch(after: Position, filter: EventFilter): Promise<Batch & { size: number }> {
-    const { eventClass, categories = null, types = null } = filter;
-    const filtered = categories !== null || types !== null;
+  batch(after: Position, { eventClass, categories, types }: EventFilter): Promise<Batch & { size: number }> {
+    if (categories === undefined && types === undefined) return this.page(after, eventClass);
+    return this.search(after, eventClass, [categories ?? null, types ?? null]);
+  }
+
+  private async page(after: Position, eventClass: EventClass): Promise<Batch & { size: number }> {
+    const text = `
+      select ${columns} from (
+        select *, sum(size) over (order by position rows unbounded preceding) - size as before
+          from ${tables[eventClass]} where position > $1 order by position limit ${EVENTS_MAX}) page
+       where before < ${BYTES_MAX} order by position`;
+    const rows = await ask<Row>(this.pool, { name: `batch ${eventClass} all`, text, values: [numberOf(after)] });
+    const last = rows.at(-1);
+    return { events: rows.map((row) => this.event(row)), upTo: last === undefined ? after : positionOf(last[0]), size: sizeOf(rows) };
+  }
+
+  private async search(after: Position, eventClass: EventClass, filter: readonly unknown[]): Promise<Batch & { size: number }> {
     // One statement bounds both the events read and the events returned, so that `up_to` and the rows come from one snapshot.
     const text = `
       with bound as materialized (
         select greatest($1::bigint, coalesce(
-          (select position from ${tables[eventClass]} where position > $1 order by position offset $2 limit 1),
+          (select position from ${tables[eventClass]} where position > $1 order by position offset ${SCANNED_EVENTS_MAX - 1} limit 1),
           (select position from ${tables[eventClass]} order by position desc limit 1), 0)) as up_to)
-      select b.up_to, ${columns} from bound b left join lateral (
+      select ${columns}, b.up_to from bound b left join lateral (
         select * from (
           select *, sum(size) over (order by position rows unbounded preceding) - size as before from (
             select * from ${tables[eventClass]} e
              where e.position > $1 and e.position <= b.up_to
-               ${filtered ? `and ($3::text[] is null or split_part(e.stream, '-', 1) = any ($3)) and ($4::text[] is null or e.type = any ($4))` : ''}
+               and ($2::text[] is null or split_part(e.stream, '-', 1) = any ($2)) and ($3::text[] is null or e.type = any ($3))
              order by e.position limit ${EVENTS_MAX}) page) sized
          where before < ${BYTES_MAX}) found on true
        order by position`;
-    const values = [numberOf(after), (filtered ? SCANNED_EVENTS_MAX : EVENTS_MAX) - 1, ...(filtered ? [categories, types] : [])];
-    const name = `batch ${eventClass} ${filtered ? 'filtered' : 'all'}`;
-    const rows = await ask<[upTo: string, ...event: Row] | [upTo: string, null]>(this.pool, { name, text, values });
-    const found = rows.flatMap(([, ...row]) => (row[0] === null ? [] : [row]));
+    const query = { name: `batch ${eventClass} filtered`, text, values: [numberOf(after), ...filter] };
+    const rows = await ask<SearchedRow>(this.pool, query);
+    const end = rows[0]?.[10] ?? numberOf(after);
+    // Without any event there is one row, of nulls.
+    const found = rows.filter(([position]) => position !== null);
     const last = found.at(-1);
     const size = sizeOf(found);
-    const cut = last !== undefined && (found.length === EVENTS_MAX || size >= BYTES_MAX);
-    return { events: found.map((row) => this.event(row)), upTo: positionOf(cut ? last[0] : (rows[0]?.[0] ?? numberOf(after))), size };
+    const isCut = last !== undefined && (found.length === EVENTS_MAX || size >= BYTES_MAX);
+    return { events: found.map((row) => this.event(row)), upTo: positionOf(isCut ? last[0] : end), size };
   }
 
   /** Reads the events at the positions, in the order of the positions. */
@@ -111,8 +129,8 @@ export class EventReader {
           from unnest($1::bigint[]) with ordinality asked (asked_position, place) join ${tables.core} e on e.position = asked_position) sized
        where before < ${BYTES_MAX} order by place`;
     for (let left = positions.map(numberOf); left.length > 0;) {
-      const rows = await ask<[...event: Row, place: string]>(this.pool, { name: 'at positions', text, values: [left] });
-      for (const [...row] of rows) yield this.event(row.slice(0, -1) as Row);
+      const rows = await ask<SearchedRow>(this.pool, { name: 'at positions', text, values: [left] });
+      for (const row of rows) yield this.event(row);
       if (sizeOf(rows) < BYTES_MAX) return;
       left = left.slice(Number(rows.at(-1)?.at(-1)));
     }
@@ -137,7 +155,8 @@ export class EventReader {
     }
   }
 
-  private event([position, stream, version, id, type, schemaVersion, data, metadata, , at]: Row): StoredEvent {
+  /** Members after those of a row are left out. */
+  private event([position, stream, version, id, type, schemaVersion, data, metadata, , at]: Row | SearchedRow): StoredEvent {
     const revision = Number(version);
     return this.catalogue.upcast({
       id,
@@ -153,6 +172,6 @@ export class EventReader {
   }
 }
 
-function sizeOf(rows: readonly (Row | [...event: Row, place: string])[]): number {
-  return rows.reduce((sum, [, , , , , , , , size]) => sum + size, 0);
+function sizeOf(rows: readonly (Row | SearchedRow)[]): number {
+  return rows.reduce((sum, row) => sum + row[8], 0);
 }

@@ -1,4 +1,4 @@
-import { passes, type EventClass, type EventFilter, type Position, type StoredEvent } from '../event-store.ts';
+import { matches, type EventClass, type EventFilter, type Position, type StoredEvent } from '../event-store.ts';
 import type { Batch } from '../following/events-up-to.ts';
 import type { EventReader } from './reading.ts';
 
@@ -35,7 +35,7 @@ export class SharedReads {
     const shared = this.following(after) ?? (await (this.reading.get(after) ?? this.read(after)).catch(() => null));
     // The shared read began before the events were there, or failed, perhaps at an unreadable event that this filter excludes: read again.
     if (shared === null || shared.upTo <= after) return this.reader.batch(after, filter);
-    return { events: shared.events.filter((event) => passes(event, filter)), upTo: shared.upTo };
+    return { events: shared.events.filter(matches(filter)), upTo: shared.upTo };
   }
 
   /**

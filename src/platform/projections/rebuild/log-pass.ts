@@ -8,7 +8,7 @@ import {
   type Position,
   START,
   type StoredEvent,
-  testOf,
+  matches,
 } from '../../event-store/event-store.ts';
 import { BoundedFold, type FoldBounds } from './bounded-fold.ts';
 import type { Projection } from '../projection.ts';
@@ -88,7 +88,7 @@ export class LogPasses {
   fold(wanted: WantedFold): Promise<void> {
     return new Promise((resolve, reject) => {
       this.expected.delete(wanted.projection);
-      const wants = testOf(wanted.projection.filter);
+      const wants = matches(wanted.projection.filter);
       this.waiting.push({ ...wanted, wants, adding: Promise.resolve(), settle: (error) => (error === null ? resolve() : reject(error)) });
       void this.run();
     });

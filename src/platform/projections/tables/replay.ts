@@ -1,4 +1,4 @@
-import { categoryOf, type StoredEvent } from '../../event-store/event-store.ts';
+import { matches, type StoredEvent } from '../../event-store/event-store.ts';
 import { fold, type Row } from './fold.ts';
 import { asRead, type ReadRow, type WrittenRow } from '../../database/table.ts';
 import type { Projection, ProjectionTable } from '../projection.ts';
@@ -16,8 +16,7 @@ export class Replay<T extends ProjectionTable> {
 
   /** Takes in the next event, in order. Events that the projection's filter excludes change nothing. Throws what `project` throws. */
   take(event: StoredEvent): void {
-    const { categories, types } = this.projection.filter;
-    if (categories?.includes(categoryOf(event.stream)) === false || types?.includes(event.type) === false) return;
+    if (!matches(this.projection.filter)(event)) return;
     const { written, removed, failure } = fold(this.projection, [event], this.rows);
     if (failure !== null) throw failure.error;
     for (const row of written) this.rows.set(row[this.projection.table.key] as string, row);
