@@ -23,7 +23,7 @@ const ROUNDS = 200;
 /** The rounds that are not counted: the program with all agents was restarted, so that its first chats and wakes compile their code. */
 const WARM_UP_ROUNDS = 2 * PROBES;
 const MEASURE_MS = 150_000;
-/** A large service may rest for five minutes between two resyncs, and between two releases of memory: a shorter window has too many or none. */
+/** A large service may rest for five minutes between two resyncs: a shorter window has too many or none. */
 const IDLE_MS = Number(process.env.BENCH_IDLE_SECONDS ?? 300) * 1_000;
 /** The time after a start before a service counts as idle, in ms: what is done once then (leftovers, measurements, compilation) is no rest. */
 const SETTLE_MS = 120_000;

@@ -6,7 +6,6 @@ import { HealthController } from './health/health.controller.ts';
 import { HttpMetrics } from './http-metrics.ts';
 import { IdempotencyStore } from './idempotency/idempotency-store.ts';
 import { OpenRequests } from './auth/open-requests.ts';
-import { IdleMemory } from '../observability/idle-memory.ts';
 import { Metrics } from '../observability/metrics.ts';
 import { Positions } from './responses/positions.ts';
 import { PostgresIdempotencyStore } from './idempotency/postgres-idempotency-store.ts';
@@ -38,7 +37,6 @@ import { createValidationPipe } from './requests/validation.ts';
     Identification,
     LargeReads,
     LoginLimiter,
-    IdleMemory,
     Metrics,
     OpenRequests,
     OwnRoutes,
