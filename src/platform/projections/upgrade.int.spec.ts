@@ -265,33 +265,3 @@ describe('a read model that is far behind', () => {
     );
   });
 });
-
-it('adopts the tables of a program that had none by version, without a rebuild', async () => {
-  const old = await start();
-  await arrive(old, 'Ark');
-  await old.projections.waitFor('boats', await old.log.store.head('core'));
-  await end(old);
-  const names = ['pkey', 'by_cargo', 'laden'].map((each) => `alter index boats_v1_${each} rename to boats_${each}`);
-  for (const statement of [
-    ...names,
-    'alter table boats_v1 rename to boats',
-    `update projections set table_name = 'boats'`,
-    `update projection_checkpoints set table_name = 'boats'`,
-    'alter table projections drop constraint projections_pkey, drop column outdated, add primary key (name)',
-    'alter table projection_rebuilds rename column table_name to projection',
-    'drop table program_replicas, master_key_exchange, master_key_rotations',
-    `delete from mooring_migration where name in ('ReadModelVersions1700000000011', 'MasterKeyRotations1700000000023')`,
-    'create table boats_b7 (name text)',
-  ])
-    await operate(test.url, statement);
-  const [before] = await operate(test.url, `select 'boats'::regclass::oid as table`);
-  const next = await start();
-  await eventually(() => isReady(next));
-  expect(await operate(test.url, `select 'boats_v1'::regclass::oid as table`)).toEqual([before]);
-  expect(await tables()).toEqual(['boats_v1']);
-  const indexes = await operate(test.url, `select indexname from pg_indexes where tablename = 'boats_v1' order by 1`);
-  expect(indexes.map(({ indexname }) => indexname)).toEqual(['boats_v1_by_cargo', 'boats_v1_laden', 'boats_v1_pkey']);
-  const { position } = await arrive(next, 'Beagle');
-  await next.projections.waitFor('boats', position);
-  expect(await next.projections.verify('boats')).toMatchObject({ equal: true, rows: 2 });
-});
