@@ -14,6 +14,7 @@ import { ComputerFiles } from './live/computer-files.service.ts';
 import { ComputerScreens } from './live/computer-screens.service.ts';
 import { DesktopDialler } from './live/desktop-dialler.service.ts';
 import { DesktopPool } from './live/desktop-pool.service.ts';
+import { DesktopTurns } from './live/desktop-turns.service.ts';
 import { LiveComputers } from './live/live-computers.service.ts';
 import { ViewerControl } from './live/viewer-control.service.ts';
 import { ScreensController } from './live/screens.controller.ts';
@@ -26,6 +27,7 @@ import { ScreensController } from './live/screens.controller.ts';
     LiveComputers,
     DesktopDialler,
     DesktopPool,
+    DesktopTurns,
     ActionRecorder,
     ComputerActions,
     ComputerScreens,

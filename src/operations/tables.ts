@@ -27,6 +27,7 @@ export const leftTables: readonly string[] = [
   'agent_holds',
   'computer_memory',
   'consumer_leases',
+  'desktop_turns',
   'drained_runs',
   'es_log_retention',
   'idempotency_keys',

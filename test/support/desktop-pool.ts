@@ -6,6 +6,7 @@ import { ComputerActions, type ComputerCall } from '../../src/computers/live/com
 import { ComputerScreens } from '../../src/computers/live/computer-screens.service.ts';
 import type { DesktopDialler } from '../../src/computers/live/desktop-dialler.service.ts';
 import { DesktopPool } from '../../src/computers/live/desktop-pool.service.ts';
+import type { DesktopTurns } from '../../src/computers/live/desktop-turns.service.ts';
 import type { AwakeComputer, ComputerNeed, ExpectedScreen, LiveComputers } from '../../src/computers/live/live-computers.service.ts';
 import { ViewerControl } from '../../src/computers/live/viewer-control.service.ts';
 import type { ComputerCommand } from '../../src/computers/aggregate/computers.decider.ts';
@@ -84,6 +85,12 @@ export class KeptActs {
 
 type Acted = Extract<ComputerCommand, { type: 'RecordActed' }>;
 
+const turnsOfOneReplica = {
+  acquire: async () => ({ left: null, lost: new AbortController().signal, end: async () => undefined }),
+  release: async () => undefined,
+  forget: async () => undefined,
+} as unknown as DesktopTurns;
+
 /** Everything between a route and the desktops that `dial` reaches. */
 export class DesktopBed {
   readonly events = new ToldEvents();
@@ -101,7 +108,7 @@ export class DesktopBed {
   ) {
     const dialler = { dial: async (computer: AwakeComputer, signal: AbortSignal) => dial(computer, signal) } as unknown as DesktopDialler;
     const live = computers as unknown as LiveComputers;
-    this.pool = new DesktopPool(dialler, this.events.follower, live);
+    this.pool = new DesktopPool(dialler, this.events.follower, live, turnsOfOneReplica);
     this.pool.onModuleInit();
     const inControl = async (computerId: string) => this.inControl.has(computerId);
     const untilInControl = async (computerId: string, signal: AbortSignal) => {

@@ -12,6 +12,7 @@ import { BatchQueue } from './batch-queue.ts';
 import { runBatch, type BatchOutcome, type TakePicture } from './batch-runner.ts';
 import { InputDevice } from './input-device.ts';
 import { Reopened } from './reopened.ts';
+import type { LeftInput, Turn } from './turn.ts';
 
 /** The longest time until there is a stream to the desktop, ms. */
 const DIAL_TIMEOUT_MS = 10_000;
@@ -26,6 +27,8 @@ export interface DesktopPorts {
   reserve(bytes: number, signal: AbortSignal): Promise<() => void>;
   /** The place of the pointer, as far as it is known; by default the middle, where a desktop has it at first. */
   pointer?: Point | null;
+  /** Waits until nobody else puts input into the desktop. By default nobody else ever does. Throws the signal's reason. */
+  turn?(signal: AbortSignal): Promise<Turn>;
 }
 
 /** The wishes for a batch that waits for its turn. */
@@ -69,6 +72,8 @@ export class DesktopDriver {
   private readonly closing = new AbortController();
   /** The place of the pointer on the connection before. */
   private pointer: (() => Point) | null = null;
+  /** The bits of the buttons that somebody else has left down, until there is a connection. */
+  private buttons = 0;
   /** The latest picture of each frame, for as long as the frame itself is in memory. */
   private images = new WeakMap<Frame, Encoded>();
   private imageBytes = 0;
@@ -83,11 +88,11 @@ export class DesktopDriver {
    * the signal's reason when it aborts; what fails later is in the outcome.
    */
   run({ batchFor, hold, stop }: BatchOrder, signal: AbortSignal): Promise<BatchOutcome> {
-    return this.batches.run(signal, async () => {
+    return this.inTurn(signal, async (lost) => {
       const { connection, device } = await unlessAborted(this.inputLink(), signal);
       const batch = await batchFor(connection.size);
       const picture: TakePicture = (withCursor, optionsFor) => this.picture(withCursor, optionsFor, signal);
-      const either = stop === undefined ? signal : AbortSignal.any([signal, stop]);
+      const either = AbortSignal.any([signal, lost, ...(stop === undefined ? [] : [stop])]);
       return runBatch(batch, { connection, device, signal: either, caller: signal, picture, hold });
     });
   }
@@ -137,7 +142,7 @@ export class DesktopDriver {
 
   /** Releases what somebody may have left held down, when the batches before it are done. Throws what `run` throws. */
   releaseInput(signal: AbortSignal): Promise<void> {
-    return this.batches.run(signal, async () => {
+    return this.inTurn(signal, async () => {
       const { device } = await unlessAborted(this.inputLink(), signal);
       await unlessAborted(device.releaseAll(), signal);
     });
@@ -150,7 +155,11 @@ export class DesktopDriver {
 
   /** True if a button is down that is to stay down after the batch which pressed it. */
   get holdsButton(): boolean {
-    return this.link.value?.device.holdsButton ?? false;
+    return this.left.buttons !== 0;
+  }
+
+  private get left(): LeftInput {
+    return { pointer: this.place, buttons: this.link.value?.device.keptButtons ?? this.buttons };
   }
 
   /** Tells where a person has put the pointer, which the server does not tell its other clients. */
@@ -186,6 +195,30 @@ export class DesktopDriver {
       link.hasInput = true;
       return link;
     });
+  }
+
+  /** Runs the work when no other process, and no other batch of this one, puts input into the desktop. */
+  private inTurn<T>(signal: AbortSignal, work: (lost: AbortSignal) => Promise<T>): Promise<T> {
+    return this.batches.run(signal, async () => {
+      const turn = await this.ports.turn?.(signal);
+      if (turn === undefined) return work(signal);
+      try {
+        if (turn.left !== null) this.resume(turn.left);
+        return await work(turn.lost);
+      } finally {
+        await turn.end(this.left);
+      }
+    });
+  }
+
+  private resume(left: LeftInput): void {
+    const { pointer, buttons } = left;
+    if (pointer !== null) this.pointer = () => pointer;
+    this.buttons = buttons;
+    const link = this.link.value;
+    if (link === null) return;
+    link.device.resume(left);
+    this.pointer = () => link.device.pointer;
   }
 
   private async again<T>(work: () => Promise<T>): Promise<T> {
@@ -235,7 +268,8 @@ export class DesktopDriver {
     const { width, height } = connection.size;
     const middle = { x: Math.floor(width / 2), y: Math.floor(height / 2) };
     const { x, y } = this.pointer?.() ?? middle;
-    const device = new InputDevice(connection, x < width && y < height ? { x, y } : middle);
+    const device = new InputDevice(connection, x < width && y < height ? { x, y } : middle, this.buttons);
+    this.buttons = 0;
     this.pointer = () => device.pointer;
     return { connection, device, hasInput: false };
   }

@@ -1,6 +1,7 @@
 import type { Point } from '../actions/canonical-actions.ts';
 import { keyEvent, pointerEvent } from '../rfb/client-messages.ts';
 import type { RfbConnection } from '../rfb/rfb-connection.ts';
+import type { LeftInput } from './turn.ts';
 
 /** The bits of RFB for the buttons and the four directions of the wheel. */
 export const BUTTON = { left: 1, middle: 2, right: 4, up: 8, down: 16, scrollLeft: 32, scrollRight: 64 } as const;
@@ -16,17 +17,26 @@ export class InputDevice {
   /** The time of the latest input; -Infinity before the first. */
   sentAt = -Infinity;
   private keys: number[] = [];
-  private buttons = 0;
-  /** The buttons that stay down after a batch. */
-  private kept = 0;
+  private buttons: number;
   private events: Buffer[] = [];
-  private place: Point;
 
+  /** `kept` are the bits of buttons that are down, and stay so. */
   constructor(
     private readonly connection: RfbConnection,
-    place: Point,
+    private place: Point,
+    private kept = 0,
   ) {
-    this.place = place;
+    this.buttons = kept;
+  }
+
+  /** Goes on where somebody else has left the pointer, if that is known, and the buttons. */
+  resume({ pointer, buttons }: LeftInput): void {
+    if (pointer !== null) {
+      this.place = { ...pointer };
+      this.connection.pointer = { ...pointer };
+    }
+    this.buttons = buttons;
+    this.kept = buttons;
   }
 
   /** The place of the pointer, which programs of the desktop, and people, may have moved. */
@@ -34,9 +44,9 @@ export class InputDevice {
     return this.connection.pointer ?? this.place;
   }
 
-  /** True if a button is down that stays down after the batch. */
-  get holdsButton(): boolean {
-    return this.kept !== 0;
+  /** The bits of the buttons that stay down after the batch. */
+  get keptButtons(): number {
+    return this.kept;
   }
 
   move(point: Point): void {

@@ -15,6 +15,7 @@ import { encodeImage } from '../screen/encode-image.ts';
 import { DesktopDialler } from './desktop-dialler.service.ts';
 import { desktopRefusal } from './desktop-refusals.ts';
 import { FrameMemory, type FrameKeeper } from './frame-memory.ts';
+import { DesktopTurns } from './desktop-turns.service.ts';
 import { type AwakeComputer, LiveComputers } from './live-computers.service.ts';
 
 /** The time after its last use at which a connection is closed, ms. */
@@ -66,6 +67,7 @@ export class DesktopPool implements OnModuleInit, OnApplicationShutdown {
     private readonly dialler: DesktopDialler,
     private readonly follower: LogFollower,
     private readonly computers: LiveComputers,
+    private readonly turns: DesktopTurns,
   ) {}
 
   onModuleInit(): void {
@@ -148,6 +150,7 @@ export class DesktopPool implements OnModuleInit, OnApplicationShutdown {
         this.encoders.run({ account: accountId, agent: computerId }, ending.signal, () => encodeImage(frame, options)),
       reserve: (bytes, signal) => this.memory.reserve(accountId, bytes, signal),
       pointer: this.pointers.get(computerId) ?? null,
+      turn: (signal) => this.turns.acquire(computerId, generation, AbortSignal.any([signal, ending.signal])),
     });
     const forget = () => driver.forgetFrames();
     const seat: Seat = { computerId, accountId, generation, driver, users: 0, ending, idle: undefined, forget };
@@ -174,6 +177,7 @@ export class DesktopPool implements OnModuleInit, OnApplicationShutdown {
     seat.ending.abort(new Refusal('desktop_unreachable', 'The computer is awake no more: it was put to sleep or deleted, or it ended.'));
     this.memory.drop(seat);
     void seat.driver.close();
+    void this.turns.release(computerId);
   }
 
   /** A connection in use breaks by itself if its computer is awake no more. */
@@ -185,9 +189,15 @@ export class DesktopPool implements OnModuleInit, OnApplicationShutdown {
     for (const { stream, type, data } of events) {
       if (!ENDS.has(type) || categoryOf(stream) !== 'computer') continue;
       const isFrozen = type === 'ComputerSlept' && (data as { depth?: unknown } | undefined)?.depth === 'frozen';
-      if (!isFrozen) this.pointers.delete(idOf(stream));
+      if (!isFrozen) this.forgetInput(idOf(stream));
       void this.onEnd(idOf(stream));
     }
+  }
+
+  /** A desktop that begins has its pointer in the middle. */
+  private forgetInput(computerId: string): void {
+    this.pointers.delete(computerId);
+    void this.turns.forget(computerId);
   }
 
   /** The event may be older than the use, which began when the computer was awake again. */

@@ -59,6 +59,17 @@ export const sandboxTables = [
     reserved_until timestamptz
   )`,
   'create index computer_memory_by_account on public.computer_memory (account_id)',
+  // The replicas that may put input into desktops, and what the input was left like by the last one.
+  `create table public.desktop_turns (
+    computer_id text collate "C" primary key,
+    owner text collate "C" not null,
+    is_held boolean not null,
+    -- The container's.
+    generation integer not null,
+    x integer,
+    y integer,
+    buttons integer not null default 0
+  )`,
   // The connections to desktops, and the browsers that opened their links.
   `create table public.viewer_connections (
     connection_id text collate "C" primary key,
