@@ -10,7 +10,7 @@ export interface LeftInput {
 
 /** The right to put input into a desktop, until `end` is called. */
 export interface Turn {
-  /** What somebody else has left; null if nobody else had the turn meanwhile. */
+  /** The input as somebody else has left it; null if nobody else had the turn meanwhile. */
   left: LeftInput | null;
   /** Aborts when somebody else may have the turn. */
   lost: AbortSignal;
