@@ -56,7 +56,7 @@ const action: Schema = {
     scroll_y: pixels,
     text: { type: 'string', maxLength: 10_000, description: 'What is typed; for `key`, names of keys such as `ctrl+s Return`.' },
     key: { type: 'string', maxLength: 100, description: 'The keys that are held down meanwhile.' },
-    keys: { type: 'array', maxItems: 10, items: { type: 'string', minLength: 1, maxLength: 40 } },
+    keys: { type: ['array', 'null'], maxItems: 10, items: { type: 'string', minLength: 1, maxLength: 40 } },
     repeat: { type: 'integer', minimum: 1, maximum: 100 },
     duration: { type: 'number', minimum: 0, maximum: 60, description: 'Seconds.' },
     delay_ms: { type: 'integer', minimum: 0, maximum: 200 },

@@ -91,6 +91,16 @@ describe('the memory of the machine', () => {
     expect(await reasonOf(other, foreign)).toBe('idle');
   });
 
+  it('is taken from an own computer that nobody uses before a frozen one of another account', async () => {
+    const [one, other, third] = [await open('unused'), await open('keeps'), await open('fills-up')];
+    const foreign = await frozen(other, 'foreign');
+    const own = await awake(one, 'own');
+    await awake(third, 'x');
+    const [made] = await Promise.all([create(one, 'new'), stops(one, own, 'going_to_sleep')]);
+    expect(made.status).toBe(201);
+    expect(await reasonOf(other, foreign)).toBe('idle');
+  });
+
   it('is taken from a frozen computer of another account if the machine is full', async () => {
     const [one, other, third] = [await open('needs'), await open('sleeps'), await open('fills')];
     const foreign = await frozen(other, 'foreign');

@@ -21,8 +21,9 @@ const LOOK_EVERY_MS = 1_000;
 const RETRY_AFTER_SECONDS = 10;
 
 /**
- * Makes room in the machine's memory for a computer that is to wake: computers that are frozen sleep deeper, the account's own ones first, and
- * then the account's own computer that was unused for the longest time goes to sleep. One account never puts another's to sleep that is awake.
+ * Makes room in the machine's memory for a computer that is to wake: the account's own computers that are frozen sleep deeper, then
+ * the one of them that was unused for the longest time goes to sleep, and then those of others that are frozen sleep deeper. One account never
+ * puts another's to sleep that is awake.
  */
 @Injectable()
 export class ComputerRoom {

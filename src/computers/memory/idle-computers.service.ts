@@ -14,8 +14,8 @@ export interface IdleComputer {
 }
 
 /**
- * The computers that take memory, which are few, and are not $2: those of the account $1 that are frozen, then the frozen ones of others if the
- * machine ($3) is full, then those of the account that are awake and nobody uses or sees. Those that are asked already come last.
+ * The computers that take memory, which are few, and are not $2: those of the account $1 that are frozen, then those of it that are awake and
+ * nobody uses or sees, then the frozen ones of others if the machine ($3) is full. Those that are asked already come last.
  */
 const NEXT = `
   select c.computer_id, c.account_id
@@ -27,7 +27,7 @@ const NEXT = `
               else c.status = 'awake' and c.account_id = $1
                    and not exists (select from agent_holds h where h.agent_id = m.sandbox_id and ${HOLD_COUNTS})
                    and not exists (select from viewer_connections w where w.computer_id = c.computer_id and ${IS_WATCHED}) end
-   order by (c.state->>'wantedSleep') is not distinct from 'stopped', c.status <> 'asleep', c.account_id <> $1,
+   order by (c.state->>'wantedSleep') is not distinct from 'stopped', c.account_id <> $1, c.status <> 'asleep',
             coalesce(${IDLE_FROM}, c.created_at)
    limit 1`;
 

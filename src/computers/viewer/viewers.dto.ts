@@ -1,4 +1,4 @@
-import { IsBoolean, IsIn, IsInt, IsOptional, IsUUID, Max, Min } from 'class-validator';
+import { IsBoolean, IsIn, IsInt, IsOptional, IsString, Max, MaxLength, Min } from 'class-validator';
 
 import { Given, Text } from '../../agents/index.ts';
 import { PageQueryDto } from '../../platform/http/requests/page.dto.ts';
@@ -73,7 +73,8 @@ export class SessionDto {
 export class CloseSessionsDto {
   /** The session to close; without it, all of the computer are closed. */
   @IsOptional()
-  @IsUUID()
+  @IsString()
+  @MaxLength(100)
   session_id?: string;
 }
 

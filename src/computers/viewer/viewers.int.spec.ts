@@ -290,8 +290,11 @@ describe('a session that has ended', () => {
   it('was one of the computer', async () => {
     const computerId = bed.computer();
     const { id } = await bed.session(bed.computer());
-    const refused = await bed.ask('POST', `/api/v1/computers/${computerId}/sessions/close`, { session_id: id });
-    expect(problemOf(refused)).toEqual([404, 'session_not_found']);
+    for (const session_id of [id, 'no-id'])
+      expect(problemOf(await bed.ask('POST', `/api/v1/computers/${computerId}/sessions/close`, { session_id }))).toEqual([
+        404,
+        'session_not_found',
+      ]);
   });
 
   it('because its time is over is cut off, and listed as expired', async () => {
