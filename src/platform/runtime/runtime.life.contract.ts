@@ -226,7 +226,7 @@ export function lifecycle(bed: TestBed): void {
   it('starts again with the variables that it is given then', async () => {
     const view = await bed.running({ GREETING: 'hello', OLD: 'yes' });
     await bed.runtime.stop(view.handle, 5);
-    await bed.runtime.start(view.handle, { PORT: '8080', GREETING: 'good evening' });
+    await bed.runtime.start(view.handle, { PORT: '8080', MOORING_VOLUME: '/data', GREETING: 'good evening' });
     await bed.answers(view);
     const { environment } = JSON.parse((await bed.ask(view, 'GET', '/environment')).text) as { environment: Record<string, string> };
     expect(environment.GREETING).toBe('good evening');
