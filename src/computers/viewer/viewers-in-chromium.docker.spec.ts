@@ -116,6 +116,16 @@ describe('the page of a link in Chromium', () => {
     await says(page, 'You are in control');
   });
 
+  it('loads itself again when a part of it could not be loaded', async () => {
+    const page = await chromium.open('about:blank');
+    await page.send('Network.enable');
+    await page.send('Network.setBlockedURLs', { urls: ['*/core/rfb.js'] });
+    await page.load(await link());
+    await says(page, 'A part of this page could not be loaded.');
+    await page.send('Network.setBlockedURLs', { urls: [] });
+    await isConnected(page);
+  });
+
   it('connects again by itself when the desktop ended the connection', async () => {
     const page = await chromium.open(await link());
     await isConnected(page);

@@ -18,6 +18,7 @@ const ENDS = {
 /** The close codes of connections whose session has ended. */
 const END_CODES = { 4001: 'closed', 4002: 'expired', 4003: 'asleep', 4004: 'deleted', 4006: 'revoked', 1008: 'broken' };
 const RETRY_MS = { first: 500, longest: 15_000 };
+const RELOAD_MS = 2_000;
 /** The keys of characters that are no printable ones. */
 const KEYSYMS = { '\n': 0xff0d, '\t': 0xff09 };
 const BACKSPACE = 0xff08;
@@ -28,7 +29,7 @@ const at = (id) => document.getElementById(id);
 const address = location.href.split(/[?#]/, 1)[0];
 // noVNC decodes a video before it is loaded, to learn whether the browser can, and waits for ever where that hangs. No desktop sends video.
 Reflect.deleteProperty(globalThis, 'VideoDecoder');
-const { default: RFB } = await import(new URL('novnc/core/rfb.js', import.meta.url).href);
+const RFB = await loadRfb();
 
 let rfb = null;
 let retryMs = RETRY_MS.first;
@@ -36,6 +37,17 @@ let isInControl = false;
 let isClipboardShared = false;
 /** The last text that the two clipboards had in common. */
 let commonText = '';
+
+/** Returns the class of noVNC that draws a desktop. A module that a browser failed to load it never loads again, unless the page is. */
+async function loadRfb() {
+  try {
+    return (await import(new URL('novnc/core/rfb.js', import.meta.url).href)).default;
+  } catch {
+    show('Connecting again…', 'A part of this page could not be loaded.');
+    setTimeout(() => location.reload(), RELOAD_MS);
+    return new Promise(() => {});
+  }
+}
 
 function show(title, text = '') {
   at('message').hidden = false;
