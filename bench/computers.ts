@@ -9,7 +9,7 @@ import { until } from '../test/support/until.ts';
 import { BareContainer, BareProcesses, type BareDesktop } from './support/bare-desktop.ts';
 import { type DesktopTools, toolsHere, toolsIn } from './support/desktop-tools.ts';
 import { DesktopViewers } from './support/desktop-viewers.ts';
-import { machineLoad, percentile, rounded, summary } from './support/figures.ts';
+import { machineLoad, percentile, rounded, summary, timed } from './support/figures.ts';
 
 const CLICKS = Number(process.env.BENCH_CLICKS ?? 200);
 const PICTURES = Number(process.env.BENCH_PICTURES ?? 60);
@@ -284,10 +284,4 @@ function compared(bare: readonly number[], ours: readonly number[]): object {
   const [one, other] = [summary(bare), summary(ours)];
   const ratio = rounded(other.p50 / one.p50, 3);
   return { bare: one.p50, bare_p95: one.p95, mooring: other.p50, mooring_p95: other.p95, mooring_least: percentile(ours, 0), ratio };
-}
-
-async function timed(work: () => Promise<unknown>): Promise<number> {
-  const began = performance.now();
-  await work();
-  return performance.now() - began;
 }

@@ -6,7 +6,7 @@ import { seenContainers } from '../test/support/engine.ts';
 import { StartedService } from '../test/support/started-service.ts';
 import { until } from '../test/support/until.ts';
 import { EngineExec, HELPER } from './support/engine-exec.ts';
-import { machineLoad, percentile, rounded, summary } from './support/figures.ts';
+import { machineLoad, percentile, rounded, summary, timed } from './support/figures.ts';
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 60);
 const WARM_ROUNDS = 20;
@@ -199,10 +199,4 @@ function compared(bare: readonly number[], ours: readonly number[]): object {
   const [one, other] = [summary(bare), summary(ours)];
   const least = percentile(ours, 0);
   return { bare: one.p50, mooring: other.p50, mooring_p95: other.p95, mooring_least: least, ratio: rounded(other.p50 / one.p50, 3) };
-}
-
-async function timed(work: () => Promise<unknown>): Promise<number> {
-  const began = performance.now();
-  await work();
-  return performance.now() - began;
 }

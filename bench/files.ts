@@ -5,7 +5,7 @@ import { Readable } from 'node:stream';
 
 import { seenContainers } from '../test/support/engine.ts';
 import { StartedService } from '../test/support/started-service.ts';
-import { memoryMb, percentile, rounded } from './support/figures.ts';
+import { memoryMb, percentile, rounded, timed } from './support/figures.ts';
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 8);
 const FILE_BYTES = 100 * 1024 * 1024;
@@ -106,10 +106,4 @@ async function inTurn(mine: () => Promise<void>, limit: () => Promise<void>): Pr
     limit_ms: median((each) => each.limit),
     speed_ratio: median((each) => each.limit / each.mine),
   };
-}
-
-async function timed(work: () => Promise<void>): Promise<number> {
-  const begun = performance.now();
-  await work();
-  return performance.now() - begun;
 }

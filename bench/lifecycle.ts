@@ -6,7 +6,7 @@ import Dockerode from 'dockerode';
 import { seenContainers } from '../test/support/engine.ts';
 import { StartedService } from '../test/support/started-service.ts';
 import { until } from '../test/support/until.ts';
-import { machineLoad, percentile, rounded } from './support/figures.ts';
+import { machineLoad, percentile, rounded, timed } from './support/figures.ts';
 
 const ROUNDS = 15;
 const FROZEN_ROUNDS = 60;
@@ -172,12 +172,6 @@ async function say(host: string): Promise<void> {
   const body = JSON.stringify({ id: String(performance.now()), channel: 'chat', conversation_id: 'bench', text: 'bench' });
   const answer = await fetch(`http://${host}:8080/messages`, { method: 'POST', headers: { 'content-type': 'application/json' }, body });
   await answer.text();
-}
-
-async function timed(work: () => Promise<unknown>): Promise<number> {
-  const began = performance.now();
-  await work();
-  return performance.now() - began;
 }
 
 /** Compares the times of neighbouring rounds. `added` is the part of a time that the other one does not take. */

@@ -13,7 +13,7 @@ import { GitServer } from '../test/support/git-server.ts';
 import { importNodeImage } from '../test/support/images.ts';
 import { StartedService } from '../test/support/started-service.ts';
 import { until } from '../test/support/until.ts';
-import { machineLoad, percentile, rounded } from './support/figures.ts';
+import { machineLoad, percentile, rounded, timed } from './support/figures.ts';
 import { nodeOptions } from './support/node-options.ts';
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 12);
@@ -169,12 +169,6 @@ function answers(host: string): Promise<true | undefined> {
     });
     call.on('error', () => resolve(undefined)).end();
   });
-}
-
-async function timed(work: () => Promise<unknown>): Promise<number> {
-  const began = performance.now();
-  await work();
-  return performance.now() - began;
 }
 
 function compared(bare: readonly number[], ours: readonly number[]): object {

@@ -24,6 +24,13 @@ export function rounded(value: number, digits = 2): number {
   return Number(value.toFixed(digits));
 }
 
+/** Returns the time that the work takes, in ms. */
+export async function timed(work: () => Promise<unknown>): Promise<number> {
+  const began = performance.now();
+  await work();
+  return performance.now() - began;
+}
+
 /** Returns the processor time that a process has used so far, in ms. */
 export function cpuMs(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
