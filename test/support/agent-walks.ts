@@ -3,16 +3,10 @@ import fc from 'fast-check';
 import type { Agent, AgentState } from '../../src/agents/aggregate/agent-state.decider.ts';
 import { agentDecider, type AgentCommand } from '../../src/agents/aggregate/agents.decider.ts';
 import type { AgentEvent } from '../../src/agents/aggregate/agents.events.ts';
-import { Refusal } from '../../src/platform/errors/refusal.ts';
 import { settings } from './agents.ts';
-import { fold, NOON } from './decider-spec.ts';
+import { plansOf, walkDecider, type Step } from './walk-decider.ts';
 
 /** Generates random lives of agents: any commands of people and of the saga, in any order, while the clock moves. */
-
-export interface Step {
-  afterMs: number;
-  command: AgentCommand;
-}
 
 export const owner = 'account-1';
 const deadlineAt = '2026-03-02T00:00:00.000Z';
@@ -88,59 +82,27 @@ const recorded: fc.Arbitrary<AgentCommand> = fc.oneof(
   }),
 );
 
-// A deletion is rare, because nothing can happen after it.
 const deletion: fc.Arbitrary<AgentCommand> = fc.oneof(
   fc.record({ type: fc.constant('DeleteAgent' as const), accountId }),
   fc.constant({ type: 'RecordDeleted' as const }),
 );
 
-export const steps: fc.Arbitrary<Step[]> = fc.array(
-  fc.record({
-    afterMs: fc.integer({ min: 0, max: 1_200_000 }),
-    command: fc.oneof({ weight: 12, arbitrary: asked }, { weight: 24, arbitrary: recorded }, { weight: 1, arbitrary: deletion }),
-  }),
-  { maxLength: 60, size: 'max' },
-);
+export const steps = plansOf<AgentCommand>({ asked, recorded, deletion });
 
-/** Directs the command at the agent's current deployment and generation if `hit` is true, as a saga's commands mostly are. */
-function aimed(command: AgentCommand, agent: Agent, hit: boolean): AgentCommand {
-  if (!hit) return command;
-  const aim = { ...command } as { deploymentId?: string; generation?: number } & AgentCommand;
-  if (aim.type.startsWith('Record') && aim.deploymentId !== undefined && agent.deployment) aim.deploymentId = agent.deployment.id;
-  if (aim.generation !== undefined) aim.generation = agent.generation;
-  return aim;
+/** Directs the command at the agent's current deployment and generation. */
+function aim(command: AgentCommand, agent: Agent): AgentCommand {
+  const aimed = { ...command } as { deploymentId?: string; generation?: number } & AgentCommand;
+  if (aimed.type.startsWith('Record') && aimed.deploymentId !== undefined && agent.deployment) aimed.deploymentId = agent.deployment.id;
+  if (aimed.generation !== undefined) aimed.generation = agent.generation;
+  return aimed;
 }
 
-/**
- * Runs the plan from an agent's creation on; each command sees the state that the previous one left, and refused commands change nothing.
- */
+const create: AgentCommand = { type: 'ProvisionAgent', accountId: owner, externalId: null, settings };
+
+/** Runs the plan from an agent's creation on. See `walkDecider`. */
 export function walk(
-  plan: Step[],
+  plan: Step<AgentCommand>[],
   see: (before: Agent, after: Agent, events: AgentEvent[], at: Date) => void,
 ): { state: AgentState; log: AgentEvent[] } {
-  const log: AgentEvent[] = agentDecider.decide({ type: 'ProvisionAgent', accountId: owner, externalId: null, settings }, null, NOON);
-  let state = fold(agentDecider, log) as Agent;
-  let now = NOON.getTime();
-  for (const [index, { afterMs, command }] of plan.entries()) {
-    now += afterMs;
-    let events: AgentEvent[];
-    try {
-      events = agentDecider.decide(aimed(command, state, index % 4 !== 0), deepFreeze(state), new Date(now));
-    } catch (error) {
-      if (!(error instanceof Refusal)) throw error;
-      continue;
-    }
-    // The events pass through JSON, as they do in the store.
-    const stored = JSON.parse(JSON.stringify(events)) as AgentEvent[];
-    const before = state;
-    state = stored.reduce<AgentState>((agent, event) => agentDecider.evolve(agent, event), state) as Agent;
-    log.push(...stored);
-    see(before, state, stored, new Date(now));
-  }
-  return { state, log };
-}
-
-function deepFreeze<T>(value: T): T {
-  if (typeof value === 'object' && value !== null && !Object.isFrozen(value)) Object.values(Object.freeze(value)).forEach(deepFreeze);
-  return value;
+  return walkDecider<Agent, AgentCommand, AgentEvent>({ decider: agentDecider, create, aim }, plan, see);
 }

@@ -1,17 +1,12 @@
 import fc from 'fast-check';
 
-import type { Computer, ComputerState } from '../../src/computers/aggregate/computer-state.decider.ts';
+import type { Computer } from '../../src/computers/aggregate/computer-state.decider.ts';
 import { computerDecider, type ComputerCommand } from '../../src/computers/aggregate/computers.decider.ts';
 import type { ComputerEvent, ComputerSettings } from '../../src/computers/aggregate/computers.events.ts';
-import { Refusal } from '../../src/platform/errors/refusal.ts';
-import { fold, NOON } from './decider-spec.ts';
+import { NOON } from './decider-spec.ts';
+import { plansOf, walkDecider, type Step } from './walk-decider.ts';
 
 /** Generates random lives of computers: any commands of people and of the saga, in any order, while the clock moves. */
-
-export interface Step {
-  afterMs: number;
-  command: ComputerCommand;
-}
 
 export const owner = 'account-1';
 const deadlineAt = '2026-03-02T00:00:00.000Z';
@@ -108,56 +103,22 @@ const recorded: fc.Arbitrary<ComputerCommand> = fc.oneof(
   }),
 );
 
-// A deletion is rare, because nothing can happen after it.
 const deletion: fc.Arbitrary<ComputerCommand> = fc.oneof(
   fc.record({ type: fc.constant('DeleteComputer' as const), accountId }),
   fc.constant({ type: 'RecordDeleted' as const }),
 );
 
-export const steps: fc.Arbitrary<Step[]> = fc.array(
-  fc.record({
-    afterMs: fc.integer({ min: 0, max: 1_200_000 }),
-    command: fc.oneof({ weight: 12, arbitrary: asked }, { weight: 24, arbitrary: recorded }, { weight: 1, arbitrary: deletion }),
-  }),
-  { maxLength: 60, size: 'max' },
-);
+export const steps = plansOf<ComputerCommand>({ asked, recorded, deletion });
 
-/** Directs the command at the computer's current generation if `hit` is true, as a saga's commands mostly are. */
-function aimed(command: ComputerCommand, computer: Computer, hit: boolean): ComputerCommand {
-  return hit && 'generation' in command ? { ...command, generation: computer.generation } : command;
+/** Directs the command at the computer's current generation. */
+function aim(command: ComputerCommand, { generation: current }: Computer): ComputerCommand {
+  return 'generation' in command ? { ...command, generation: current } : command;
 }
 
-/**
- * Runs the plan from a computer's creation on; each command sees the state that the previous one left, and refused commands change
- * nothing.
- */
+/** Runs the plan from a computer's creation on. See `walkDecider`. */
 export function walk(
-  plan: Step[],
+  plan: Step<ComputerCommand>[],
   see: (before: Computer, after: Computer, events: ComputerEvent[], at: Date) => void,
 ): { state: Computer; log: ComputerEvent[] } {
-  const log: ComputerEvent[] = computerDecider.decide(create, null, NOON);
-  let state = fold(computerDecider, log) as Computer;
-  let now = NOON.getTime();
-  for (const [index, { afterMs, command }] of plan.entries()) {
-    now += afterMs;
-    let events: ComputerEvent[];
-    try {
-      events = computerDecider.decide(aimed(command, state, index % 4 !== 0), deepFreeze(state), new Date(now));
-    } catch (error) {
-      if (!(error instanceof Refusal)) throw error;
-      continue;
-    }
-    // The events pass through JSON, as they do in the store.
-    const stored = JSON.parse(JSON.stringify(events)) as ComputerEvent[];
-    const before = state;
-    state = stored.reduce<ComputerState>((computer, event) => computerDecider.evolve(computer, event), state) as Computer;
-    log.push(...stored);
-    see(before, state, stored, new Date(now));
-  }
-  return { state, log };
-}
-
-function deepFreeze<T>(value: T): T {
-  if (typeof value === 'object' && value !== null && !Object.isFrozen(value)) Object.values(Object.freeze(value)).forEach(deepFreeze);
-  return value;
+  return walkDecider<Computer, ComputerCommand, ComputerEvent>({ decider: computerDecider, create, aim }, plan, see);
 }
