@@ -10,6 +10,7 @@ import { apiKeyEvents } from '../../src/api-keys/index.ts';
 import { type ComputerFate, type Dial, ViewedDesktops, type ViewNeed } from '../../src/computers/viewer/viewed-desktops.ts';
 import { viewerEvents } from '../../src/computers/viewer/viewers.events.ts';
 import { ViewersModule } from '../../src/computers/viewers.module.ts';
+import { Database } from '../../src/platform/database/database.ts';
 import type { Environment } from '../../src/platform/config/setting-reader.ts';
 import { Refusal } from '../../src/platform/errors/refusal.ts';
 import { startFeatureServer } from './feature-server.ts';
@@ -76,6 +77,8 @@ class StandInModule {}
 
 /** A service with nothing but viewers, and computers of the account acme. */
 export class ViewerBed {
+  private readonly open: Viewing[] = [];
+
   private constructor(
     readonly server: TestServer,
     readonly desktops: StandInDesktops,
@@ -113,9 +116,25 @@ export class ViewerBed {
     return { id: made.session_id as string, path: new URL(made.url as string).pathname };
   }
 
-  /** Opens the link in a browser of its own, and connects. */
-  async viewer(path: string, browser = new Browser(this.server)): Promise<Viewing> {
-    return browser.connect(path);
+  browser(origin?: string | null): Browser {
+    return new Browser(this.server, origin);
+  }
+
+  /** Opens the link in a browser of its own, or the given one, and connects until the test is over. */
+  async connect(path: string, browser = this.browser()): Promise<Viewing> {
+    const viewing = await browser.connect(path);
+    this.open.push(viewing);
+    return viewing;
+  }
+
+  /** Ends all connections, and waits until their ends are recorded. */
+  async disconnectAll(): Promise<void> {
+    this.open.splice(0).forEach(({ socket }) => socket.terminate());
+    const database = this.server.app.get(Database, { strict: false });
+    await until('all connections are recorded as ended', async () => {
+      const rows = await database.query('select from viewer_connections');
+      return rows.length === 0 ? true : undefined;
+    });
   }
 
   sessions(computerId: string): Promise<Record<string, unknown>[]> {

@@ -1,29 +1,17 @@
 import { createHash } from 'node:crypto';
 
-import { until } from '../../../test/support/until.ts';
-import { Browser, problemOf, ViewerBed, type Viewing } from '../../../test/support/viewer-bed.ts';
+import { Browser, problemOf, ViewerBed } from '../../../test/support/viewer-bed.ts';
 import { Database } from '../../platform/database/database.ts';
 
 let bed: ViewerBed;
-const open: Viewing[] = [];
 
 beforeAll(async () => void (bed = await ViewerBed.start()));
 afterAll(() => bed?.server.close());
-afterEach(async () => {
-  open.splice(0).forEach(({ socket }) => socket.terminate());
-  await until('all connections are recorded as ended', async () => {
-    const rows = await database().query('select from viewer_connections');
-    return rows.length === 0 ? true : undefined;
-  });
-});
+afterEach(() => bed.disconnectAll());
 
 const database = () => bed.server.app.get(Database, { strict: false });
-const connect = async (path: string, browser?: Browser): Promise<Viewing> => {
-  const viewing = await bed.viewer(path, browser);
-  open.push(viewing);
-  return viewing;
-};
-const browser = (origin?: string | null) => new Browser(bed.server, origin);
+const connect = (path: string, browser?: Browser) => bed.connect(path, browser);
+const browser = (origin?: string | null) => bed.browser(origin);
 
 describe('the browser of a link', () => {
   it('is the first that asks for a ticket, and not a program that fetched the link before', async () => {

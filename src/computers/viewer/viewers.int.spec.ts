@@ -15,17 +15,10 @@ import { ViewerSessions } from './viewer-sessions.service.ts';
 import { CONNECTIONS_MAX } from './viewers.decider.ts';
 
 let bed: ViewerBed;
-const open: Viewing[] = [];
 
 beforeAll(async () => void (bed = await ViewerBed.start()));
 afterAll(() => bed?.server.close());
-afterEach(async () => {
-  open.splice(0).forEach(({ socket }) => socket.terminate());
-  await until('all connections are recorded as ended', async () => {
-    const rows = await database().query('select from viewer_connections');
-    return rows.length === 0 ? true : undefined;
-  });
-});
+afterEach(() => bed.disconnectAll());
 
 const of = <T>(service: new (...parts: never[]) => T): T => bed.server.app.get(service, { strict: false });
 const database = () => of(Database);
@@ -36,18 +29,14 @@ const events = async (computerId: string): Promise<StoredEvent[]> => {
   return found;
 };
 const types = async (computerId: string) => (await events(computerId)).map(({ type }) => type);
-const connect = async (path: string, browser?: Browser): Promise<Viewing> => {
-  const viewing = await bed.viewer(path, browser);
-  open.push(viewing);
-  return viewing;
-};
+const connect = (path: string, browser?: Browser) => bed.connect(path, browser);
 /** Waits until the service has read what the viewer sent before: the desktop answers a request for one pixel after it. */
 const isRead = async (viewing: Viewing) => {
   const before = viewing.received.length;
   viewing.send(updateRequest(false, 1, 1));
   await viewing.has(before + 20);
 };
-const browser = (origin?: string | null) => new Browser(bed.server, origin);
+const browser = (origin?: string | null) => bed.browser(origin);
 
 describe('a link to a computer', () => {
   it('is made for whoever may, of a computer that is awake then', async () => {
@@ -243,10 +232,11 @@ describe('a viewer', () => {
     const computerId = bed.computer();
     const { path } = await bed.session(computerId);
     const own = browser();
-    for (let n = 0; n < CONNECTIONS_MAX; n += 1) await connect(path, own);
+    const first = await connect(path, own);
+    for (let n = 1; n < CONNECTIONS_MAX; n += 1) await connect(path, own);
     const { json } = await own.ticket(path);
     expect(await own.refused(path, json.ticket)).toEqual({ status: 429, code: 'rate_limited' });
-    open[0]?.socket.close();
+    first.socket.close();
     await until('one has left', async () => ((await types(computerId)).includes('ViewerDisconnected') ? true : undefined));
     await connect(path, own);
   });
