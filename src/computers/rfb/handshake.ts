@@ -6,20 +6,26 @@ import { checkSize, type ScreenSize } from './frame.ts';
 
 const VERSION = 'RFB 003.008\n';
 const SECURITY_NONE = 1;
+/** The last message of the greeting, upon which a server begins to send: the desktop is shared with its other clients. */
+export const CLIENT_INIT = Buffer.of(1);
 const NAME_BYTES_MAX = 65_536;
 
-/** Greets the server as RFB 3.8 says, without a password, as one of several clients, and returns the size of the screen. */
-export async function handshake(reader: ByteReader, stream: Duplex): Promise<ScreenSize> {
-  const version = (await reader.read(12)).toString('latin1');
+/** Greets the server as RFB 3.8 says, without a password, up to `CLIENT_INIT`. Throws `DesktopUnreachable`, and what `read` throws. */
+export async function greet(read: (bytes: number) => Promise<Buffer>, stream: Duplex): Promise<void> {
+  const version = (await read(VERSION.length)).toString('latin1');
   if (!/^RFB 003\.\d{3}\n$/.test(version) || version < VERSION) throw new DesktopUnreachable('it speaks no RFB 3.8');
   stream.write(VERSION);
-  const [count = 0] = await reader.read(1);
-  const types = await reader.read(count);
+  const [count = 0] = await read(1);
+  const types = count === 0 ? Buffer.alloc(0) : await read(count);
   if (!types.includes(SECURITY_NONE)) throw new DesktopUnreachable('it wants a password, or refuses connections');
   stream.write(Buffer.of(SECURITY_NONE));
-  if ((await reader.read(4)).readUInt32BE() !== 0) throw new DesktopUnreachable('it refused the connection');
-  const isShared = 1;
-  stream.write(Buffer.of(isShared));
+  if ((await read(4)).readUInt32BE() !== 0) throw new DesktopUnreachable('it refused the connection');
+}
+
+/** Greets the server as one of several clients, and returns the size of the screen. */
+export async function handshake(reader: ByteReader, stream: Duplex): Promise<ScreenSize> {
+  await greet((bytes) => reader.read(bytes), stream);
+  stream.write(CLIENT_INIT);
   const init = await reader.read(24);
   const size = { width: init.readUInt16BE(0), height: init.readUInt16BE(2) };
   checkSize(size);

@@ -49,7 +49,7 @@ export class ViewerBrowsers {
 
   /** Returns a ticket for one connection to the session of the caller. Throws `rate_limited` if the session has too many. */
   issueTicket(caller: Caller): Promise<Ticket> {
-    // Whoever has a link can't use up the tickets of its account.
+    // Each session has a share of its own, so that the holder of a link can't use up the tickets of the account.
     return this.tickets.issue(caller, pathOf(caller.id), `viewer ${caller.id}`);
   }
 

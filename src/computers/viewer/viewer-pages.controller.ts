@@ -3,9 +3,10 @@ import { ApiExcludeController } from '@nestjs/swagger';
 
 import { Public, RequireViewer } from '../../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../../platform/http/call.ts';
+import { desktopRefusal } from '../live/desktop-refusals.ts';
 import { ViewerLinks } from './viewer-links.service.ts';
 import { ViewerPages } from './viewer-pages.service.ts';
-import { desktopRefused, ViewerSockets } from './viewer-sockets.service.ts';
+import { ViewerSockets } from './viewer-sockets.service.ts';
 import { ViewerVisits } from './viewer-visits.service.ts';
 
 interface TicketAnswer {
@@ -48,6 +49,8 @@ export class ViewerPagesController {
   @Get(':token/socket')
   @RequireViewer()
   connect(@Param('token') token: string, @CurrentCall() call: Call): Promise<void> {
-    return this.sockets.serve(call, this.links.require(token)).catch(desktopRefused);
+    return this.sockets.serve(call, this.links.require(token)).catch((error: unknown) => {
+      throw desktopRefusal(error);
+    });
   }
 }

@@ -2,7 +2,6 @@ import { type BeforeApplicationShutdown, Injectable, Logger } from '@nestjs/comm
 
 import { pause } from '../../platform/async/pause.ts';
 import { timeoutSignal } from '../../platform/async/timeout-signal.ts';
-import { Refusal } from '../../platform/errors/refusal.ts';
 import type { Call } from '../../platform/http/call.ts';
 import { WebSockets } from '../../platform/http/web-sockets.ts';
 import { newId } from '../../platform/new-id.ts';
@@ -158,11 +157,4 @@ export class ViewerSockets implements BeforeApplicationShutdown {
 function endAtExpiry(relay: ViewerRelay, { expiresAt }: ViewerLink): void {
   const timer = setTimeout(() => relay.endSession('expired', CLOSED.expired), expiresAt - Date.now()).unref();
   void relay.ended.then(() => clearTimeout(timer));
-}
-
-/** Returns the refusal that callers get for a failure of a desktop; any other error as it is. */
-export function desktopRefused(error: unknown): never {
-  const code = (error as { code?: unknown } | null)?.code;
-  if (error instanceof Refusal || (code !== 'desktop_unreachable' && code !== 'desktop_timeout')) throw error;
-  throw new Refusal(code, (error as Error).message);
 }

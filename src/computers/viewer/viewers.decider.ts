@@ -1,5 +1,6 @@
 import { invalidField, Refusal } from '../../platform/errors/refusal.ts';
 import type { Decider } from '../../platform/event-store/event-definition.ts';
+import { computerSandbox } from '../../sandboxes/sandbox-id.ts';
 import type { ViewerEnd, ViewerEvent, ViewerMode } from './viewers.events.ts';
 
 /** The most open sessions of a computer. */
@@ -194,5 +195,5 @@ export const viewersDecider: Decider<ViewersState, ViewersCommand, ViewerEvent> 
   initialState: () => null,
   decide,
   evolve,
-  snapshot: { name: 'viewers', version: 1, subject: (viewers) => (viewers === null ? null : `computer-${viewers.computerId}`) },
+  snapshot: { name: 'viewers', version: 1, subject: (viewers) => (viewers === null ? null : computerSandbox(viewers.computerId)) },
 };
