@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
 import { Config } from '../platform/config/config.ts';
-import { START } from '../platform/event-store/event-store.ts';
+import { noteWritten } from '../platform/event-store/aggregates.ts';
 import type { Call } from '../platform/http/call.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import { type ListAgentsQueryDto, statusesOf, type WaitQueryDto } from './agents.dto.ts';
@@ -34,7 +34,7 @@ export class AgentAnswers {
     const { context, accountId } = call;
     const { row, position } = await this.queries.execute(new GetWrittenAgent(accountId, agentId, context.seenUpTo));
     // The caller's next read must not be older than this answer.
-    if (position > (context.writtenUpTo ?? START)) context.writtenUpTo = position;
+    noteWritten(context, position);
     call.setRevision(row.revision);
     return this.shown(row, call);
   }

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
 import { Refusal } from '../platform/errors/refusal.ts';
-import { START } from '../platform/event-store/event-store.ts';
+import { noteWritten } from '../platform/event-store/aggregates.ts';
 import type { Call } from '../platform/http/call.ts';
 import { isGone, isInTransit, type Computer } from './aggregate/computer-state.decider.ts';
 import { visible } from './aggregate/computers.decider.ts';
@@ -119,7 +119,7 @@ export class ComputerAnswers {
     const { context, accountId } = call;
     const { computer, position } = await this.queries.execute(new GetWrittenComputer(accountId, computerId, context.seenUpTo));
     // The caller's next read must not be older than this answer.
-    if (position > (context.writtenUpTo ?? START)) context.writtenUpTo = position;
+    noteWritten(context, position);
     call.setRevision(computer.revision);
     return computer;
   }

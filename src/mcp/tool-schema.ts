@@ -105,7 +105,7 @@ interface BodySchema {
 
 function bodyOf(operationId: string, { requestBody }: DocumentedOperation, schemas: Readonly<Record<string, unknown>>): BodySchema {
   const body = inlined(requestBody?.content[JSON_BODY]?.schema, schemas) as BodySchema;
-  // Where a body may have several forms, tools take the first: models need one, and many clients know no others.
+  // A tool takes the first of the forms that a body may have: models need one, and many clients know no others.
   const { oneOf: [form = body] = [] } = body;
   if (form.type !== 'object') throw new Error(`the body of ${operationId} is no JSON object`);
   return form;

@@ -4,6 +4,7 @@ export { containerLost } from './container-lost.ts';
 export type { Need, NotAwake, Wakeable } from './activity/wakeable.ts';
 export {
   computerIdOf,
+  computerOf,
   computerSandbox,
   kindOf,
   ownerOf,

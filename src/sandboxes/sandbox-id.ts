@@ -1,4 +1,4 @@
-import { categoryOf, idOf } from '../platform/event-store/event-store.ts';
+import { categoryOf, idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 
 /*
  * A sandbox has one id everywhere outside of its own aggregate: on the engine, in holds, for its data key, for commands and files. An agent's is the
@@ -25,6 +25,12 @@ export function computerSandbox(computerId: string): string {
 /** Returns the id of the computer with the sandbox id. */
 export function computerIdOf(sandboxId: string): string {
   return sandboxId.slice(COMPUTER.length);
+}
+
+/** Returns the id of the computer that the event names, by its stream or by its data; null if it names none. */
+export function computerOf({ stream, data }: Pick<StoredEvent, 'stream' | 'data'>): string | null {
+  if (categoryOf(stream) === 'computer') return idOf(stream);
+  return typeof data.computer_id === 'string' ? data.computer_id : null;
 }
 
 export function ownerOf(sandboxId: string): SandboxOwner {

@@ -3,6 +3,7 @@ import { Refusal } from '../../platform/errors/refusal.ts';
 import type { Decider } from '../../platform/event-store/event-definition.ts';
 import { bringUpSeconds, deadlineIn, restartSeconds } from '../../sandboxes/lifecycle/deadlines.decider.ts';
 import type { SleepDepth, SleepReason } from '../../sandboxes/lifecycle/sandbox.decider.ts';
+import { computerSandbox } from '../../sandboxes/sandbox-id.ts';
 import { decideRecord, type ComputerRecord } from './computer-records.decider.ts';
 import { bootOf, evolve, initialState, isGone, type Computer, type ComputerState } from './computer-state.decider.ts';
 import type { ComputerChanges, ComputerEvent, ComputerSettings } from './computers.events.ts';
@@ -176,5 +177,5 @@ export const computerDecider: Decider<ComputerState, ComputerCommand, ComputerEv
   decide,
   evolve,
   // The variables are sealed for the sandbox, whose id is the name of the stream.
-  snapshot: { name: 'computer', version: 1, subject: (_, id) => `computer-${id}` },
+  snapshot: { name: 'computer', version: 1, subject: (_, id) => computerSandbox(id) },
 };

@@ -23,7 +23,7 @@ interface Acted {
   until: string;
 }
 
-/** Where somebody acts, and who it is. */
+/** A caller who acts on a computer. */
 export interface Actor {
   computerId: string;
   context: CommandContext;

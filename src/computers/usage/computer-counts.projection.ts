@@ -1,6 +1,7 @@
 import type { WrittenRow } from '../../platform/database/table.ts';
-import { categoryOf, idOf, type StoredEvent } from '../../platform/event-store/event-store.ts';
+import type { StoredEvent } from '../../platform/event-store/event-store.ts';
 import type { Projection } from '../../platform/projections/projection.ts';
+import { computerOf } from '../../sandboxes/index.ts';
 import type { ComputerEvent } from '../aggregate/computers.events.ts';
 import { computerCountsTable } from './computer-counts.table.ts';
 
@@ -12,12 +13,12 @@ export const computerCountsProjection: Projection<typeof computerCountsTable> = 
   name: 'computer_counts',
   version: 1,
   filter: { eventClass: 'core', categories: ['computer', 'exec', 'viewer'], types: ['ComputerActed', 'ExecStarted', 'ViewerDisconnected'] },
-  concerns: (event) => computerIdOf(event) !== null,
+  concerns: (event) => computerOf(event) !== null,
   table: computerCountsTable,
-  keys: (event) => (computerIdOf(event) === null ? [] : [keyOf(event)]),
-  partition: (event) => computerIdOf(event) ?? event.stream,
+  keys: (event) => (computerOf(event) === null ? [] : [keyOf(event)]),
+  partition: (event) => computerOf(event) ?? event.stream,
   project(stored, rows) {
-    const computer_id = computerIdOf(stored);
+    const computer_id = computerOf(stored);
     const { account_id } = stored.metadata;
     if (computer_id === null || account_id === null) return;
     const count_id = keyOf(stored);
@@ -43,18 +44,12 @@ export const computerCountsProjection: Projection<typeof computerCountsTable> = 
   },
 };
 
-/** Returns the computer that the event is about; null if it is about an agent. */
-function computerIdOf({ stream, data }: StoredEvent): string | null {
-  if (categoryOf(stream) === 'computer') return idOf(stream);
-  return typeof data.computer_id === 'string' ? data.computer_id : null;
-}
-
 function dayOf({ at }: StoredEvent): string {
   return at.slice(0, 10);
 }
 
 function keyOf(event: StoredEvent): string {
-  return `${computerIdOf(event)}:${dayOf(event)}`;
+  return `${computerOf(event)}:${dayOf(event)}`;
 }
 
 function countsOf(stored: StoredEvent): Counts {

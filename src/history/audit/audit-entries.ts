@@ -2,8 +2,9 @@ import { Injectable } from '@nestjs/common';
 
 import { Database } from '../../platform/database/database.ts';
 import { EventStore, type Position, type StoredEvent } from '../../platform/event-store/event-store.ts';
-import { actorCode, agentOf, auditProjection, computerOf, kindCode, positionOf, typeCode, uuidOf } from './audit.projection.ts';
+import { actorCode, agentOf, auditProjection, kindCode, positionOf, typeCode, uuidOf } from './audit.projection.ts';
 import { type AuditRow, BUCKET, bucketOf } from './audit.table.ts';
+import { computerOf } from '../../sandboxes/index.ts';
 import { tableOf } from '../../platform/projections/projection.ts';
 import type { EventSelection } from '../entries/history-item.ts';
 

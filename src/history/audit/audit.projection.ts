@@ -5,6 +5,7 @@ import { v5 as uuidv5 } from 'uuid';
 import { categoryOf, idOf, type Position, type StoredEvent } from '../../platform/event-store/event-store.ts';
 import type { ActorKind } from '../../platform/context/actor.ts';
 import type { Projection } from '../../platform/projections/projection.ts';
+import { computerOf } from '../../sandboxes/index.ts';
 import { auditTable } from './audit.table.ts';
 
 /** Lists every event except output: what containers and builds print is no act, and is read in the logs. */
@@ -42,12 +43,6 @@ export const auditProjection: Projection<typeof auditTable> = {
 export function agentOf({ stream, data }: StoredEvent): string | null {
   if (categoryOf(stream) === 'agent') return idOf(stream);
   return typeof data.agent_id === 'string' ? data.agent_id : null;
-}
-
-/** Returns the computer that the event names. */
-export function computerOf({ stream, data }: StoredEvent): string | null {
-  if (categoryOf(stream) === 'computer') return idOf(stream);
-  return typeof data.computer_id === 'string' ? data.computer_id : null;
 }
 
 /** Returns the id of the agent or the computer that the event names: no agent has the id of a computer. */

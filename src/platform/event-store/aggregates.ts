@@ -226,9 +226,10 @@ function loaded<S>({ state, revision, position }: StreamState<S>): Loaded<S> {
 }
 
 /**
- * Notes the position up to which the request has written. Events that a repeated request finds stored count too, so that it may read them.
+ * Notes the position up to which the request has written, so that the caller's next read is not older. Events that a repeated request finds
+ * stored count, too.
  */
-function noteWritten(context: CommandContext, position: Position): void {
+export function noteWritten(context: CommandContext, position: Position): void {
   if (position > (context.writtenUpTo ?? START)) context.writtenUpTo = position;
 }
 

@@ -115,7 +115,7 @@ export class LocalFiles implements AgentFiles {
     );
   }
 
-  /** Whatever happens to the call, a removal that began goes on to its end. */
+  /** Removes the file or the folder. A removal that has begun goes on to its end, also when its caller leaves. */
   remove(handle: ContainerHandle, path: string, signal: AbortSignal): Promise<{ path: string }> {
     return this.at(handle, path, { ...linkItself, signal }, async (place) => {
       if (place.isRoot) throw new FileRefused('volume_root');
