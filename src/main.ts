@@ -5,7 +5,7 @@ import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 
 import { AppModule } from './app.module.ts';
 import { type Config, readConfig } from './platform/config/config.ts';
-import { firstRun } from './first-run.ts';
+import { firstRun } from './bootstrap/first-run.ts';
 import { Database } from './platform/database/database.ts';
 import { isOutage } from './platform/event-store/outage.ts';
 import { drain } from './platform/http/drain.ts';
@@ -14,8 +14,8 @@ import { createPino } from './platform/observability/logger.ts';
 import { createServer } from './platform/http/server.ts';
 import { Startup } from './platform/startup.ts';
 import { routeByDomain } from './traffic/index.ts';
-import { onParentGone } from './parent-watch.ts';
-import { welcome } from './welcome.ts';
+import { onParentGone } from './bootstrap/parent-watch.ts';
+import { welcome } from './bootstrap/welcome.ts';
 
 /** The longest time that a stop may take, in ms; the process then exits anyway. Nothing that was acknowledged is lost by that. */
 const STOP_TIMEOUT_MS = 25_000;

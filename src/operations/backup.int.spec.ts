@@ -361,7 +361,7 @@ describe('A restore', () => {
 
   async function killedInTheMiddle(to: Installation, words: string[]): Promise<void> {
     const root = resolve(import.meta.dirname, '../..');
-    const args = ['--import', join(root, 'scripts/typescript.mjs'), join(root, 'src/restore.ts'), ...words];
+    const args = ['--import', join(root, 'scripts/typescript.mjs'), join(root, 'src/bin/restore.ts'), ...words];
     const environment = {
       PATH: process.env.PATH,
       MOORING_DATA_DIR: to.config.dataDir,

@@ -1,4 +1,4 @@
-import { backUp, runTool, UsageError } from './operations/index.ts';
+import { backUp, runTool, UsageError } from '../operations/index.ts';
 
 const usage = `usage: npm run backup -- <file or folder> [--keys-apart <file or folder> | --without-keys | --keys-only]`;
 
