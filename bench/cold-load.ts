@@ -1,7 +1,7 @@
 import { v7 as uuidv7 } from 'uuid';
 import { agentDecider } from '../src/agents/aggregate/agents.decider.ts';
 import { eventDefinitions } from '../src/app.module.ts';
-import { readConfig } from '../src/platform/config/config.ts';
+import { readConfig } from '../src/kernel/config/config.ts';
 import { type Database, openDatabase } from '../src/platform/database/database.ts';
 import { OutsidePostgres } from '../test/support/outside-postgres.ts';
 import { environmentDecider } from '../src/environment/environment.decider.ts';

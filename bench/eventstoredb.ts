@@ -3,7 +3,7 @@ import { EventCatalogue } from '../src/platform/event-store/event-catalogue.ts';
 import { defineEvent, type JsonObject } from '../src/platform/event-store/event-definition.ts';
 import { EventStoreDbEventStore } from '../src/platform/event-store/eventstoredb/eventstoredb-event-store.ts';
 import { compared, inTurn, portAppends, type Append } from './support/appending.ts';
-import { credentialsOf, withDefaults } from '../src/platform/config/eventstore-url.ts';
+import { credentialsOf, withDefaults } from '../src/kernel/config/eventstore-url.ts';
 
 const writerCounts = [1, 16, 64];
 const rounds = 16;

@@ -10,7 +10,7 @@ import { copyIn } from '../src/platform/database/copy.ts';
 import { openDatabase, type Database } from '../src/platform/database/database.ts';
 import { OutsidePostgres } from '../test/support/outside-postgres.ts';
 import { EventCatalogue } from '../src/platform/event-store/event-catalogue.ts';
-import { Intervals } from '../src/platform/intervals.ts';
+import { Intervals } from '../src/kernel/config/intervals.ts';
 import { LogTrimmer } from '../src/platform/event-store/postgres/log-trimmer.ts';
 import { PostgresEventStore } from '../src/platform/event-store/postgres/postgres-event-store.ts';
 import { LogPasses } from '../src/platform/projections/rebuild/log-pass.ts';

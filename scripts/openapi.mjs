@@ -9,7 +9,7 @@ import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { NestFactory } from '@nestjs/core';
 
 import { AppModule } from '../dist-nest/app.module.js';
-import { readConfig } from '../dist-nest/platform/config/config.js';
+import { readConfig } from '../dist-nest/kernel/config/config.js';
 import { openApiDocument } from '../dist-nest/platform/http/docs/openapi.js';
 
 const file = fileURLToPath(new URL('../docs/openapi.json', import.meta.url));

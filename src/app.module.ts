@@ -17,8 +17,8 @@ import { ComputerContainersModule } from './computers/computer-containers.module
 import { ComputersModule } from './computers/computers.module.ts';
 import { ViewedDesktopsModule } from './computers/viewed-desktops.module.ts';
 import { ViewersModule } from './computers/viewers.module.ts';
-import { ConfigModule } from './platform/config/config.module.ts';
-import type { Config } from './platform/config/config.ts';
+import { ConfigModule } from './kernel/config/config.module.ts';
+import type { Config } from './kernel/config/config.ts';
 import { CredentialsModule } from './credentials.module.ts';
 import { customFileEvents } from './custom-files/index.ts';
 import { CustomFilesModule } from './custom-files/custom-files.module.ts';
@@ -46,7 +46,7 @@ import { ProjectionsModule } from './platform/projections/projections.module.ts'
 import { rebuildEvents } from './platform/projections/rebuild/rebuild.events.ts';
 import { RuntimeModule } from './platform/runtime/runtime.module.ts';
 import { SagasModule } from './platform/sagas/sagas.module.ts';
-import type { Startup } from './platform/startup.ts';
+import type { Startup } from './kernel/startup.ts';
 import { ProvisioningModule } from './provisioning/provisioning.module.ts';
 import { secretEvents } from './secrets/index.ts';
 import { SecretsModule } from './secrets/secrets.module.ts';
@@ -93,7 +93,7 @@ export class AppModule {
     return {
       module: AppModule,
       imports: [
-        // platform
+        // infrastructure
         ConfigModule.forRoot(config, startup),
         CqrsModule.forRoot(),
         DatabaseModule.forRoot({ allowUnsafe: allowUnsafeDatabase }),

@@ -4,15 +4,15 @@ import { CommandBus } from '@nestjs/cqrs';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 
 import { AppModule } from './app.module.ts';
-import { type Config, readConfig } from './platform/config/config.ts';
+import { type Config, readConfig } from './kernel/config/config.ts';
 import { firstRun } from './bootstrap/first-run.ts';
 import { Database } from './platform/database/database.ts';
 import { isOutage } from './platform/event-store/outage.ts';
 import { drain } from './platform/http/drain.ts';
 import { Entrance } from './platform/http/entrance.ts';
-import { createPino } from './platform/observability/logger.ts';
+import { createPino } from './kernel/observability/logger.ts';
 import { createServer } from './platform/http/server.ts';
-import { Startup } from './platform/startup.ts';
+import { Startup } from './kernel/startup.ts';
 import { routeByDomain } from './traffic/index.ts';
 import { onParentGone } from './bootstrap/parent-watch.ts';
 import { welcome } from './bootstrap/welcome.ts';

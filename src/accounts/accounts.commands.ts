@@ -1,6 +1,6 @@
 import { Command } from '@nestjs/cqrs';
 
-import type { CommandContext } from '../platform/context/command-context.ts';
+import type { CommandContext } from '../kernel/context/command-context.ts';
 
 export interface NewAccount {
   email: string;

@@ -1,10 +1,10 @@
 import { Injectable } from '@nestjs/common';
 
-import { Clock } from '../platform/clock.ts';
+import { Clock } from '../kernel/clock.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
-import type { CommandContext } from '../platform/context/command-context.ts';
+import type { CommandContext } from '../kernel/context/command-context.ts';
 import { LoginLimiter } from '../platform/http/auth/login-limiter.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
 import { accountDecider } from './aggregate/accounts.decider.ts';
 import { Credentials } from './credentials/credentials.ts';
 import { normalizeEmail } from './credentials/email.ts';

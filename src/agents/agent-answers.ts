@@ -1,10 +1,10 @@
 import { Injectable } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
-import { Config } from '../platform/config/config.ts';
+import { Config } from '../kernel/config/config.ts';
 import { noteWritten } from '../platform/event-store/aggregates.ts';
 import type { Call } from '../platform/http/call.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
 import { type ListAgentsQueryDto, statusesOf, type WaitQueryDto } from './agents.dto.ts';
 import type { ShownAgent, ShownColumns } from './agents.table.ts';
 import { StartAgent, type AgentWrite, type DeleteAgent } from './agents.commands.ts';

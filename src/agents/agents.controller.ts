@@ -4,7 +4,7 @@ import { ApiResponse } from '@nestjs/swagger';
 import { RequireScope } from '../platform/http/auth/access.ts';
 import { Operation, REST_SUFFIX } from '../platform/http/requests/operation.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
-import type { Scope } from '../platform/context/caller.ts';
+import type { Scope } from '../kernel/context/caller.ts';
 import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import { AgentAnswers } from './agent-answers.ts';
 import { AgentId } from './fields/agent-id.ts';

@@ -2,8 +2,8 @@ import { Injectable } from '@nestjs/common';
 import { CommandBus, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 
 import { ReleaseSeat } from '../accounts/index.ts';
-import { Config } from '../platform/config/config.ts';
-import { Clock } from '../platform/clock.ts';
+import { Config } from '../kernel/config/config.ts';
+import { Clock } from '../kernel/clock.ts';
 import type { Executed } from '../platform/event-store/aggregates.ts';
 import { checkRevision } from '../platform/http/responses/etag.ts';
 import type { AgentState } from './aggregate/agent-state.decider.ts';

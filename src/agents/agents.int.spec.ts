@@ -7,7 +7,7 @@ import { agentFeatures } from '../../test/support/features.ts';
 import type { Answer, RequestOptions, TestServer } from '../../test/support/http-server.ts';
 import { until } from '../../test/support/until.ts';
 import { EventWaits } from '../platform/event-store/following/event-waits.ts';
-import { systemContext } from '../platform/context/command-context.ts';
+import { systemContext } from '../kernel/context/command-context.ts';
 import { DeleteAgent } from './agents.commands.ts';
 
 let server: TestServer;

@@ -1,7 +1,7 @@
 import { Command } from '@nestjs/cqrs';
 
-import type { Scope } from '../platform/context/caller.ts';
-import type { CommandContext } from '../platform/context/command-context.ts';
+import type { Scope } from '../kernel/context/caller.ts';
+import type { CommandContext } from '../kernel/context/command-context.ts';
 
 export interface IssuedKey {
   keyId: string;

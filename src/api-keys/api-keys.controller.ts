@@ -1,10 +1,10 @@
 import { Body, Controller, Delete, Get, HttpCode, Param, Post, Query } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
-import { Clock } from '../platform/clock.ts';
+import { Clock } from '../kernel/clock.ts';
 import { RequireSession } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
-import { scopes } from '../platform/context/caller.ts';
+import { scopes } from '../kernel/context/caller.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
 import { PageQueryDto } from '../platform/http/requests/page.dto.ts';
 import { ReadsModel } from '../platform/http/responses/reads-model.ts';

@@ -1,6 +1,6 @@
 import type { Decider } from '../platform/event-store/event-definition.ts';
-import type { Scope } from '../platform/context/caller.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import type { Scope } from '../kernel/context/caller.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
 import type { ApiKeyEvent } from './api-keys.events.ts';
 
 export interface ApiKey {

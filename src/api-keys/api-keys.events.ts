@@ -1,5 +1,5 @@
 import { defineEvent, type EventsOf } from '../platform/event-store/event-definition.ts';
-import type { Scope } from '../platform/context/caller.ts';
+import type { Scope } from '../kernel/context/caller.ts';
 
 export const apiKeyEvents = {
   ApiKeyIssued: defineEvent<{

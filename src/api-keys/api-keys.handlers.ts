@@ -2,8 +2,8 @@ import { CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
 
 import { Aggregates } from '../platform/event-store/aggregates.ts';
-import type { CommandContext } from '../platform/context/command-context.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import type { CommandContext } from '../kernel/context/command-context.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
 import { apiKeyDecider } from './api-keys.decider.ts';
 import { newRawKey, prefixOf, sha256Of } from './raw-key.ts';
 import { IssueApiKey, type IssuedKey, RevokeApiKey } from './api-keys.commands.ts';

@@ -5,7 +5,7 @@ import { entityOf, newestFirst } from '../platform/database/entities.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { LatestRows } from '../platform/projections/tables/latest-rows.ts';
 import { type Projection, tableOf } from '../platform/projections/projection.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
 import type { ApiKeyEvent } from './api-keys.events.ts';
 import { GetWrittenApiKey, ListApiKeys, ListEndedApiKeys } from './api-keys.queries.ts';
 import { type ApiKeyRow, apiKeysTable, apiKeyUsesTable } from './api-keys.table.ts';

@@ -1,4 +1,4 @@
-import type { Scope } from '../platform/context/caller.ts';
+import type { Scope } from '../kernel/context/caller.ts';
 import { type ReadRow, type Table, typed } from '../platform/database/table.ts';
 import type { ProjectionTable } from '../platform/projections/projection.ts';
 

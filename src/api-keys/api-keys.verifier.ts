@@ -1,12 +1,12 @@
 import { Injectable } from '@nestjs/common';
 import { LRUCache } from 'lru-cache';
 
-import { Clock } from '../platform/clock.ts';
+import { Clock } from '../kernel/clock.ts';
 import { Database } from '../platform/database/database.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { categoryOf, idOf, START, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { LogFollower } from '../platform/event-store/following/log-follower.ts';
-import type { Caller } from '../platform/context/caller.ts';
+import type { Caller } from '../kernel/context/caller.ts';
 import { ReadModels, tableOf } from '../platform/projections/projection.ts';
 import { apiKeyDecider } from './api-keys.decider.ts';
 import { apiKeysProjection } from './api-keys.projection.ts';

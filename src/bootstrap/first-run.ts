@@ -6,14 +6,14 @@ import type { CommandBus } from '@nestjs/cqrs';
 
 import { AssignPlan, OpenAccount } from '../accounts/index.ts';
 import { IssueApiKey } from '../api-keys/index.ts';
-import type { Config } from '../platform/config/config.ts';
+import type { Config } from '../kernel/config/config.ts';
 import { base62 } from '../platform/crypto/base62.ts';
 import type { Database } from '../platform/database/database.ts';
 import { Installation } from '../platform/database/installation.ts';
-import { readIfThere, writeWhole } from '../platform/files.ts';
-import { scopes } from '../platform/context/caller.ts';
-import { systemContext } from '../platform/context/command-context.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import { readIfThere, writeWhole } from '../kernel/files.ts';
+import { scopes } from '../kernel/context/caller.ts';
+import { systemContext } from '../kernel/context/command-context.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
 import { Provision } from '../provisioning/index.ts';
 
 /** The content of first-run.json, which the first start writes for its operator with mode 0600. */

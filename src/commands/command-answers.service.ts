@@ -2,11 +2,11 @@ import { Injectable } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 
 import { Agents } from '../agents/services.ts';
-import { FairLimiter } from '../platform/async/fair-limiter.ts';
-import { timeoutSignal } from '../platform/async/timeout-signal.ts';
+import { FairLimiter } from '../kernel/limits/fair-limiter.ts';
+import { timeoutSignal } from '../kernel/async/timeout-signal.ts';
 import type { CommandState } from '../platform/runtime/agent-commands.ts';
 import { ContainerRuntime } from '../platform/runtime/runtime.ts';
-import { PageBytes } from '../platform/page-bytes.ts';
+import { PageBytes } from '../kernel/limits/page-bytes.ts';
 import { LiveContainers } from '../sandboxes/services.ts';
 import { CommandRecords } from './command-records.service.ts';
 import { type CommandDto, type OutputBytes, toCommandDto } from './commands.dto.ts';

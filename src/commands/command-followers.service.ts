@@ -1,6 +1,6 @@
 import { type BeforeApplicationShutdown, Injectable } from '@nestjs/common';
 
-import { pause } from '../platform/async/pause.ts';
+import { pause } from '../kernel/async/pause.ts';
 import { ContainerRuntime, type ContainerHandle } from '../platform/runtime/runtime.ts';
 import { Sagas } from '../platform/sagas/saga.ts';
 

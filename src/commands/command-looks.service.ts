@@ -2,8 +2,8 @@ import { Injectable } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 
 import { Agents } from '../agents/services.ts';
-import { timeoutSignal } from '../platform/async/timeout-signal.ts';
-import { Clock } from '../platform/clock.ts';
+import { timeoutSignal } from '../kernel/async/timeout-signal.ts';
+import { Clock } from '../kernel/clock.ts';
 import type { CommandState } from '../platform/runtime/agent-commands.ts';
 import {
   ContainerRuntime,

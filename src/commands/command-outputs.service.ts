@@ -1,15 +1,15 @@
 import { Injectable } from '@nestjs/common';
 
 import { Agents } from '../agents/services.ts';
-import { FairLimiter } from '../platform/async/fair-limiter.ts';
-import { ReadShare } from '../platform/async/read-share.ts';
-import { timeoutSignal } from '../platform/async/timeout-signal.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import { FairLimiter } from '../kernel/limits/fair-limiter.ts';
+import { ReadShare } from '../kernel/limits/read-share.ts';
+import { timeoutSignal } from '../kernel/async/timeout-signal.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
 import { toRefusal } from '../platform/http/responses/problems.ts';
 import type { ServerSentEvent } from '../platform/http/response-streams.ts';
 import type { CommandOutput as OutputPiece } from '../platform/runtime/agent-commands.ts';
 import { ContainerRuntime } from '../platform/runtime/runtime.ts';
-import { TextPieces } from '../platform/text-pieces.ts';
+import { TextPieces } from '../kernel/text/text-pieces.ts';
 import { LiveContainers } from '../sandboxes/services.ts';
 import { CommandRecords } from './command-records.service.ts';
 import { callRefused, type CommandCall } from './command-runs.service.ts';

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
 import { Agents } from '../agents/services.ts';
-import type { CommandContext } from '../platform/context/command-context.ts';
+import type { CommandContext } from '../kernel/context/command-context.ts';
 import { Keyring, type Sealed } from '../platform/crypto/keyring.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import type { Position } from '../platform/event-store/event-store.ts';

@@ -2,10 +2,10 @@ import { Injectable } from '@nestjs/common';
 
 import { Agents } from '../agents/services.ts';
 import { Activity, LiveContainers } from '../sandboxes/services.ts';
-import { FairLimiter } from '../platform/async/fair-limiter.ts';
-import { timeoutSignal } from '../platform/async/timeout-signal.ts';
-import type { CommandContext } from '../platform/context/command-context.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import { FairLimiter } from '../kernel/limits/fair-limiter.ts';
+import { timeoutSignal } from '../kernel/async/timeout-signal.ts';
+import type { CommandContext } from '../kernel/context/command-context.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
 import { ContainerGone, ContainerRuntime, RuntimeRefused, RuntimeUnavailable, type ContainerHandle } from '../platform/runtime/runtime.ts';
 import { CommandRecords, type CommandTexts } from './command-records.service.ts';
 import { commandNotFound, findCommand, hasEnded, type EndedCommand, type RunningCommand } from './commands.decider.ts';

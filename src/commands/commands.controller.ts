@@ -13,7 +13,7 @@ import { PageQueryDto } from '../platform/http/requests/page.dto.ts';
 import { LargeRead } from '../platform/http/responses/large-reads.interceptor.ts';
 import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import { EVENT_STREAM, ResponseStreams, type Streamed } from '../platform/http/response-streams.ts';
-import { newId } from '../platform/new-id.ts';
+import { newId } from '../kernel/ids.ts';
 import { CommandAnswers } from './command-answers.service.ts';
 import { CommandOutputs, OUTPUT_BYTES_MAX } from './command-outputs.service.ts';
 import { type CommandCall, CommandRuns } from './command-runs.service.ts';

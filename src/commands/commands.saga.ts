@@ -1,7 +1,7 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 
 import { Activity } from '../sandboxes/services.ts';
-import { systemContext } from '../platform/context/command-context.ts';
+import { systemContext } from '../kernel/context/command-context.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { type Saga, type SagaKey, type SagaPass, Sagas } from '../platform/sagas/saga.ts';
 import { sagaStep } from '../platform/sagas/saga-step.ts';

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
-import { Refusal } from '../platform/errors/refusal.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
 import { noteWritten } from '../platform/event-store/aggregates.ts';
 import type { Call } from '../platform/http/call.ts';
 import { isGone, isInTransit, type Computer } from './aggregate/computer-state.decider.ts';

@@ -1,8 +1,8 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 
-import { Config } from '../platform/config/config.ts';
-import type { CommandContext } from '../platform/context/command-context.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import { Config } from '../kernel/config/config.ts';
+import type { CommandContext } from '../kernel/context/command-context.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
 import type { Executed, ExecuteOptions, Loaded } from '../platform/event-store/aggregates.ts';
 import { computerIdOf, type Need, type NotAwake, type Wakeable } from '../sandboxes/index.ts';
 import { restartSeconds } from '../sandboxes/lifecycle/deadlines.decider.ts';

@@ -3,8 +3,8 @@ import { CommandBus, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 
 import { ReleaseComputerSeat } from '../accounts/index.ts';
 import { AllowLists } from '../agents/services.ts';
-import { Clock } from '../platform/clock.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import { Clock } from '../kernel/clock.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
 import { checkRevision } from '../platform/http/responses/etag.ts';
 import { sleepDeadline } from '../sandboxes/lifecycle/deadlines.decider.ts';
 import { visible, type ComputerCommand } from './aggregate/computers.decider.ts';

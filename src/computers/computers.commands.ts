@@ -1,6 +1,6 @@
 import { Command } from '@nestjs/cqrs';
 
-import type { CommandContext } from '../platform/context/command-context.ts';
+import type { CommandContext } from '../kernel/context/command-context.ts';
 import type { Position } from '../platform/event-store/event-store.ts';
 import type { ComputerSettings, ComputerSize, Display } from './aggregate/computers.events.ts';
 

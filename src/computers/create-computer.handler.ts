@@ -3,7 +3,7 @@ import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
 
 import { ReleaseComputerSeat, TakeComputerSeat } from '../accounts/index.ts';
 import { AllowLists } from '../agents/services.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
 import { StreamClosed } from '../platform/event-store/event-store.ts';
 import { isGone, type Computer } from './aggregate/computer-state.decider.ts';
 import type { ComputerSettings } from './aggregate/computers.events.ts';

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
-import { Config } from '../platform/config/config.ts';
+import { Config } from '../kernel/config/config.ts';
 import type { Executed } from '../platform/event-store/aggregates.ts';
 import type { ComputerState } from './aggregate/computer-state.decider.ts';
 import type { ComputerSettings } from './aggregate/computers.events.ts';

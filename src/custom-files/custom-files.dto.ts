@@ -2,7 +2,7 @@ import { ApiProperty } from '@nestjs/swagger';
 import { IsString } from 'class-validator';
 
 import { checked, Given } from '../agents/index.ts';
-import { invalidField } from '../platform/errors/refusal.ts';
+import { invalidField } from '../kernel/errors/refusal.ts';
 import { DEFAULT_TARGET_DIR, type Place } from './custom-file-places.decider.ts';
 import { CUSTOM_FILES_MAX, type CustomFile } from './custom-files.decider.ts';
 import type { GivenCustomFile } from './custom-files.service.ts';

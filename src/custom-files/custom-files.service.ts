@@ -2,8 +2,8 @@ import { Injectable } from '@nestjs/common';
 import { v7 as uuidv7 } from 'uuid';
 
 import { agentStream } from '../agents/index.ts';
-import type { CommandContext } from '../platform/context/command-context.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import type { CommandContext } from '../kernel/context/command-context.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { CustomFileContents } from './custom-file-contents.service.ts';
 import { absoluteOf, type Place } from './custom-file-places.decider.ts';

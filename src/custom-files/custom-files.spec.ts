@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { posix } from 'node:path';
 
-import { Refusal } from '../platform/errors/refusal.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
 import { absoluteOf, isWithin, pathProblem, placeProblem, targetDirProblem } from './custom-file-places.decider.ts';
 import {
   CUSTOM_FILE_BYTES_MAX,

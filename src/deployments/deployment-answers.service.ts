@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
 import { AgentAnswers, GetAgent } from '../agents/index.ts';
-import { PAGE_BYTES_MAX } from '../platform/page-bytes.ts';
+import { PAGE_BYTES_MAX } from '../kernel/limits/page-bytes.ts';
 import { EventStore } from '../platform/event-store/event-store.ts';
 import type { Call } from '../platform/http/call.ts';
 import { endOfBuildLog } from './records/build-log.ts';

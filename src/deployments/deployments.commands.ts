@@ -1,7 +1,7 @@
 import { Command } from '@nestjs/cqrs';
 
 import type { Position } from '../platform/event-store/event-store.ts';
-import type { CommandContext } from '../platform/context/command-context.ts';
+import type { CommandContext } from '../kernel/context/command-context.ts';
 import type { SourceOverrides } from './sources/deployment-sources.decider.ts';
 
 /** Requests a deployment. Throws `deploy_in_progress`, `agent_not_found`, and `invalid_request` if there is nothing to deploy. */

@@ -4,9 +4,9 @@ import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
 
 import { type DeploymentRequest, transitionDeadlines } from '../agents/index.ts';
 import { Agents } from '../agents/services.ts';
-import { Config } from '../platform/config/config.ts';
-import { Clock } from '../platform/clock.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import { Config } from '../kernel/config/config.ts';
+import { Clock } from '../kernel/clock.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
 import type { Position } from '../platform/event-store/event-store.ts';
 import { DeploymentSources } from './sources/deployment-sources.service.ts';
 import { CancelDeployment, DeployAgent, RollBackAgent } from './deployments.commands.ts';

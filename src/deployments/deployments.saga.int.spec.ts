@@ -1,7 +1,7 @@
 import { agentStream, type AgentSettings } from '../agents/index.ts';
 import { Activity } from '../sandboxes/services.ts';
-import { systemContext } from '../platform/context/command-context.ts';
-import { Clock } from '../platform/clock.ts';
+import { systemContext } from '../kernel/context/command-context.ts';
+import { Clock } from '../kernel/clock.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { EventStore, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { AgentBed } from '../../test/support/agent-bed.ts';

@@ -1,6 +1,6 @@
 import { Command } from '@nestjs/cqrs';
 
-import type { CommandContext } from '../platform/context/command-context.ts';
+import type { CommandContext } from '../kernel/context/command-context.ts';
 import type { KeyedVariable } from './environment.decider.ts';
 
 /** The source of a variable's value: the value itself, or a secret of the account. */

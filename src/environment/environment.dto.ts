@@ -1,7 +1,7 @@
 import { Allow, IsBoolean, ValidateIf } from 'class-validator';
 
 import { AgentIdMember, checked, Given } from '../agents/index.ts';
-import { invalidField } from '../platform/errors/refusal.ts';
+import { invalidField } from '../kernel/errors/refusal.ts';
 import { maskOf, secretNameProblem, valueProblem } from '../secrets/index.ts';
 import type { GivenValue } from './environment.commands.ts';
 import { keyProblem, type KeyedVariable } from './environment.decider.ts';

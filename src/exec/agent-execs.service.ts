@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
-import type { CommandContext } from '../platform/context/command-context.ts';
+import type { CommandContext } from '../kernel/context/command-context.ts';
 import { Keyring, type Sealed } from '../platform/crypto/keyring.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import type { ExecResult } from '../platform/runtime/runtime.ts';

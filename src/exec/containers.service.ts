@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
-import { Refusal } from '../platform/errors/refusal.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
 import {
   ContainerGone,
   ContainerRuntime,

@@ -9,7 +9,7 @@ import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
 import { EVENT_STREAM, ResponseStreams, type Streamed } from '../platform/http/response-streams.ts';
 import { JsonBody } from '../platform/http/requests/body.ts';
-import { newId } from '../platform/new-id.ts';
+import { newId } from '../kernel/ids.ts';
 import { DEFAULT_TIMEOUT_SECONDS, EXEC_BODY_LIMIT, ExecDto, type ExecResultDto } from './exec.dto.ts';
 import { Exec, type ExecOrder } from './exec.service.ts';
 import { execEventsOf } from './exec-stream.ts';

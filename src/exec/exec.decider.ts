@@ -1,5 +1,5 @@
 import type { Sealed } from '../platform/crypto/keyring.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
 import type { Decider } from '../platform/event-store/event-definition.ts';
 import { ownerOf, sandboxIdOf } from '../sandboxes/sandbox-id.ts';
 import type { ExecEvent, ExecFailure, TerminalEnd } from './exec.events.ts';

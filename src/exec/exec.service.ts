@@ -1,8 +1,8 @@
 import { Injectable, Logger } from '@nestjs/common';
 
-import { FairLimiter } from '../platform/async/fair-limiter.ts';
-import { ReadShare } from '../platform/async/read-share.ts';
-import type { CommandContext } from '../platform/context/command-context.ts';
+import { FairLimiter } from '../kernel/limits/fair-limiter.ts';
+import { ReadShare } from '../kernel/limits/read-share.ts';
+import type { CommandContext } from '../kernel/context/command-context.ts';
 import { type ContainerHandle, ContainerRuntime, type ExecResult, type OutputStream } from '../platform/runtime/runtime.ts';
 import { LiveContainers } from '../sandboxes/services.ts';
 import { AgentExecs } from './agent-execs.service.ts';

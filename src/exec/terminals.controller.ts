@@ -4,7 +4,7 @@ import { ApiResponse } from '@nestjs/swagger';
 import { AgentId } from '../agents/index.ts';
 import { RequireScope, TakesTicket } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
-import { newId } from '../platform/new-id.ts';
+import { newId } from '../kernel/ids.ts';
 import { TerminalQueryDto, TerminalTicketDto } from './terminals.dto.ts';
 import { TerminalTickets } from './terminal-tickets.service.ts';
 import { Terminals } from './terminals.service.ts';

@@ -1,10 +1,10 @@
 import { type BeforeApplicationShutdown, Injectable, Logger } from '@nestjs/common';
 import type { WebSocket } from 'ws';
 
-import { timeoutSignal } from '../platform/async/timeout-signal.ts';
-import { pause } from '../platform/async/pause.ts';
-import { unlessAborted } from '../platform/async/unless-aborted.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import { timeoutSignal } from '../kernel/async/timeout-signal.ts';
+import { pause } from '../kernel/async/pause.ts';
+import { unlessAborted } from '../kernel/async/unless-aborted.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
 import type { Call } from '../platform/http/call.ts';
 import { CLOSE } from '../platform/http/close-codes.ts';
 import { WebSockets } from '../platform/http/web-sockets.ts';

@@ -1,4 +1,4 @@
-import { Refusal } from '../platform/errors/refusal.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
 
 /** A part of a file: the offsets of its first and its last byte. */
 export interface ByteRange {

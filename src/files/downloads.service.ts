@@ -4,9 +4,9 @@ import { finished, pipeline } from 'node:stream/promises';
 
 import { Injectable } from '@nestjs/common';
 
-import { timeoutSignal } from '../platform/async/timeout-signal.ts';
+import { timeoutSignal } from '../kernel/async/timeout-signal.ts';
 import { LiveContainers } from '../sandboxes/services.ts';
-import { FairLimiter } from '../platform/async/fair-limiter.ts';
+import { FairLimiter } from '../kernel/limits/fair-limiter.ts';
 import { FILE_TRANSFER_MS_MAX, type FileRange, type FileRead } from '../platform/runtime/files.ts';
 import { ContainerRuntime, type ContainerHandle } from '../platform/runtime/runtime.ts';
 import { etagOf, rangeApplies, rangeOf } from './download-headers.ts';

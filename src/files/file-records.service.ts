@@ -1,8 +1,8 @@
 import { Injectable, Logger } from '@nestjs/common';
 
-import type { CommandContext } from '../platform/context/command-context.ts';
+import type { CommandContext } from '../kernel/context/command-context.ts';
 import { Keyring, type Sealed } from '../platform/crypto/keyring.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { FileRefused } from '../platform/runtime/files.ts';
 import { filesDecider, type FileCommand, type FileOutcome } from './files.decider.ts';

@@ -1,4 +1,4 @@
-import type { ErrorCode } from '../platform/errors/refusal.ts';
+import type { ErrorCode } from '../kernel/errors/refusal.ts';
 import type { FileRefusal } from '../platform/runtime/files.ts';
 
 /** The refusals of calls to files, by the reason that the runtime gives. */

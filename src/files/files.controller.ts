@@ -8,7 +8,7 @@ import { Operation } from '../platform/http/requests/operation.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
 import { RawBody } from '../platform/http/requests/body.ts';
-import { newId } from '../platform/new-id.ts';
+import { newId } from '../kernel/ids.ts';
 import { describeDownload } from './download-head.ts';
 import { Downloads, FILE_BYTES_MAX } from './downloads.service.ts';
 import {

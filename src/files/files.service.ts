@@ -2,10 +2,10 @@ import { Readable } from 'node:stream';
 
 import { Injectable } from '@nestjs/common';
 
-import { timeoutSignal } from '../platform/async/timeout-signal.ts';
+import { timeoutSignal } from '../kernel/async/timeout-signal.ts';
 import { LiveContainers } from '../sandboxes/services.ts';
-import { FairLimiter } from '../platform/async/fair-limiter.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import { FairLimiter } from '../kernel/limits/fair-limiter.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
 import { FileRefused, type FileList } from '../platform/runtime/files.ts';
 import { ContainerGone, ContainerRuntime, RuntimeRefused, RuntimeUnavailable, type ContainerHandle } from '../platform/runtime/runtime.ts';
 import { containerLost } from '../sandboxes/index.ts';

@@ -3,11 +3,11 @@ import type { Readable } from 'node:stream';
 import { Injectable } from '@nestjs/common';
 import { v5 as uuidv5 } from 'uuid';
 
-import { timeoutSignal } from '../platform/async/timeout-signal.ts';
+import { timeoutSignal } from '../kernel/async/timeout-signal.ts';
 import { LiveContainers } from '../sandboxes/services.ts';
 import { MessageIntake } from '../messages/services.ts';
-import { FairLimiter } from '../platform/async/fair-limiter.ts';
-import { invalidField } from '../platform/errors/refusal.ts';
+import { FairLimiter } from '../kernel/limits/fair-limiter.ts';
+import { invalidField } from '../kernel/errors/refusal.ts';
 import type { FormFile, MultipartForm } from '../platform/http/requests/multipart-form.ts';
 import { UNFINISHED_PREFIX } from '../platform/runtime/file-paths.ts';
 import { FILE_TRANSFER_MS_MAX, FileRefused, type ReserveBytes } from '../platform/runtime/files.ts';

@@ -1,4 +1,4 @@
-import type { Config } from '../platform/config/config.ts';
+import type { Config } from '../kernel/config/config.ts';
 import type { VolumeSize } from '../platform/runtime/files.ts';
 import { RuntimeRefused, RuntimeUnavailable, type ContainerRuntime } from '../platform/runtime/runtime.ts';
 import { VolumeRoom } from './volume-room.service.ts';

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { LRUCache } from 'lru-cache';
 
-import { Config } from '../platform/config/config.ts';
+import { Config } from '../kernel/config/config.ts';
 import type { ReserveBytes, VolumeSize } from '../platform/runtime/files.ts';
 import { ContainerRuntime, RuntimeRefused, type ContainerHandle } from '../platform/runtime/runtime.ts';
 import { VolumeCount } from './volume-count.ts';

@@ -8,7 +8,7 @@ import { Operation } from '../platform/http/requests/operation.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { LargeRead } from '../platform/http/responses/large-reads.interceptor.ts';
 import { EVENT_STREAM, ResponseStreams, type ServerSentEvent, type Streamed } from '../platform/http/response-streams.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
 import { ExplainStatus } from './explain/explain.queries.ts';
 import {
   DiffDto,

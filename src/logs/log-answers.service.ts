@@ -4,7 +4,7 @@ import { Agents } from '../agents/services.ts';
 import type { Call } from '../platform/http/call.ts';
 import { decodeCursor } from '../platform/http/responses/paging.ts';
 import { EVENT_STREAM, ResponseStreams, type ServerSentEvent, type Streamed } from '../platform/http/response-streams.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
 import { ListLogEntries, type LogFilter, type LogPage } from './entries/log-entries.queries.ts';
 import type { LogEntry } from './entries/logs.table.ts';
 import { LogTail } from './entries/log-tail.service.ts';

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 
 import { EventStreamParser, type ReceivedEvent } from '../platform/agent-protocol/event-stream-parser.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
 
 /** The length of an event, in characters. The last one has the whole reply, which agents may make as long as this. */
 const EVENT_LENGTH_MAX = 8_388_608;

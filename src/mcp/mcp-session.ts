@@ -2,7 +2,7 @@ import { Server } from '@modelcontextprotocol/sdk/server/index.js';
 import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js';
 import { CallToolRequestSchema, ErrorCode, ListToolsRequestSchema, McpError } from '@modelcontextprotocol/sdk/types.js';
 
-import { version } from '../platform/version.ts';
+import { version } from '../kernel/version.ts';
 import type { ListedTool } from './tool-catalogue.service.ts';
 import type { Arguments } from './tool-request.ts';
 import type { ToolResult } from './tool-results.ts';

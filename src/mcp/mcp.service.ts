@@ -3,10 +3,10 @@ import { text } from 'node:stream/consumers';
 
 import { Injectable } from '@nestjs/common';
 
-import { timeoutSignal } from '../platform/async/timeout-signal.ts';
-import { unlessAborted } from '../platform/async/unless-aborted.ts';
-import { Config } from '../platform/config/config.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import { timeoutSignal } from '../kernel/async/timeout-signal.ts';
+import { unlessAborted } from '../kernel/async/unless-aborted.ts';
+import { Config } from '../kernel/config/config.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
 import type { Call } from '../platform/http/call.ts';
 import { OpenRequests } from '../platform/http/auth/open-requests.ts';
 import { isAllowedOrigin } from '../platform/http/requests/origins.ts';

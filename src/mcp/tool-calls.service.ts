@@ -2,9 +2,9 @@ import type { IncomingMessage } from 'node:http';
 
 import { Injectable } from '@nestjs/common';
 
-import { ByteBudget } from '../platform/async/byte-budget.ts';
-import { timeoutSignal } from '../platform/async/timeout-signal.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import { ByteBudget } from '../kernel/limits/byte-budget.ts';
+import { timeoutSignal } from '../kernel/async/timeout-signal.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
 import type { Call } from '../platform/http/call.ts';
 import { type OwnRequest, OwnRoutes } from '../platform/http/own-routes.ts';
 import { EVENT_STREAM } from '../platform/http/response-streams.ts';

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 
-import type { Caller } from '../platform/context/caller.ts';
+import type { Caller } from '../kernel/context/caller.ts';
 import type { Access } from '../platform/http/auth/access.ts';
 import { listRoutes, type RouteAccess } from '../platform/http/auth/route-table.ts';
 import { isAllowed } from '../platform/http/auth/scopes.ts';

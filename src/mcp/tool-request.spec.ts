@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-import { Refusal } from '../platform/errors/refusal.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
 import { requestOf, toolName, type ToolRoute } from './tool-request.ts';
 import { toolInput } from './tool-schema.ts';
 

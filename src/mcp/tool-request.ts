@@ -1,5 +1,5 @@
-import type { FieldError } from '../platform/errors/refusal.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import type { FieldError } from '../kernel/errors/refusal.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
 import type { OwnRequest } from '../platform/http/own-routes.ts';
 import { type ArgumentPlace, JSON_BODY, type ToolInput } from './tool-schema.ts';
 import type { Tool } from './tool.ts';

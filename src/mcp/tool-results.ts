@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 
-import { TextPieces } from '../platform/text-pieces.ts';
+import { TextPieces } from '../kernel/text/text-pieces.ts';
 import { fitted } from './fitting.ts';
 import { toolName } from './tool-request.ts';
 import { SHOWN_BYTES_MAX, type Tool } from './tool.ts';

@@ -1,7 +1,7 @@
 import { CommandHandler, type ICommandHandler, QueryBus } from '@nestjs/cqrs';
 
 import { Agents } from '../agents/services.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
 import { Conversations } from './conversations/conversations.service.ts';
 import { FindDelivery } from './conversations/deliveries.queries.ts';
 import { RedeliverMessage } from './messages.commands.ts';

@@ -10,7 +10,7 @@ import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor
 import { EVENT_STREAM, type Streamed } from '../platform/http/response-streams.ts';
 import { LargeRead } from '../platform/http/responses/large-reads.interceptor.ts';
 import { ReadsModel } from '../platform/http/responses/reads-model.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
 import { ChatStreams } from './chat-streams.service.ts';
 import { ListConversations } from './conversations/conversations.queries.ts';
 import { chatIds } from './intake/chat-intake.service.ts';

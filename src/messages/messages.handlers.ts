@@ -2,7 +2,7 @@ import { CommandHandler, type ICommandHandler, type IQueryHandler, QueryHandler 
 
 import { Agents } from '../agents/services.ts';
 import { EventWaits } from '../platform/event-store/following/event-waits.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
 import { ChatIntake, conversationOf, type Chat } from './intake/chat-intake.service.ts';
 import { isOutcomeOf, type Outcome } from './conversations/conversations.events.ts';
 import { Conversations, conversationStream } from './conversations/conversations.service.ts';

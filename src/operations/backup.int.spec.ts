@@ -9,7 +9,7 @@ import { Client } from 'pg';
 
 import { emptyDatabase, type TestDatabase } from '../../test/support/postgres.ts';
 import { until } from '../../test/support/until.ts';
-import { type Config, readConfig } from '../platform/config/config.ts';
+import { type Config, readConfig } from '../kernel/config/config.ts';
 import { containerKey } from '../platform/crypto/container-key.ts';
 import { DatabaseKeyring } from '../platform/crypto/database-keyring.ts';
 import { MasterKeys } from '../platform/crypto/master-keys.ts';

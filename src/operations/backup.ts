@@ -3,11 +3,11 @@ import { join } from 'node:path';
 
 import type pg from 'pg';
 
-import type { Config } from '../platform/config/config.ts';
+import type { Config } from '../kernel/config/config.ts';
 import { copyOut, rowsOf } from '../platform/database/copy.ts';
 import { addressOf, connectOwner, refuseHalfRestored } from '../platform/database/migrate.ts';
 import { reachPostgres } from '../platform/database/reach-postgres.ts';
-import { readIfThere } from '../platform/files.ts';
+import { readIfThere } from '../kernel/files.ts';
 import { ArchiveWriter, type Manifest } from './archive.ts';
 import { keptTables, keyTable } from './tables.ts';
 

@@ -1,4 +1,4 @@
-import { retry } from '../platform/async/retry.ts';
+import { retry } from '../kernel/async/retry.ts';
 import { copyIn } from '../platform/database/copy.ts';
 import { addressOf, connectOwner } from '../platform/database/migrate.ts';
 import {

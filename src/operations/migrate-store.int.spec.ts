@@ -8,7 +8,7 @@ import { Client } from 'pg';
 import { eventStoreDbPlace, type EventStoreDbPlace } from '../../test/support/eventstoredb/place.ts';
 import { emptyDatabase, type TestDatabase } from '../../test/support/postgres.ts';
 import { agentEvents } from '../agents/index.ts';
-import { readConfig } from '../platform/config/config.ts';
+import { readConfig } from '../kernel/config/config.ts';
 import { openDatabase } from '../platform/database/database.ts';
 import { EventCatalogue } from '../platform/event-store/event-catalogue.ts';
 import { defineEvent, type JsonObject } from '../platform/event-store/event-definition.ts';

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 
-import type { Config } from '../platform/config/config.ts';
+import type { Config } from '../kernel/config/config.ts';
 import { RETENTION } from '../logs/index.ts';
 import { type Database, openDatabase } from '../platform/database/database.ts';
 import { addressOf, connectOwner } from '../platform/database/migrate.ts';

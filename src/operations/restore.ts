@@ -3,8 +3,8 @@ import { join } from 'node:path';
 
 import type pg from 'pg';
 
-import { pause } from '../platform/async/pause.ts';
-import { masterKeyBytes, type Config } from '../platform/config/config.ts';
+import { pause } from '../kernel/async/pause.ts';
+import { masterKeyBytes, type Config } from '../kernel/config/config.ts';
 import { INSTALLATION_SUBJECT } from '../platform/crypto/container-key.ts';
 import { keyIdOf } from '../platform/crypto/envelope.ts';
 import { ShredLedger } from '../platform/crypto/shred-ledger.ts';
@@ -13,7 +13,7 @@ import { addressOf, connectOwner, migrate, restoreMarker } from '../platform/dat
 import { migrations } from '../platform/database/migrations/index.ts';
 import { holdPostgres } from '../platform/database/reach-postgres.ts';
 import type { EventCatalogue } from '../platform/event-store/event-catalogue.ts';
-import { readIfThere, writeOnce } from '../platform/files.ts';
+import { readIfThere, writeOnce } from '../kernel/files.ts';
 import type { Manifest } from './archive.ts';
 import { checkedBackup, type CheckedBackup } from './checked-backup.ts';
 import { repeatDeletions } from './delete-again.ts';

@@ -3,7 +3,7 @@ import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
 
 import { transitionDeadlines, type AgentSettings } from '../agents/index.ts';
 import { DeploymentSources } from '../deployments/index.ts';
-import { Config } from '../platform/config/config.ts';
+import { Config } from '../kernel/config/config.ts';
 import { AccountSecrets } from '../secrets/services.ts';
 import type { ProvisionRequest } from './provision-request.ts';
 import type { Provision } from './provisioning.commands.ts';

@@ -1,7 +1,7 @@
 import { Command } from '@nestjs/cqrs';
 
 import type { Position } from '../platform/event-store/event-store.ts';
-import type { CommandContext } from '../platform/context/command-context.ts';
+import type { CommandContext } from '../kernel/context/command-context.ts';
 import type { ProvisionRequest } from './provision-request.ts';
 
 export interface Provisioned {

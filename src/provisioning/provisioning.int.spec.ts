@@ -9,7 +9,7 @@ import { until } from '../../test/support/until.ts';
 import { ReleaseSeat, TakeSeat } from '../accounts/index.ts';
 import { agentStream } from '../agents/index.ts';
 import { EventStore, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { systemContext } from '../platform/context/command-context.ts';
+import { systemContext } from '../kernel/context/command-context.ts';
 import { Sagas } from '../platform/sagas/saga.ts';
 import { ProvisioningModule } from './provisioning.module.ts';
 import { SeatsSaga, seatKey } from './seats.saga.ts';

@@ -16,7 +16,7 @@ import type { TestServer } from '../../test/support/http-server.ts';
 import { importNodeImage } from '../../test/support/images.ts';
 import { until } from '../../test/support/until.ts';
 import { RESOLVE_HOST } from '../agents/services.ts';
-import { Config } from '../platform/config/config.ts';
+import { Config } from '../kernel/config/config.ts';
 import { Templates } from '../templates/index.ts';
 import { ProvisioningModule } from './provisioning.module.ts';
 

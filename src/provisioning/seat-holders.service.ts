@@ -4,7 +4,7 @@ import { CommandBus } from '@nestjs/cqrs';
 import { ReleaseComputerSeat, ReleaseSeat } from '../accounts/index.ts';
 import { Agents } from '../agents/services.ts';
 import { Computers } from '../computers/services.ts';
-import { systemContext } from '../platform/context/command-context.ts';
+import { systemContext } from '../kernel/context/command-context.ts';
 import { ownerOf } from '../sandboxes/index.ts';
 
 /** The holder of a seat. */

@@ -1,4 +1,4 @@
-import { Refusal } from '../platform/errors/refusal.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
 import { kindOf } from './sandbox-id.ts';
 
 /** Returns the refusal of work in a container that the engine refused, or that ended meanwhile; `detail` is the sentence for the caller. */

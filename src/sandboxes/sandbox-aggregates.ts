@@ -1,5 +1,5 @@
-import type { CommandContext } from '../platform/context/command-context.ts';
-import type { Refusal } from '../platform/errors/refusal.ts';
+import type { CommandContext } from '../kernel/context/command-context.ts';
+import type { Refusal } from '../kernel/errors/refusal.ts';
 import type { Aggregates, Executed, ExecuteOptions, Loaded } from '../platform/event-store/aggregates.ts';
 import type { Decider } from '../platform/event-store/event-definition.ts';
 import type { EventStore, ExpectedRevision, Position, ReadStreamOptions, StoredEvent } from '../platform/event-store/event-store.ts';

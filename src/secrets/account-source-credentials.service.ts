@@ -1,9 +1,9 @@
 import { Injectable } from '@nestjs/common';
 
-import type { CommandContext } from '../platform/context/command-context.ts';
+import type { CommandContext } from '../kernel/context/command-context.ts';
 import { Keyring } from '../platform/crypto/keyring.ts';
 import { Database } from '../platform/database/database.ts';
-import { invalidField, Refusal } from '../platform/errors/refusal.ts';
+import { invalidField, Refusal } from '../kernel/errors/refusal.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { valueProblem } from './secret-values.decider.ts';
 import { sourceKinds } from './secrets.events.ts';

@@ -1,7 +1,7 @@
 import { CommandHandler, type ICommandHandler, QueryBus } from '@nestjs/cqrs';
 
 import { Keyring } from '../platform/crypto/keyring.ts';
-import { invalidField } from '../platform/errors/refusal.ts';
+import { invalidField } from '../kernel/errors/refusal.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { secretContext } from './account-secrets.service.ts';
 import { maskOf, secretNameProblem, valueProblem } from './secret-values.decider.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 
 import { fold, given, NOON } from '../../test/support/decider-spec.ts';
-import { registryHost, parseImageReference } from '../platform/image-reference.ts';
+import { registryHost, parseImageReference } from '../kernel/network/image-reference.ts';
 import { SOURCE_CREDENTIALS_MAX, sourceCredentialsDecider, type SourceCredentialCommand } from './source-credentials.decider.ts';
 import { canonicalHost, usernameProblem } from './source-fields.ts';
 import type { SecretEvent, SourceKind } from './secrets.events.ts';

@@ -1,4 +1,4 @@
-import { canonicalRegistry } from '../platform/image-reference.ts';
+import { canonicalRegistry } from '../kernel/network/image-reference.ts';
 import { type SourceKind, sourceKinds } from './secrets.events.ts';
 import type { Source } from './source-credentials.decider.ts';
 

@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { v5 as uuidv5 } from 'uuid';
 
-import { Clock } from '../platform/clock.ts';
-import { systemContext } from '../platform/context/command-context.ts';
+import { Clock } from '../kernel/clock.ts';
+import { systemContext } from '../kernel/context/command-context.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import type { SagaPass } from '../platform/sagas/saga.ts';
 import { EventDeliveries, type EventDelivery } from './delivery/event-deliveries.ts';

@@ -1,7 +1,7 @@
 import { Injectable, type OnApplicationBootstrap, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 
-import { retry } from '../platform/async/retry.ts';
+import { retry } from '../kernel/async/retry.ts';
 import { categoryOf, idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { LogFollower } from '../platform/event-store/following/log-follower.ts';
 import { ReadModels } from '../platform/projections/projection.ts';

@@ -1,5 +1,5 @@
 import { Module } from '@nestjs/common';
-import { Config } from '../platform/config/config.ts';
+import { Config } from '../kernel/config/config.ts';
 import { Templates, templatesFolder } from './templates.ts';
 import { TemplatesController } from './templates.controller.ts';
 

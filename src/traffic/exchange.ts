@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { pipeline } from 'node:stream/promises';
 
 import { type AgentEndpoint, AgentNotLocated, onTooManyInformational, optionsFor } from '../platform/agent-protocol/agent-protocol.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
 import type { Call } from '../platform/http/call.ts';
 import { headerOf, headersForAgent, headersForCaller } from './headers.ts';
 import { tunnel } from './tunnel.ts';

@@ -1,4 +1,4 @@
-import { Refusal } from '../platform/errors/refusal.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
 
 export interface ExchangeLimits {
   all: number;

@@ -2,8 +2,8 @@ import { Injectable, Logger, type OnModuleDestroy } from '@nestjs/common';
 
 import { type Agent, agentNotFound, type AgentState, publicPathOf, startTimeoutOf } from '../agents/index.ts';
 import { Agents, AgentWakes } from '../agents/services.ts';
-import { Config } from '../platform/config/config.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import { Config } from '../kernel/config/config.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
 import { categoryOf, idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { LogFollower } from '../platform/event-store/following/log-follower.ts';
 import type { Call } from '../platform/http/call.ts';

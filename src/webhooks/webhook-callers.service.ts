@@ -5,11 +5,11 @@ import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { agentIdOf, agentNotFound } from '../agents/index.ts';
 import { Agents } from '../agents/services.ts';
 import { MessageBudgets } from '../messages/services.ts';
-import { Config } from '../platform/config/config.ts';
-import type { Caller } from '../platform/context/caller.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import { Config } from '../kernel/config/config.ts';
+import type { Caller } from '../kernel/context/caller.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
 import { CredentialVerifier, type Invoke } from '../platform/http/auth/credential-verifier.ts';
-import { networkOf, NETWORK_BITS } from '../platform/network-of.ts';
+import { networkOf, NETWORK_BITS } from '../kernel/network/network-of.ts';
 import type { WebhookTokenState } from './webhook-tokens.decider.ts';
 import { sha256Of, WebhookTokens } from './webhook-tokens.service.ts';
 

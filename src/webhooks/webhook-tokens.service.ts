@@ -5,13 +5,13 @@ import { v5 as uuidv5 } from 'uuid';
 
 import { agentNotFound } from '../agents/index.ts';
 import { Agents } from '../agents/services.ts';
-import type { CommandContext } from '../platform/context/command-context.ts';
+import type { CommandContext } from '../kernel/context/command-context.ts';
 import { base62 } from '../platform/crypto/base62.ts';
 import { Keyring } from '../platform/crypto/keyring.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import type { Position } from '../platform/event-store/event-store.ts';
-import { NETWORK_BITS, networkOf } from '../platform/network-of.ts';
-import { newId } from '../platform/new-id.ts';
+import { NETWORK_BITS, networkOf } from '../kernel/network/network-of.ts';
+import { newId } from '../kernel/ids.ts';
 import { webhookTokenDecider, type WebhookTokenState } from './webhook-tokens.decider.ts';
 
 const PREFIX = 'mwh_';

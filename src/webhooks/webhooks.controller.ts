@@ -2,7 +2,7 @@ import { Controller, Get, HttpCode, Post } from '@nestjs/common';
 import { ApiHeader, ApiParam, ApiQuery } from '@nestjs/swagger';
 
 import { AgentId } from '../agents/index.ts';
-import { Config } from '../platform/config/config.ts';
+import { Config } from '../kernel/config/config.ts';
 import { RequireInvoke, RequireScope } from '../platform/http/auth/access.ts';
 import { TOKEN_HEADER } from '../platform/http/auth/credential.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';

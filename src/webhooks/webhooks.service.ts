@@ -5,9 +5,9 @@ import { v5 as uuidv5 } from 'uuid';
 import { FindDelivery } from '../messages/index.ts';
 import { MessageIntake } from '../messages/services.ts';
 import { allowedHeaders } from '../platform/agent-protocol/agent-protocol.ts';
-import type { Caller } from '../platform/context/caller.ts';
-import type { CommandContext } from '../platform/context/command-context.ts';
-import { newId } from '../platform/new-id.ts';
+import type { Caller } from '../kernel/context/caller.ts';
+import type { CommandContext } from '../kernel/context/command-context.ts';
+import { newId } from '../kernel/ids.ts';
 import { deliveryIdOf } from './delivery-ids.ts';
 
 export interface ReceivedWebhook {

@@ -9,7 +9,7 @@ import { nextStep } from '../../src/deployments/containers/next-step.decider.ts'
 import { Database } from '../../src/platform/database/database.ts';
 import { Aggregates } from '../../src/platform/event-store/aggregates.ts';
 import { EventStore, START, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
-import { systemContext } from '../../src/platform/context/command-context.ts';
+import { systemContext } from '../../src/kernel/context/command-context.ts';
 import { Sagas } from '../../src/platform/sagas/saga.ts';
 import { DurableSagas } from '../../src/platform/sagas/durable-sagas.ts';
 import { deploying, later, restarting, starting, stateAfter, stopping, waking } from '../support/agents.ts';

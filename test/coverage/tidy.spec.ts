@@ -36,7 +36,7 @@ const bad: Record<string, { path: string; text: string; line: number }> = {
     text: 'it("waits", async () => {\n  await new Promise((done) => setTimeout(done, 50));\n});\n',
     line: 2,
   },
-  'the product waits by `pause` of platform/async': {
+  'the product waits by `pause` of kernel/async': {
     path: 'src/a.ts',
     text: "f();\nimport { setTimeout as wait } from 'node:timers/promises';\n",
     line: 2,
@@ -66,7 +66,7 @@ const bad: Record<string, { path: string; text: string; line: number }> = {
     line: 2,
   },
   'a bound is named in capitals, with its unit': { path: 'src/a.ts', text: 'const PAGE = 5;\nconst retryMs = 2 * 50;\n', line: 2 },
-  'the product ends work after a time by `timeoutSignal` of platform/async': {
+  'the product ends work after a time by `timeoutSignal` of kernel/async': {
     path: 'src/a.ts',
     text: 'f();\nconst over = AbortSignal.timeout(5);\n',
     line: 2,
@@ -98,7 +98,7 @@ const good: Record<string, { path: string; text: string }> = {
     path: 'src/a/boat-hires.service.ts',
     text: 'export class NoBoat extends Error {}\nexport class BoatHires {}\n',
   },
-  'the product waits by `pause` of platform/async': {
+  'the product waits by `pause` of kernel/async': {
     path: 'src/a.ts',
     text: "import { setImmediate as turn } from 'node:timers/promises';\nawait turn();\n",
   },

@@ -38,13 +38,13 @@ export const tidyRules: TidyRule[] = [
   },
   { name: 'no test sleeps', applies: isSpec, check: sleeps },
   {
-    name: 'the product waits by `pause` of platform/async',
-    applies: (path) => isProduct(path) && path !== 'src/platform/async/pause.ts',
+    name: 'the product waits by `pause` of kernel/async',
+    applies: (path) => isProduct(path) && path !== 'src/kernel/async/pause.ts',
     check: (text, path) => inTree(text, path, (node) => (isSleepImport(node) ? 'a wait of its own' : undefined)),
   },
   {
-    name: 'the product ends work after a time by `timeoutSignal` of platform/async',
-    applies: (path) => path.startsWith('src/') && !path.startsWith('src/platform/async/timeout-signal.'),
+    name: 'the product ends work after a time by `timeoutSignal` of kernel/async',
+    applies: (path) => path.startsWith('src/') && !path.startsWith('src/kernel/async/timeout-signal.'),
     check: lines(/AbortSignal\.timeout\(/, 'a signal that Node 20 may forget'),
   },
   { name: 'the product writes to its log, not to the console', applies: isProduct, check: consoleCalls },

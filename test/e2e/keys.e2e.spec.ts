@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { keyIdOf, newDataKey, unwrapDataKey, wrapDataKey } from '../../src/platform/crypto/envelope.ts';
-import { pause } from '../../src/platform/async/pause.ts';
+import { pause } from '../../src/kernel/async/pause.ts';
 import { killable, Kills } from '../support/kills.ts';
 import { operate } from '../support/log.ts';
 import { OutsidePostgres } from '../support/outside-postgres.ts';

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { pause } from '../../src/platform/async/pause.ts';
+import { pause } from '../../src/kernel/async/pause.ts';
 import { processesOf } from '../support/framework-agent.ts';
 import { killable, Kills } from '../support/kills.ts';
 import { type AnyBody, StartedService } from '../support/started-service.ts';

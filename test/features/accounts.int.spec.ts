@@ -17,7 +17,7 @@ import { startFeatureServer } from '../support/feature-server.ts';
 import type { TestServer } from '../support/http-server.ts';
 import { Database } from '../../src/platform/database/database.ts';
 import { EventStore, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
-import { systemContext } from '../../src/platform/context/command-context.ts';
+import { systemContext } from '../../src/kernel/context/command-context.ts';
 import { LoginLimiter } from '../../src/platform/http/auth/login-limiter.ts';
 
 const password = 'canary-password-1';

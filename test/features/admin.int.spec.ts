@@ -4,7 +4,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { AdminModule } from '../../src/admin/admin.module.ts';
 import { Database } from '../../src/platform/database/database.ts';
 import { EventStore, START, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
-import { scopes, type Caller } from '../../src/platform/context/caller.ts';
+import { scopes, type Caller } from '../../src/kernel/context/caller.ts';
 import { CredentialVerifier } from '../../src/platform/http/auth/credential-verifier.ts';
 import { rebuildEvents } from '../../src/platform/projections/rebuild/rebuild.events.ts';
 import { AgentBed } from '../support/agent-bed.ts';

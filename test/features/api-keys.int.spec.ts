@@ -10,12 +10,12 @@ import { AccountsModule } from '../../src/accounts/accounts.module.ts';
 import { CredentialsModule } from '../../src/credentials.module.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import type { TestServer } from '../support/http-server.ts';
-import { Clock } from '../../src/platform/clock.ts';
+import { Clock } from '../../src/kernel/clock.ts';
 import { Database } from '../../src/platform/database/database.ts';
 import { EventStore } from '../../src/platform/event-store/event-store.ts';
 import { ReadModels, tableOf } from '../../src/platform/projections/projection.ts';
-import { scopes } from '../../src/platform/context/caller.ts';
-import { systemContext } from '../../src/platform/context/command-context.ts';
+import { scopes } from '../../src/kernel/context/caller.ts';
+import { systemContext } from '../../src/kernel/context/command-context.ts';
 
 const masterKey = 'ab'.repeat(32);
 const features = {

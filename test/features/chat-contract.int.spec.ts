@@ -1,5 +1,5 @@
 import { keptConnections } from '../../src/platform/agent-protocol/kept-connections.ts';
-import { Config } from '../../src/platform/config/config.ts';
+import { Config } from '../../src/kernel/config/config.ts';
 import { MessageDelivery } from '../../src/messages/delivery/message-delivery.service.ts';
 import { Database } from '../../src/platform/database/database.ts';
 import { RuntimeUnavailable } from '../../src/platform/runtime/runtime.ts';

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 
 import { keptConnections } from '../../src/platform/agent-protocol/kept-connections.ts';
-import { Config } from '../../src/platform/config/config.ts';
+import { Config } from '../../src/kernel/config/config.ts';
 import { Database } from '../../src/platform/database/database.ts';
 import { Templates } from '../../src/templates/index.ts';
 import { startTalk, type Talk } from '../support/talk.ts';

@@ -4,8 +4,8 @@ import { v7 as uuidv7 } from 'uuid';
 
 import { MessageIntake } from '../../src/messages/services.ts';
 import { webhookConversation } from '../../src/messages/index.ts';
-import { Clock } from '../../src/platform/clock.ts';
-import { systemContext } from '../../src/platform/context/command-context.ts';
+import { Clock } from '../../src/kernel/clock.ts';
+import { systemContext } from '../../src/kernel/context/command-context.ts';
 import { Sagas } from '../../src/platform/sagas/saga.ts';
 import { startTalk, type Talk } from '../support/talk.ts';
 import { until } from '../support/until.ts';

@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify';
 
 import { OpenAccount } from '../../src/accounts/accounts.commands.ts';
 import { AppModule } from '../../src/app.module.ts';
-import { systemContext } from '../../src/platform/context/command-context.ts';
+import { systemContext } from '../../src/kernel/context/command-context.ts';
 import { hostileBodies, hostileFor } from '../support/hostile-bodies.ts';
 import { startTestServer, type TestServer } from '../support/http-server.ts';
 import { type RouteWithBody, routesWithBodies } from '../support/routes.ts';

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 
 import { Module, type DynamicModule } from '@nestjs/common';
 
-import { Config } from '../../src/platform/config/config.ts';
+import { Config } from '../../src/kernel/config/config.ts';
 import { ContainerRuntime } from '../../src/platform/runtime/runtime.ts';
 import { FaultyRuntime } from '../support/faulty-runtime.ts';
 import { startFeatureServer } from '../support/feature-server.ts';

@@ -10,7 +10,7 @@ import { DeploymentsController } from '../../src/deployments/deployments.control
 import { logEvents } from '../../src/logs/index.ts';
 import { LogsModule } from '../../src/logs/logs.module.ts';
 import { EventStore } from '../../src/platform/event-store/event-store.ts';
-import { systemContext } from '../../src/platform/context/command-context.ts';
+import { systemContext } from '../../src/kernel/context/command-context.ts';
 import { Projections } from '../../src/platform/projections/projections.ts';
 import { AgentBed } from '../support/agent-bed.ts';
 import { FaultyRuntimeModule } from '../support/faulty-runtime.ts';

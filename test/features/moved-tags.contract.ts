@@ -5,7 +5,7 @@ import type Dockerode from 'dockerode';
 import { AgentBed } from '../support/agent-bed.ts';
 import type { TestServer } from '../support/http-server.ts';
 import { answering } from '../support/answering-image.ts';
-import { timeoutSignal } from '../../src/platform/async/timeout-signal.ts';
+import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
 import { tarOf } from '../../src/platform/runtime/docker/image-sources/build-context.ts';
 import { importImage, pull } from '../../src/platform/runtime/docker/image-sources/registry.ts';
 import { ImageSweep } from '../../src/deployments/images/image-sweep.service.ts';

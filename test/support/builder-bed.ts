@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 
-import { timeoutSignal } from '../../src/platform/async/timeout-signal.ts';
+import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
 import type { BuilderSettings } from '../../src/platform/runtime/docker/builder/open-builder.ts';
 import { DockerRuntime } from '../../src/platform/runtime/docker/docker-runtime.ts';
 import type { ReferenceSource, ResolvedImage } from '../../src/platform/runtime/runtime.ts';

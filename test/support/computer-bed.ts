@@ -8,7 +8,7 @@ import { ComputersModule } from '../../src/computers/computers.module.ts';
 import { Computers } from '../../src/computers/services.ts';
 import type { ComputerCommand } from '../../src/computers/aggregate/computers.decider.ts';
 import { HistoryModule } from '../../src/history/history.module.ts';
-import { systemContext } from '../../src/platform/context/command-context.ts';
+import { systemContext } from '../../src/kernel/context/command-context.ts';
 import type { Features } from './feature-server.ts';
 import type { Answer, RequestOptions, TestServer } from './http-server.ts';
 

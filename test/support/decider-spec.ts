@@ -1,5 +1,5 @@
 import type { Decider } from '../../src/platform/event-store/event-definition.ts';
-import { Refusal, type ErrorCode } from '../../src/platform/errors/refusal.ts';
+import { Refusal, type ErrorCode } from '../../src/kernel/errors/refusal.ts';
 
 /** The time of a decision if a test does not set one. */
 export const NOON = new Date('2026-03-01T12:00:00.000Z');

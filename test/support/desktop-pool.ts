@@ -11,8 +11,8 @@ import type { AwakeComputer, ComputerNeed, ExpectedScreen, LiveComputers } from 
 import { ViewerControl } from '../../src/computers/live/viewer-control.service.ts';
 import type { ComputerCommand } from '../../src/computers/aggregate/computers.decider.ts';
 import type { Computers } from '../../src/computers/aggregate/computers.service.ts';
-import { systemContext } from '../../src/platform/context/command-context.ts';
-import { Refusal } from '../../src/platform/errors/refusal.ts';
+import { systemContext } from '../../src/kernel/context/command-context.ts';
+import { Refusal } from '../../src/kernel/errors/refusal.ts';
 import type { StoredEvent } from '../../src/platform/event-store/event-store.ts';
 import type { LogFollower, LogListener } from '../../src/platform/event-store/following/log-follower.ts';
 import { untilTrue } from './until.ts';

@@ -2,7 +2,7 @@ import { Module, type DynamicModule } from '@nestjs/common';
 import type Dockerode from 'dockerode';
 
 import { RESOLVE_HOST } from '../../src/agents/services.ts';
-import type { ResolveHost } from '../../src/platform/public-addresses.ts';
+import type { ResolveHost } from '../../src/kernel/network/public-addresses.ts';
 import { DockerRuntime, type DockerRuntimeOptions } from '../../src/platform/runtime/docker/docker-runtime.ts';
 import { ContainerRuntime } from '../../src/platform/runtime/runtime.ts';
 import { testContainerKey } from './container-key.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 
 import { type DynamicModule, Inject, Module, type OnApplicationShutdown } from '@nestjs/common';
 
-import { Config } from '../../src/platform/config/config.ts';
+import { Config } from '../../src/kernel/config/config.ts';
 import { LocalRuntime } from '../../src/platform/runtime/local/local-runtime.ts';
 import { probeFiles, startCommand } from '../../src/platform/runtime/runtime.probe.ts';
 import {

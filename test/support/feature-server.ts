@@ -1,14 +1,14 @@
 import { Module, type DynamicModule, type Type } from '@nestjs/common';
 import { CqrsModule } from '@nestjs/cqrs';
 
-import type { Environment } from '../../src/platform/config/setting-reader.ts';
+import type { Environment } from '../../src/kernel/config/setting-reader.ts';
 import { CryptoModule } from '../../src/platform/crypto/crypto.module.ts';
 import type { AnyEventDefinition } from '../../src/platform/event-store/event-catalogue.ts';
 import { EventStoreModule } from '../../src/platform/event-store/event-store.module.ts';
-import { scopes, type Caller, type Scope } from '../../src/platform/context/caller.ts';
+import { scopes, type Caller, type Scope } from '../../src/kernel/context/caller.ts';
 import { CredentialVerifier } from '../../src/platform/http/auth/credential-verifier.ts';
 import { HttpModule } from '../../src/platform/http/http.module.ts';
-import type { Intervals } from '../../src/platform/intervals.ts';
+import type { Intervals } from '../../src/kernel/config/intervals.ts';
 import { LeasesModule } from '../../src/platform/leases/leases.module.ts';
 import { ProjectionsModule } from '../../src/platform/projections/projections.module.ts';
 import { SagasModule } from '../../src/platform/sagas/sagas.module.ts';

@@ -1,4 +1,4 @@
-import { timeoutSignal } from '../../src/platform/async/timeout-signal.ts';
+import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
 import { tarOf } from '../../src/platform/runtime/docker/image-sources/build-context.ts';
 import { machineProgram } from '../../src/platform/runtime/docker/image-sources/node-base.ts';
 import { importImage } from '../../src/platform/runtime/docker/image-sources/registry.ts';

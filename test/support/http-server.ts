@@ -7,10 +7,10 @@ import { type DynamicModule, Module, type ModuleMetadata, type Type } from '@nes
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { pino } from 'pino';
 
-import { ConfigModule } from '../../src/platform/config/config.module.ts';
-import { type Config, readConfig } from '../../src/platform/config/config.ts';
-import type { Environment } from '../../src/platform/config/setting-reader.ts';
-import type { Intervals } from '../../src/platform/intervals.ts';
+import { ConfigModule } from '../../src/kernel/config/config.module.ts';
+import { type Config, readConfig } from '../../src/kernel/config/config.ts';
+import type { Environment } from '../../src/kernel/config/setting-reader.ts';
+import type { Intervals } from '../../src/kernel/config/intervals.ts';
 import { createServer } from '../../src/platform/http/server.ts';
 import { routeByDomain } from '../../src/traffic/index.ts';
 import { addWitness } from '../runner/evidence.ts';

@@ -1,4 +1,4 @@
-import { Intervals } from '../../src/platform/intervals.ts';
+import { Intervals } from '../../src/kernel/config/intervals.ts';
 
 const quick = { foldGatherMs: 50, leaseRenewMs: 150, leaseLookMs: 50, sagaRetryMs: 50, captureRetryMs: 50 };
 

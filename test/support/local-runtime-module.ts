@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 
 import { type DynamicModule, Inject, Module, type OnApplicationShutdown } from '@nestjs/common';
 
-import { Config } from '../../src/platform/config/config.ts';
+import { Config } from '../../src/kernel/config/config.ts';
 import { LocalRuntime } from '../../src/platform/runtime/local/local-runtime.ts';
 import { ContainerRuntime } from '../../src/platform/runtime/runtime.ts';
 

@@ -2,8 +2,8 @@ import { tmpdir } from 'node:os';
 
 import { Client } from 'pg';
 
-import { type Config, readConfig } from '../../src/platform/config/config.ts';
-import { Clock } from '../../src/platform/clock.ts';
+import { type Config, readConfig } from '../../src/kernel/config/config.ts';
+import { Clock } from '../../src/kernel/clock.ts';
 import { type Database, openDatabase } from '../../src/platform/database/database.ts';
 import { Aggregates } from '../../src/platform/event-store/aggregates.ts';
 import { type AnyEventDefinition, EventCatalogue } from '../../src/platform/event-store/event-catalogue.ts';

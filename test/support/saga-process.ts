@@ -1,4 +1,4 @@
-import { Clock } from '../../src/platform/clock.ts';
+import { Clock } from '../../src/kernel/clock.ts';
 import type { Aggregates } from '../../src/platform/event-store/aggregates.ts';
 import { LogFollower } from '../../src/platform/event-store/following/log-follower.ts';
 import { quickIntervals } from './intervals.ts';

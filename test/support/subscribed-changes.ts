@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 
 import { Webhook } from 'standardwebhooks';
 
-import { pause } from '../../src/platform/async/pause.ts';
+import { pause } from '../../src/kernel/async/pause.ts';
 import type { Answer, AnyBody, StartedService } from './started-service.ts';
 import { until } from './until.ts';
 

@@ -1,6 +1,6 @@
 import { type DynamicModule, Inject, Module, type OnApplicationShutdown } from '@nestjs/common';
 
-import { Config } from '../../src/platform/config/config.ts';
+import { Config } from '../../src/kernel/config/config.ts';
 import { Database, openDatabase } from '../../src/platform/database/database.ts';
 
 @Module({})

@@ -4,12 +4,12 @@ import { Body, Controller, Get, HttpCode, Module, Param, Post, Put, Query, Req, 
 import { Type } from 'class-transformer';
 import { IsArray, IsInt, IsOptional, IsString, MaxLength, ValidateNested } from 'class-validator';
 
-import type { Environment } from '../../src/platform/config/setting-reader.ts';
+import type { Environment } from '../../src/kernel/config/setting-reader.ts';
 import { CryptoModule } from '../../src/platform/crypto/crypto.module.ts';
 import { Public, RequireAdmin, RequireCaller, RequireScope, RequireSession } from '../../src/platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../../src/platform/http/call.ts';
 import { RawBody } from '../../src/platform/http/requests/body.ts';
-import type { Caller, Scope } from '../../src/platform/context/caller.ts';
+import type { Caller, Scope } from '../../src/kernel/context/caller.ts';
 import { CredentialVerifier } from '../../src/platform/http/auth/credential-verifier.ts';
 import { HttpModule } from '../../src/platform/http/http.module.ts';
 import { Idempotent } from '../../src/platform/http/idempotency/idempotency.interceptor.ts';
@@ -19,7 +19,7 @@ import { START } from '../../src/platform/event-store/event-store.ts';
 import { AccountPositions, type AccountPosition } from '../../src/platform/event-store/following/account-positions.ts';
 import { LogFollower } from '../../src/platform/event-store/following/log-follower.ts';
 import { ReadModels } from '../../src/platform/projections/projection.ts';
-import { Refusal } from '../../src/platform/errors/refusal.ts';
+import { Refusal } from '../../src/kernel/errors/refusal.ts';
 import { RuntimeUnavailable } from '../../src/platform/runtime/runtime.ts';
 import { type Answer, startTestServer, type TestServer } from './http-server.ts';
 import { testDatabase } from './test-database.ts';

@@ -11,8 +11,8 @@ import { type ComputerFate, type Dial, ViewedDesktops, type ViewNeed } from '../
 import { viewerEvents } from '../../src/computers/viewer/viewers.events.ts';
 import { ViewersModule } from '../../src/computers/viewers.module.ts';
 import { Database } from '../../src/platform/database/database.ts';
-import type { Environment } from '../../src/platform/config/setting-reader.ts';
-import { Refusal } from '../../src/platform/errors/refusal.ts';
+import type { Environment } from '../../src/kernel/config/setting-reader.ts';
+import { Refusal } from '../../src/kernel/errors/refusal.ts';
 import { startFeatureServer } from './feature-server.ts';
 import type { Answer, TestServer } from './http-server.ts';
 import { RfbStandIn } from './rfb-stand-in.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-import { Refusal } from '../../src/platform/errors/refusal.ts';
+import { Refusal } from '../../src/kernel/errors/refusal.ts';
 import type { Decider } from '../../src/platform/event-store/event-definition.ts';
 import { fold, NOON } from './decider-spec.ts';
 

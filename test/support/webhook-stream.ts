@@ -1,7 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { pause } from '../../src/platform/async/pause.ts';
+import { pause } from '../../src/kernel/async/pause.ts';
 import type { Answer, StartedService } from './started-service.ts';
 import { until } from './until.ts';
 

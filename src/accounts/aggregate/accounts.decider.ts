@@ -1,5 +1,5 @@
 import type { Decider, Json } from '../../platform/event-store/event-definition.ts';
-import { Refusal } from '../../platform/errors/refusal.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
 import type { AccountEvent } from './accounts.events.ts';
 import { SeatMap } from './seat-map.decider.ts';
 

@@ -1,6 +1,6 @@
 import { Command } from '@nestjs/cqrs';
 
-import type { CommandContext } from '../../platform/context/command-context.ts';
+import type { CommandContext } from '../../kernel/context/command-context.ts';
 
 /**
  * Begins to replace the master key by the given one, or by a new one. Returns the id of the rotation. Throws `invalid_request` if the key

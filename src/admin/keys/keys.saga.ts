@@ -1,7 +1,7 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 
-import { Clock } from '../../platform/clock.ts';
-import { systemContext } from '../../platform/context/command-context.ts';
+import { Clock } from '../../kernel/clock.ts';
+import { systemContext } from '../../kernel/context/command-context.ts';
 import { type MasterKeyRotation, MasterKeyRotations } from '../../platform/crypto/master-key-rotations.ts';
 import { Aggregates } from '../../platform/event-store/aggregates.ts';
 import { idOf, type StoredEvent } from '../../platform/event-store/event-store.ts';

@@ -1,6 +1,6 @@
 import { Command } from '@nestjs/cqrs';
 
-import type { CommandContext } from '../../platform/context/command-context.ts';
+import type { CommandContext } from '../../kernel/context/command-context.ts';
 import type { VerificationDto } from './projections.dto.ts';
 
 /** Rebuilds the read model. Returns the id of the rebuild, or that of the running one. Throws `not_found`. */

@@ -5,7 +5,7 @@ import { Aggregates } from '../../platform/event-store/aggregates.ts';
 import { Projections, shareOf } from '../../platform/projections/projections.ts';
 import { rebuildDecider, rebuildStream } from '../../platform/projections/rebuild/rebuild.decider.ts';
 import type { RebuildProgress } from '../../platform/projections/rebuild/rebuild-progress.ts';
-import { Refusal } from '../../platform/errors/refusal.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
 import type { ProjectionDto, RebuildDto, VerificationDto } from './projections.dto.ts';
 import { CancelRebuild, RebuildProjection, VerifyProjection } from './projections.commands.ts';
 import { ListProjections } from './projections.queries.ts';

@@ -1,7 +1,7 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 
-import { Config } from '../../platform/config/config.ts';
-import { Refusal } from '../../platform/errors/refusal.ts';
+import { Config } from '../../kernel/config/config.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
 import type { Executed, Loaded } from '../../platform/event-store/aggregates.ts';
 import type { Need, NotAwake, Wakeable } from '../../sandboxes/index.ts';
 import { bringUpSeconds } from '../../sandboxes/lifecycle/deadlines.decider.ts';

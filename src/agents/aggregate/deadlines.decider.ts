@@ -1,4 +1,4 @@
-import type { Config } from '../../platform/config/config.ts';
+import type { Config } from '../../kernel/config/config.ts';
 import { deadlineIn, sleepDeadline, stopDeadline } from '../../sandboxes/lifecycle/deadlines.decider.ts';
 import type { Release } from './agent-state.decider.ts';
 

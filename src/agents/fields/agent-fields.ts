@@ -2,9 +2,9 @@ import { ApiProperty } from '@nestjs/swagger';
 import { registerDecorator, ValidateIf } from 'class-validator';
 
 import { hasLength } from '../../platform/http/requests/validation.ts';
-import { ALLOWED_NAMES_MAX, allowListMessage } from '../../platform/allow-list.ts';
+import { ALLOWED_NAMES_MAX, allowListMessage } from '../../kernel/network/allow-list.ts';
 import { branchProblem, repositoryUrlProblem } from '../../platform/git/repository-url.ts';
-import { parseImageReference } from '../../platform/image-reference.ts';
+import { parseImageReference } from '../../kernel/network/image-reference.ts';
 
 /** A rule for a text of an agent: returns what is wrong, or null. Both create routes and PATCH apply the same rules. */
 export type TextRule = (value: string) => string | null;

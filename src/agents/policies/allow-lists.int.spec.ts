@@ -1,4 +1,4 @@
-import { Refusal } from '../../platform/errors/refusal.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
 import type { ContainerRuntime } from '../../platform/runtime/runtime.ts';
 import { AllowLists } from './allow-lists.service.ts';
 

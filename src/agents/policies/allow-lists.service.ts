@@ -1,6 +1,6 @@
 import { Injectable, Optional } from '@nestjs/common';
 
-import { invalidField } from '../../platform/errors/refusal.ts';
+import { invalidField } from '../../kernel/errors/refusal.ts';
 import { ContainerRuntime, type AgentEgress } from '../../platform/runtime/runtime.ts';
 
 /** Determines whether an agent can be held to a list of names. */

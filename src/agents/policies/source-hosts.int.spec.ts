@@ -1,4 +1,4 @@
-import { readConfig } from '../../platform/config/config.ts';
+import { readConfig } from '../../kernel/config/config.ts';
 import { SourceHosts } from './source-hosts.service.ts';
 
 const hosts: Record<string, string[]> = {

@@ -3,14 +3,14 @@ import { lookup } from 'node:dns/promises';
 import { Inject, Injectable, Optional } from '@nestjs/common';
 import { LRUCache } from 'lru-cache';
 
-import { timeoutSignal } from '../../platform/async/timeout-signal.ts';
-import { Config } from '../../platform/config/config.ts';
-import { FairLimiter } from '../../platform/async/fair-limiter.ts';
-import { unlessAborted } from '../../platform/async/unless-aborted.ts';
-import { invalidField } from '../../platform/errors/refusal.ts';
+import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
+import { Config } from '../../kernel/config/config.ts';
+import { FairLimiter } from '../../kernel/limits/fair-limiter.ts';
+import { unlessAborted } from '../../kernel/async/unless-aborted.ts';
+import { invalidField } from '../../kernel/errors/refusal.ts';
 import { isAllowedSource, parseRepositoryUrl, type RepositoryUrl, repositoryUrlProblem } from '../../platform/git/repository-url.ts';
-import { parseImageReference, type ImageReference } from '../../platform/image-reference.ts';
-import { isPublic, type ResolveHost } from '../../platform/public-addresses.ts';
+import { parseImageReference, type ImageReference } from '../../kernel/network/image-reference.ts';
+import { isPublic, type ResolveHost } from '../../kernel/network/public-addresses.ts';
 
 /**
  * The number of names that are resolved at once. A name whose server never answers holds a thread of the process for up to 30 s, and there

@@ -1,9 +1,9 @@
 import { Injectable, Logger, Optional } from '@nestjs/common';
 
-import { timeoutSignal } from '../../platform/async/timeout-signal.ts';
-import { unlessAborted } from '../../platform/async/unless-aborted.ts';
-import { Config } from '../../platform/config/config.ts';
-import { Refusal } from '../../platform/errors/refusal.ts';
+import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
+import { unlessAborted } from '../../kernel/async/unless-aborted.ts';
+import { Config } from '../../kernel/config/config.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
 import { ContainerRuntime, RuntimeRefused, type ResolvedImage } from '../../platform/runtime/runtime.ts';
 
 /** Has the image of computers made ready, which is the same for all of them. */

@@ -1,11 +1,11 @@
 import { Injectable } from '@nestjs/common';
 
-import { Clock } from '../../platform/clock.ts';
-import { Config } from '../../platform/config/config.ts';
+import { Clock } from '../../kernel/clock.ts';
+import { Config } from '../../kernel/config/config.ts';
 import { Keyring } from '../../platform/crypto/keyring.ts';
 import type { ExecuteOptions } from '../../platform/event-store/aggregates.ts';
 import type { ReadStreamOptions } from '../../platform/event-store/event-store.ts';
-import { systemContext, type CommandContext } from '../../platform/context/command-context.ts';
+import { systemContext, type CommandContext } from '../../kernel/context/command-context.ts';
 import { computerIdOf, executeOnce, type KindRecords, type Seen } from '../../sandboxes/index.ts';
 import { sleepDeadline } from '../../sandboxes/lifecycle/deadlines.decider.ts';
 import type { Order } from '../../sandboxes/lifecycle/steps.decider.ts';

@@ -1,4 +1,4 @@
-import type { Config } from '../../platform/config/config.ts';
+import type { Config } from '../../kernel/config/config.ts';
 import type { ContainerSpec } from '../../platform/runtime/runtime.ts';
 import type { Computer } from '../aggregate/computer-state.decider.ts';
 import { resourcesOf } from '../memory/computer-sizes.ts';

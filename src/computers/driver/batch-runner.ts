@@ -1,5 +1,5 @@
 import { toDisplay, type Batch, type BatchStep, type Point, type Region, type Shot, type Size } from '../actions/canonical-actions.ts';
-import { pause } from '../../platform/async/pause.ts';
+import { pause } from '../../kernel/async/pause.ts';
 import type { Frame } from '../rfb/frame.ts';
 import { scaled, type EncodedImage, type ImageOptions } from '../screen/encode-image.ts';
 import { performAction, type Desk } from './perform-action.ts';

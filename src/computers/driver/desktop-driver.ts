@@ -1,8 +1,8 @@
 import type { Duplex } from 'node:stream';
 
 import type { Batch, Point } from '../actions/canonical-actions.ts';
-import { timeoutSignal } from '../../platform/async/timeout-signal.ts';
-import { unlessAborted } from '../../platform/async/unless-aborted.ts';
+import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
+import { unlessAborted } from '../../kernel/async/unless-aborted.ts';
 import { DesktopTimeout, DesktopUnreachable, ScreenGrew } from '../rfb/desktop-errors.ts';
 import { frameBytes, type Frame, type ScreenSize } from '../rfb/frame.ts';
 import { pointerEvent } from '../rfb/client-messages.ts';

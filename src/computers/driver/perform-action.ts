@@ -1,6 +1,6 @@
 import type { CanonicalAction, Point } from '../actions/canonical-actions.ts';
 import { keysymOfCharacter } from '../actions/keysyms.ts';
-import { pause } from '../../platform/async/pause.ts';
+import { pause } from '../../kernel/async/pause.ts';
 import type { RfbConnection } from '../rfb/rfb-connection.ts';
 import { OutsideOfScreen } from '../screen/encode-image.ts';
 import { BUTTON, type InputDevice } from './input-device.ts';

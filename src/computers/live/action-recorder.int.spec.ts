@@ -1,5 +1,5 @@
 import { KeptActs } from '../../../test/support/desktop-pool.ts';
-import { systemContext } from '../../platform/context/command-context.ts';
+import { systemContext } from '../../kernel/context/command-context.ts';
 import { ActionRecorder, type Actor } from './action-recorder.service.ts';
 
 const ana: Actor = { computerId: 'one', context: systemContext('ana', 'acme') };

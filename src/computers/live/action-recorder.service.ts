@@ -1,6 +1,6 @@
 import { type BeforeApplicationShutdown, Injectable, Logger } from '@nestjs/common';
 
-import type { CommandContext } from '../../platform/context/command-context.ts';
+import type { CommandContext } from '../../kernel/context/command-context.ts';
 import { Computers } from '../aggregate/computers.service.ts';
 
 /** The time for which batches are counted together, ms. */

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { callTo, DesktopBed, KnownComputers } from '../../../test/support/desktop-pool.ts';
 import { RfbStandIn } from '../../../test/support/rfb-stand-in.ts';
 import { untilTrue } from '../../../test/support/until.ts';
-import { Refusal } from '../../platform/errors/refusal.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
 import type { BatchOutcome } from '../driver/batch-runner.ts';
 
 const beds: DesktopBed[] = [];

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
-import type { CommandContext } from '../../platform/context/command-context.ts';
-import { Refusal } from '../../platform/errors/refusal.ts';
+import type { CommandContext } from '../../kernel/context/command-context.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
 import type { Batch, BatchStep, Size } from '../actions/canonical-actions.ts';
 import { normaliseBatch } from '../actions/normalise-batch.ts';
 import type { BatchOutcome } from '../driver/batch-runner.ts';

@@ -8,7 +8,7 @@ import { type Call, CurrentCall } from '../../platform/http/call.ts';
 import { Idempotent } from '../../platform/http/idempotency/idempotency.interceptor.ts';
 import { JsonBody } from '../../platform/http/requests/body.ts';
 import { Operation } from '../../platform/http/requests/operation.ts';
-import { newId } from '../../platform/new-id.ts';
+import { newId } from '../../kernel/ids.ts';
 import { computerCall, WakeQuery } from './computer-call.ts';
 import { ComputerId } from '../fields/computer-id.ts';
 import { ComputerExecs } from './computer-execs.service.ts';

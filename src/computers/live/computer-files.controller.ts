@@ -6,7 +6,7 @@ import { RequireScope } from '../../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../../platform/http/call.ts';
 import { RawBody } from '../../platform/http/requests/body.ts';
 import { Operation } from '../../platform/http/requests/operation.ts';
-import { newId } from '../../platform/new-id.ts';
+import { newId } from '../../kernel/ids.ts';
 import { computerCall } from './computer-call.ts';
 import {
   ComputerFileFormDto,

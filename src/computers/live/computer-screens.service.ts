@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
 
-import { FairLimiter } from '../../platform/async/fair-limiter.ts';
-import { timeoutSignal } from '../../platform/async/timeout-signal.ts';
-import { Refusal } from '../../platform/errors/refusal.ts';
+import { FairLimiter } from '../../kernel/limits/fair-limiter.ts';
+import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
 import type { ImageFormat, Region, Size } from '../actions/canonical-actions.ts';
 import type { DesktopDriver } from '../driver/desktop-driver.ts';
 import { scaled, type EncodedImage } from '../screen/encode-image.ts';

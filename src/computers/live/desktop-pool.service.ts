@@ -3,10 +3,10 @@ import { availableParallelism } from 'node:os';
 import { Injectable, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 import { LRUCache } from 'lru-cache';
 
-import { FairLimiter } from '../../platform/async/fair-limiter.ts';
-import { pause } from '../../platform/async/pause.ts';
-import { timeoutSignal } from '../../platform/async/timeout-signal.ts';
-import { Refusal } from '../../platform/errors/refusal.ts';
+import { FairLimiter } from '../../kernel/limits/fair-limiter.ts';
+import { pause } from '../../kernel/async/pause.ts';
+import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
 import { categoryOf, idOf, type StoredEvent } from '../../platform/event-store/event-store.ts';
 import { LogFollower } from '../../platform/event-store/following/log-follower.ts';
 import type { Point } from '../actions/canonical-actions.ts';

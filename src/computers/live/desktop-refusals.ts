@@ -1,4 +1,4 @@
-import { Refusal, type RefusalFacts } from '../../platform/errors/refusal.ts';
+import { Refusal, type RefusalFacts } from '../../kernel/errors/refusal.ts';
 import { DesktopBusy } from '../driver/batch-queue.ts';
 import { DesktopTimeout, DesktopUnreachable } from '../rfb/desktop-errors.ts';
 import { OutsideOfScreen } from '../screen/encode-image.ts';

@@ -1,8 +1,8 @@
 import { Injectable, Logger, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 
-import { pause } from '../../platform/async/pause.ts';
+import { pause } from '../../kernel/async/pause.ts';
 import { Database } from '../../platform/database/database.ts';
-import { Refusal } from '../../platform/errors/refusal.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
 import { LEASE_IS_FREE } from '../../platform/leases/leases.ts';
 import { REPLICA, Replica } from '../../platform/leases/replica.ts';
 import type { LeftInput, Turn } from '../driver/turn.ts';

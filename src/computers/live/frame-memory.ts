@@ -1,4 +1,4 @@
-import { ByteBudget, type ByteLimits } from '../../platform/async/byte-budget.ts';
+import { ByteBudget, type ByteLimits } from '../../kernel/limits/byte-budget.ts';
 
 const MIB = 1_048_576;
 /** The bytes of frames and pictures of desktops that one process has in memory: of all accounts, and of one. */

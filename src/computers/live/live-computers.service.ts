@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
-import type { CommandContext } from '../../platform/context/command-context.ts';
+import type { CommandContext } from '../../kernel/context/command-context.ts';
 import { computerSandbox } from '../../sandboxes/index.ts';
 import { WakeGate } from '../../sandboxes/services.ts';
 import type { Size } from '../actions/canonical-actions.ts';

@@ -1,7 +1,7 @@
 import { ComputerBed, computerFeatures } from '../../../test/support/computer-bed.ts';
 import { startFeatureServer } from '../../../test/support/feature-server.ts';
 import type { Answer, TestServer } from '../../../test/support/http-server.ts';
-import { Config, readConfig } from '../../platform/config/config.ts';
+import { Config, readConfig } from '../../kernel/config/config.ts';
 import { Database } from '../../platform/database/database.ts';
 import { computerSandbox } from '../../sandboxes/index.ts';
 import { Activity } from '../../sandboxes/services.ts';

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
-import { Config } from '../../platform/config/config.ts';
+import { Config } from '../../kernel/config/config.ts';
 import { Database } from '../../platform/database/database.ts';
 import { tableOf } from '../../platform/projections/projection.ts';
 import { computersProjection } from '../rows/computers.projection.ts';

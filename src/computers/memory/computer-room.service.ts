@@ -1,9 +1,9 @@
 import { Injectable } from '@nestjs/common';
 
-import { Clock } from '../../platform/clock.ts';
-import { Config } from '../../platform/config/config.ts';
-import { systemContext } from '../../platform/context/command-context.ts';
-import { Refusal } from '../../platform/errors/refusal.ts';
+import { Clock } from '../../kernel/clock.ts';
+import { Config } from '../../kernel/config/config.ts';
+import { systemContext } from '../../kernel/context/command-context.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
 import { computerSandbox } from '../../sandboxes/index.ts';
 import { sleepDeadline } from '../../sandboxes/lifecycle/deadlines.decider.ts';
 import type { Computer } from '../aggregate/computer-state.decider.ts';

@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream';
 
-import { pause } from '../../platform/async/pause.ts';
-import { SerialQueue } from '../../platform/async/serial-queue.ts';
+import { pause } from '../../kernel/async/pause.ts';
+import { SerialQueue } from '../../kernel/async/serial-queue.ts';
 import { ByteReader } from './byte-reader.ts';
 import * as client from './client-messages.ts';
 import { clientCutText, clipboardCaps, clipboardNotify, clipboardProvide } from './clipboard-messages.ts';

@@ -1,7 +1,7 @@
 import { IsIn, IsOptional, IsUUID } from 'class-validator';
 
 import { Text } from '../../agents/index.ts';
-import { invalidField } from '../../platform/errors/refusal.ts';
+import { invalidField } from '../../kernel/errors/refusal.ts';
 import { PageQueryDto } from '../../platform/http/requests/page.dto.ts';
 import { TimeQuery } from '../../platform/http/requests/validation.ts';
 import { endUserRule } from '../fields/computer-fields.ts';

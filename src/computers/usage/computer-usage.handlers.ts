@@ -1,6 +1,6 @@
 import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
-import { Clock } from '../../platform/clock.ts';
+import { Clock } from '../../kernel/clock.ts';
 import { Database } from '../../platform/database/database.ts';
 import { tableOf } from '../../platform/projections/projection.ts';
 import { computerCountsProjection } from './computer-counts.projection.ts';

@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream';
 
-import type { CommandContext } from '../../platform/context/command-context.ts';
+import type { CommandContext } from '../../kernel/context/command-context.ts';
 
 /** Opens a connection to the desktop of an awake computer. The signal ends the wait for it. */
 export type Dial = (signal: AbortSignal) => Promise<Duplex>;

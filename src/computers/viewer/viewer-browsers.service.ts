@@ -3,8 +3,8 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
 
 import { Database } from '../../platform/database/database.ts';
-import type { Caller } from '../../platform/context/caller.ts';
-import { Refusal } from '../../platform/errors/refusal.ts';
+import type { Caller } from '../../kernel/context/caller.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
 import { type Ticket, Tickets } from '../../platform/http/auth/tickets.ts';
 import { SESSION_KEPT_DAYS } from './viewer-sessions.table.ts';
 

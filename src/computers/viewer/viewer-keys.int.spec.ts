@@ -5,7 +5,7 @@ import { CommandBus } from '@nestjs/cqrs';
 import { until } from '../../../test/support/until.ts';
 import { ViewerBed } from '../../../test/support/viewer-bed.ts';
 import { IssueApiKey, RevokeApiKey } from '../../api-keys/index.ts';
-import { type CommandContext, systemContext } from '../../platform/context/command-context.ts';
+import { type CommandContext, systemContext } from '../../kernel/context/command-context.ts';
 import { Sagas } from '../../platform/sagas/saga.ts';
 import { ViewerKeysSaga } from './viewer-keys.saga.ts';
 import { ViewerRecords } from './viewer-records.service.ts';

@@ -2,10 +2,10 @@ import type { KeyObject } from 'node:crypto';
 
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 
-import { Config } from '../../platform/config/config.ts';
+import { Config } from '../../kernel/config/config.ts';
 import { INSTALLATION_SUBJECT } from '../../platform/crypto/container-key.ts';
 import { Keyring } from '../../platform/crypto/keyring.ts';
-import { Refusal } from '../../platform/errors/refusal.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
 import { readToken, signToken, type ViewerLink } from './viewer-token.ts';
 
 /** Makes the links of sessions, and knows which ones the installation made, without a question to any store. */

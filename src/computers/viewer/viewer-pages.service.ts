@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
 
-import { Clock } from '../../platform/clock.ts';
-import { Config } from '../../platform/config/config.ts';
-import { Refusal } from '../../platform/errors/refusal.ts';
+import { Clock } from '../../kernel/clock.ts';
+import { Config } from '../../kernel/config/config.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
 import type { Call } from '../../platform/http/call.ts';
 import { type Asset, ViewerAssets } from './viewer-assets.ts';
 import { ViewerLinks } from './viewer-links.service.ts';

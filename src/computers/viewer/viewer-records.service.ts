@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
-import type { CommandContext } from '../../platform/context/command-context.ts';
+import type { CommandContext } from '../../kernel/context/command-context.ts';
 import { Aggregates } from '../../platform/event-store/aggregates.ts';
 import type { Position } from '../../platform/event-store/event-store.ts';
 import { EventWaits } from '../../platform/event-store/following/event-waits.ts';

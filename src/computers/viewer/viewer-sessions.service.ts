@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 
-import type { CommandContext } from '../../platform/context/command-context.ts';
-import { Refusal } from '../../platform/errors/refusal.ts';
+import type { CommandContext } from '../../kernel/context/command-context.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
 import { ViewedDesktops } from './viewed-desktops.ts';
 import { ViewerBrowsers } from './viewer-browsers.service.ts';
 import { ViewerConnections } from './viewer-connections.service.ts';

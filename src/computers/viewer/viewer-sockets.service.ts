@@ -1,10 +1,10 @@
 import { type BeforeApplicationShutdown, Injectable, Logger } from '@nestjs/common';
 
-import { pause } from '../../platform/async/pause.ts';
-import { timeoutSignal } from '../../platform/async/timeout-signal.ts';
+import { pause } from '../../kernel/async/pause.ts';
+import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import type { Call } from '../../platform/http/call.ts';
 import { WebSockets } from '../../platform/http/web-sockets.ts';
-import { newId } from '../../platform/new-id.ts';
+import { newId } from '../../kernel/ids.ts';
 import { DesktopTimeout } from '../rfb/desktop-errors.ts';
 import { greetDesktop } from './desktop-greeting.ts';
 import { OpenViewers } from './open-viewers.service.ts';

@@ -1,13 +1,13 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 
-import { Config } from '../../platform/config/config.ts';
-import type { Caller } from '../../platform/context/caller.ts';
-import { Refusal } from '../../platform/errors/refusal.ts';
+import { Config } from '../../kernel/config/config.ts';
+import type { Caller } from '../../kernel/context/caller.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
 import { CredentialVerifier, type Visit } from '../../platform/http/auth/credential-verifier.ts';
 import type { Ticket } from '../../platform/http/auth/tickets.ts';
 import type { Call } from '../../platform/http/call.ts';
 import { isOwnOrigin } from '../../platform/http/requests/origins.ts';
-import { withoutLast } from '../../platform/without-last.ts';
+import { withoutLast } from '../../kernel/text/without-last.ts';
 import { ViewerBrowsers } from './viewer-browsers.service.ts';
 import { ViewerLinks } from './viewer-links.service.ts';
 import { ViewerRecords } from './viewer-records.service.ts';

@@ -7,7 +7,7 @@ import { type Call, CurrentCall } from '../../platform/http/call.ts';
 import { Idempotent } from '../../platform/http/idempotency/idempotency.interceptor.ts';
 import { Operation } from '../../platform/http/requests/operation.ts';
 import { ReadsModel } from '../../platform/http/responses/reads-model.ts';
-import { newId } from '../../platform/new-id.ts';
+import { newId } from '../../kernel/ids.ts';
 import { ComputerId } from '../fields/computer-id.ts';
 import { ViewerLinks } from './viewer-links.service.ts';
 import { ViewerSessions } from './viewer-sessions.service.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 
 import { given, NOON } from '../../../test/support/decider-spec.ts';
-import { Refusal } from '../../platform/errors/refusal.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
 import {
   CONNECTIONS_MAX,
   ENDED_MAX,

@@ -5,7 +5,7 @@ import { Browser, problemOf, ViewerBed, type Viewing } from '../../../test/suppo
 import { Database } from '../../platform/database/database.ts';
 import { EventStore, type StoredEvent } from '../../platform/event-store/event-store.ts';
 import { Sagas } from '../../platform/sagas/saga.ts';
-import { systemContext } from '../../platform/context/command-context.ts';
+import { systemContext } from '../../kernel/context/command-context.ts';
 import { keyEvent, pointerEvent, updateRequest } from '../rfb/client-messages.ts';
 import { ViewerWatch } from '../watch/viewer-watch.service.ts';
 import { ViewerConnections } from './viewer-connections.service.ts';

@@ -1,6 +1,6 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 
-import { systemContext } from '../../platform/context/command-context.ts';
+import { systemContext } from '../../kernel/context/command-context.ts';
 import { idOf, type StoredEvent } from '../../platform/event-store/event-store.ts';
 import { type Saga, type SagaKey, type SagaPass, Sagas } from '../../platform/sagas/saga.ts';
 import { sagaStep } from '../../platform/sagas/saga-step.ts';

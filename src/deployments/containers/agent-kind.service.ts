@@ -2,7 +2,7 @@ import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 
 import { AgentsThatMayWrite, deploymentStep, EveryAgent, LiveAgentIds, type Agent, type AgentRecord } from '../../agents/index.ts';
-import { bothOf } from '../../platform/async/both-of.ts';
+import { bothOf } from '../../kernel/async/both-of.ts';
 import { RuntimeUnavailable, type ContainerView } from '../../platform/runtime/runtime.ts';
 import type { ContainerKind, KnownSandbox, Pass, SandboxOfAccount, Seen, Work } from '../../sandboxes/index.ts';
 import { ContainerKinds, deadlineSignal, EngineView } from '../../sandboxes/services.ts';

@@ -1,5 +1,5 @@
 import type { Agent, Release } from '../../agents/index.ts';
-import type { Config } from '../../platform/config/config.ts';
+import type { Config } from '../../kernel/config/config.ts';
 import type { ContainerSpec } from '../../platform/runtime/runtime.ts';
 import type { Template } from '../../templates/index.ts';
 

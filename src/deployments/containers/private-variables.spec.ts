@@ -1,4 +1,4 @@
-import { openRange } from '../../platform/open-ranges.ts';
+import { openRange } from '../../kernel/network/open-ranges.ts';
 import { privateVariables } from './private-variables.ts';
 
 const open = [openRange('192.168.1.10:11434')].filter((range) => range !== null);

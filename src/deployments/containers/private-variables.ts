@@ -1,6 +1,6 @@
 import ipaddr from 'ipaddr.js';
 
-import { isOpen, type OpenRange } from '../../platform/open-ranges.ts';
+import { isOpen, type OpenRange } from '../../kernel/network/open-ranges.ts';
 
 /** The largest number of lines that one deployment gets. */
 const LINES_MAX = 20;

@@ -1,9 +1,9 @@
 import { Injectable, Logger } from '@nestjs/common';
 
 import { type Agent, type AgentRecord, type Deployment, type EarlierImage } from '../../agents/index.ts';
-import { retry } from '../../platform/async/retry.ts';
+import { retry } from '../../kernel/async/retry.ts';
 import { RepositoryRefused } from '../../platform/git/repository-refused.ts';
-import { parseImageReference } from '../../platform/image-reference.ts';
+import { parseImageReference } from '../../kernel/network/image-reference.ts';
 import {
   ContainerRuntime,
   ImageGone,

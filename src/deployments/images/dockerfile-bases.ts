@@ -1,6 +1,6 @@
-import type { Builder } from '../../platform/config/config.ts';
+import type { Builder } from '../../kernel/config/config.ts';
 import { RepositoryRefused } from '../../platform/git/repository-refused.ts';
-import { namesSameImage, parseImageReference } from '../../platform/image-reference.ts';
+import { namesSameImage, parseImageReference } from '../../kernel/network/image-reference.ts';
 import { checkedImage, checkFlags, onlyBuildKit, sourcesOfMounts } from './dockerfile-flags.ts';
 import { parseDockerfile, refuse, shown, type Dockerfile, type Instruction } from './dockerfile-parser.ts';
 import { assignmentWords, expand, NestingError, TooLongError, WordError, type Allowance, type Expanded } from './dockerfile-words.ts';

@@ -1,5 +1,5 @@
-import type { Builder } from '../../platform/config/config.ts';
-import { parseImageReference } from '../../platform/image-reference.ts';
+import type { Builder } from '../../kernel/config/config.ts';
+import { parseImageReference } from '../../kernel/network/image-reference.ts';
 import { refuse, shown, type Instruction } from './dockerfile-parser.ts';
 
 export const onlyBuildKit =

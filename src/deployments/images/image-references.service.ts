@@ -2,8 +2,8 @@ import { Injectable } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 
 import { SourceHosts } from '../../agents/services.ts';
-import { Config } from '../../platform/config/config.ts';
-import { canonicalRepository, namesSameImage, parseImageReference, registryHost } from '../../platform/image-reference.ts';
+import { Config } from '../../kernel/config/config.ts';
+import { canonicalRepository, namesSameImage, parseImageReference, registryHost } from '../../kernel/network/image-reference.ts';
 import { RuntimeRefused, type ReferenceSource } from '../../platform/runtime/runtime.ts';
 import { OpenSourceCredential } from '../../secrets/index.ts';
 import { AccountHasImage } from './account-images.queries.ts';

@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { timeoutSignal } from '../../platform/async/timeout-signal.ts';
+import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import { AgentBed } from '../../../test/support/agent-bed.ts';
 import { bedRuntime } from '../../../test/support/bed-runtime.ts';
 import { DockerBed } from '../../../test/support/docker-bed.ts';

@@ -6,10 +6,10 @@ import { QueryBus } from '@nestjs/cqrs';
 
 import type { Agent, Deployment } from '../../agents/index.ts';
 import { RESOLVE_HOST, SourceHosts } from '../../agents/services.ts';
-import { Config, type Builder } from '../../platform/config/config.ts';
+import { Config, type Builder } from '../../kernel/config/config.ts';
 import { fetchRepository, removeOldFetches } from '../../platform/git/fetch-repository.ts';
 import { parseRepositoryUrl } from '../../platform/git/repository-url.ts';
-import type { ResolveHost } from '../../platform/public-addresses.ts';
+import type { ResolveHost } from '../../kernel/network/public-addresses.ts';
 import type { BuildSettings } from '../../platform/runtime/project-plan.ts';
 import type { ImageSource } from '../../platform/runtime/runtime.ts';
 import { OpenSourceCredential } from '../../secrets/index.ts';

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 
 import { Injectable } from '@nestjs/common';
 
-import type { Share } from '../../platform/async/fair-limiter.ts';
-import { Config } from '../../platform/config/config.ts';
+import type { Share } from '../../kernel/limits/fair-limiter.ts';
+import { Config } from '../../kernel/config/config.ts';
 import { RepositoryRefused } from '../../platform/git/repository-refused.ts';
 import { readProjectFiles } from '../../platform/projects/project-files.ts';
 import type { ImageSource } from '../../platform/runtime/runtime.ts';

@@ -1,4 +1,4 @@
-import { ThreadFailed } from '../../platform/async/worker-thread.ts';
+import { ThreadFailed } from '../../kernel/async/worker-thread.ts';
 import { SourceReader } from './source-reader.service.ts';
 import { answerOf, type SourceAnswer, type SourceQuestion } from './source-reading.ts';
 

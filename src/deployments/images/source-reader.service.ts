@@ -2,9 +2,9 @@ import { extname } from 'node:path';
 
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 
-import { FairLimiter, type Share } from '../../platform/async/fair-limiter.ts';
-import type { Builder } from '../../platform/config/config.ts';
-import { ThreadFailed, WorkerThread } from '../../platform/async/worker-thread.ts';
+import { FairLimiter, type Share } from '../../kernel/limits/fair-limiter.ts';
+import type { Builder } from '../../kernel/config/config.ts';
+import { ThreadFailed, WorkerThread } from '../../kernel/async/worker-thread.ts';
 import { RepositoryRefused } from '../../platform/git/repository-refused.ts';
 import type { ProjectFiles } from '../../platform/projects/project-files.ts';
 import type { ProjectPlan } from '../../platform/runtime/project-plan.ts';

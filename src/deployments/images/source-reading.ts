@@ -1,4 +1,4 @@
-import type { Builder } from '../../platform/config/config.ts';
+import type { Builder } from '../../kernel/config/config.ts';
 import { planOf } from '../../platform/projects/plan-project.ts';
 import type { ProjectFiles } from '../../platform/projects/project-files.ts';
 import type { ProjectPlan } from '../../platform/runtime/project-plan.ts';

@@ -2,11 +2,11 @@ import { Injectable } from '@nestjs/common';
 
 import { beginsTransition, transitionDeadlines, type Agent, type AgentCommand, type AgentRecord } from '../../agents/index.ts';
 import { Agents } from '../../agents/services.ts';
-import { Config } from '../../platform/config/config.ts';
+import { Config } from '../../kernel/config/config.ts';
 import { Variables } from '../../environment/services.ts';
 import { Keyring } from '../../platform/crypto/keyring.ts';
 import { EventStore } from '../../platform/event-store/event-store.ts';
-import { systemContext } from '../../platform/context/command-context.ts';
+import { systemContext } from '../../kernel/context/command-context.ts';
 import { executeOnce, type KindRecords, type Seen } from '../../sandboxes/index.ts';
 import type { Order } from '../../sandboxes/lifecycle/steps.decider.ts';
 import { BuildLog } from './build-log.ts';

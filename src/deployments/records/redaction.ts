@@ -1,4 +1,4 @@
-import { withoutLast } from '../../platform/without-last.ts';
+import { withoutLast } from '../../kernel/text/without-last.ts';
 
 const BLOT = '••••••••';
 /** The shortest value, in characters, that is masked. Shorter ones would mask half of every log. */

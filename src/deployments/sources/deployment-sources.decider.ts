@@ -1,5 +1,5 @@
 import type { AgentSettings, DeploymentRequest } from '../../agents/index.ts';
-import { invalidField, Refusal } from '../../platform/errors/refusal.ts';
+import { invalidField, Refusal } from '../../kernel/errors/refusal.ts';
 
 /** Overrides of the agent's settings for one deployment. Null or absent keeps the agent's setting. */
 export interface SourceOverrides {

@@ -4,11 +4,11 @@ import { ApiOkResponse, ApiProduces } from '@nestjs/swagger';
 
 import { RequireScope } from '../../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../../platform/http/call.ts';
-import type { Caller } from '../../platform/context/caller.ts';
+import type { Caller } from '../../kernel/context/caller.ts';
 import { LargeRead } from '../../platform/http/responses/large-reads.interceptor.ts';
 import { ReadsModel } from '../../platform/http/responses/reads-model.ts';
 import { NDJSON, ResponseStreams, type Streamed } from '../../platform/http/response-streams.ts';
-import { Refusal } from '../../platform/errors/refusal.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
 import { ExportAudit, ListAudit } from './audit.queries.ts';
 import type { AuditSelection } from './audit-entries.ts';
 import { AuditQueryDto, selectionOf } from '../entries/history.dto.ts';

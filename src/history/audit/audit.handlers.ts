@@ -1,6 +1,6 @@
 import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
-import { PageBytes } from '../../platform/page-bytes.ts';
+import { PageBytes } from '../../kernel/limits/page-bytes.ts';
 import { EventCatalogue } from '../../platform/event-store/event-catalogue.ts';
 import { type AccountPlace, type AuditedEvent, AuditEntries } from './audit-entries.ts';
 import { historyItem, type AuditItem } from '../entries/history-item.ts';

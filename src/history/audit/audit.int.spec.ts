@@ -11,7 +11,7 @@ import { conversationDecider, conversationEvents } from '../../messages/index.ts
 import { Aggregates } from '../../platform/event-store/aggregates.ts';
 import { EventStore } from '../../platform/event-store/event-store.ts';
 import { encodeCursor } from '../../platform/http/responses/paging.ts';
-import { systemContext } from '../../platform/context/command-context.ts';
+import { systemContext } from '../../kernel/context/command-context.ts';
 import { tableOf } from '../../platform/projections/projection.ts';
 import { auditProjection } from './audit.projection.ts';
 

@@ -9,7 +9,7 @@ import { agentStream, type AgentEvent } from '../../agents/index.ts';
 import { environmentDecider, type EnvironmentEvent } from '../../environment/index.ts';
 import type { Sealed } from '../../platform/crypto/keyring.ts';
 import type { StoredEvent } from '../../platform/event-store/event-store.ts';
-import { Refusal } from '../../platform/errors/refusal.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
 import { differences } from './differences.ts';
 import { AgentReplay, type AgentThen } from './agent-replay.ts';
 import { DiffWalk } from './time-travel.handlers.ts';

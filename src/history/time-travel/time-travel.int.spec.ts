@@ -13,7 +13,7 @@ import { Agents } from '../../agents/services.ts';
 import { conversationDecider, conversationEvents } from '../../messages/index.ts';
 import { Aggregates } from '../../platform/event-store/aggregates.ts';
 import { EventStore, type EventMetadata, type StoredEvent } from '../../platform/event-store/event-store.ts';
-import { systemContext, type CommandContext } from '../../platform/context/command-context.ts';
+import { systemContext, type CommandContext } from '../../kernel/context/command-context.ts';
 import { ReadModels } from '../../platform/projections/projection.ts';
 
 let server: TestServer;

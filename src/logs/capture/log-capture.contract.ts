@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Logger } from '@nestjs/common';
 import fc from 'fast-check';
 import { quickIntervals } from '../../../test/support/intervals.ts';
-import { Intervals } from '../../platform/intervals.ts';
+import { Intervals } from '../../kernel/config/intervals.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { until } from '../../../test/support/until.ts';
 import { openDatabase, type Database } from '../../platform/database/database.ts';

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { timeoutSignal } from '../../platform/async/timeout-signal.ts';
+import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import { LocalRuntime } from '../../platform/runtime/local/local-runtime.ts';
 import { capturing, type Printer } from './log-capture.contract.ts';
 

@@ -16,9 +16,9 @@ import {
   type ContainerView,
   type LogLine,
 } from '../../platform/runtime/runtime.ts';
-import { Backoff } from '../../platform/async/retry.ts';
-import { pause } from '../../platform/async/pause.ts';
-import { Intervals } from '../../platform/intervals.ts';
+import { Backoff } from '../../kernel/async/retry.ts';
+import { pause } from '../../kernel/async/pause.ts';
+import { Intervals } from '../../kernel/config/intervals.ts';
 import type { CaptureCursor, CapturedLine } from '../output/logs.events.ts';
 import { leftOut, readLogLine } from '../output/log-line.ts';
 import { Batcher } from './batcher.ts';

@@ -1,4 +1,4 @@
-import { ReadShare } from '../../platform/async/read-share.ts';
+import { ReadShare } from '../../kernel/limits/read-share.ts';
 
 /** The output that is read in a second, in lines as `linesOf` counts them: of all accounts, and of one. */
 const RATES = { perSecond: 4_000, perSecondOfAccount: 2_000 };

@@ -3,7 +3,7 @@ import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { Database } from '../../platform/database/database.ts';
 import type { ReadRow } from '../../platform/database/table.ts';
 import type { Position } from '../../platform/event-store/event-store.ts';
-import { PAGE_BYTES_MAX } from '../../platform/page-bytes.ts';
+import { PAGE_BYTES_MAX } from '../../kernel/limits/page-bytes.ts';
 import { entryId, LOG_JOURNAL, LOG_LINES } from './logs.projection.ts';
 import { AGENTS_THAT_ARE, KEPT_DAYS, type LogTable } from './logs.table.ts';
 import { ListLogEntries, type LogPage } from './log-entries.queries.ts';

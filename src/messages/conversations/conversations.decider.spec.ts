@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import type { Sealed } from '../../platform/crypto/keyring.ts';
-import type { Refusal } from '../../platform/errors/refusal.ts';
+import type { Refusal } from '../../kernel/errors/refusal.ts';
 import { given } from '../../../test/support/decider-spec.ts';
 import {
   conversationDecider,

@@ -1,6 +1,6 @@
 import type { Decider } from '../../platform/event-store/event-definition.ts';
 import type { Sealed } from '../../platform/crypto/keyring.ts';
-import { Refusal } from '../../platform/errors/refusal.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
 import type { AcceptedData, Channel, ConversationEvent, CountedBytes, DeadLetterCode } from './conversations.events.ts';
 import { drawnInWindow, refuseBeyondBudget, type Draw, type Draws } from './message-budget.decider.ts';
 import { refuseBeyondDay, withCounted, type BytesOfHour } from './tokenless-bytes.decider.ts';

@@ -1,4 +1,4 @@
-import { Refusal } from '../../platform/errors/refusal.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
 import type { AcceptedData } from './conversations.events.ts';
 import type { DailyBytes } from './tokenless-bytes.decider.ts';
 

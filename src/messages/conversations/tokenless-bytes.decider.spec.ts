@@ -2,7 +2,7 @@ import fc from 'fast-check';
 
 import { given } from '../../../test/support/decider-spec.ts';
 import type { Sealed } from '../../platform/crypto/keyring.ts';
-import type { Refusal } from '../../platform/errors/refusal.ts';
+import type { Refusal } from '../../kernel/errors/refusal.ts';
 import {
   conversationDecider,
   TOKENLESS_WAITING_MAX,

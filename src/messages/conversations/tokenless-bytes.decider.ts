@@ -1,4 +1,4 @@
-import { Refusal } from '../../platform/errors/refusal.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
 import type { CountedBytes } from './conversations.events.ts';
 
 const HOUR_MS = 3_600_000;

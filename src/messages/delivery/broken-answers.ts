@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 
-import { pause } from '../../platform/async/pause.ts';
+import { pause } from '../../kernel/async/pause.ts';
 
 /** The number of unusable answers in a row after which an agent is asked less often. */
 export const TOLERATED = 3;

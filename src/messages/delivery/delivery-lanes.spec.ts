@@ -1,4 +1,4 @@
-import type { Config } from '../../platform/config/config.ts';
+import type { Config } from '../../kernel/config/config.ts';
 import { TOLERATED } from './broken-answers.ts';
 import { DeliveryLanes } from './delivery-lanes.ts';
 

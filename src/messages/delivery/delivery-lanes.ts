@@ -1,6 +1,6 @@
-import { ByteBudget } from '../../platform/async/byte-budget.ts';
-import { FairLimiter, type FairLimits, type FairLimiterStats } from '../../platform/async/fair-limiter.ts';
-import type { Config } from '../../platform/config/config.ts';
+import { ByteBudget } from '../../kernel/limits/byte-budget.ts';
+import { FairLimiter, type FairLimits, type FairLimiterStats } from '../../kernel/limits/fair-limiter.ts';
+import type { Config } from '../../kernel/config/config.ts';
 import { BrokenAnswers } from './broken-answers.ts';
 
 /**

@@ -2,10 +2,10 @@ import { setImmediate as othersTurn } from 'node:timers/promises';
 
 import { Injectable } from '@nestjs/common';
 
-import { pause } from '../../platform/async/pause.ts';
+import { pause } from '../../kernel/async/pause.ts';
 import { type Agent } from '../../agents/index.ts';
 import { AgentWakes } from '../../agents/services.ts';
-import { Config } from '../../platform/config/config.ts';
+import { Config } from '../../kernel/config/config.ts';
 import {
   AgentErrorResponse,
   AgentBrokeConnection,
@@ -20,8 +20,8 @@ import {
   type Exchange,
   type ProtocolSpec,
 } from '../../platform/agent-protocol/agent-protocol.ts';
-import { systemContext } from '../../platform/context/command-context.ts';
-import { Refusal } from '../../platform/errors/refusal.ts';
+import { systemContext } from '../../kernel/context/command-context.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
 import { ContainerGone, ContainerRuntime, RuntimeRefused, RuntimeUnavailable } from '../../platform/runtime/runtime.ts';
 import { Templates } from '../../templates/index.ts';
 import { TEXT_BYTES_MAX, type Conversation, type PendingMessage } from '../conversations/conversations.decider.ts';

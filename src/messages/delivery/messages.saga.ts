@@ -2,9 +2,9 @@ import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 import { v5 as uuidv5 } from 'uuid';
 
-import { Clock } from '../../platform/clock.ts';
+import { Clock } from '../../kernel/clock.ts';
 import { idOf, type StoredEvent } from '../../platform/event-store/event-store.ts';
-import { systemContext } from '../../platform/context/command-context.ts';
+import { systemContext } from '../../kernel/context/command-context.ts';
 import { Sagas, type Saga, type SagaKey, type SagaPass } from '../../platform/sagas/saga.ts';
 import { sagaStep } from '../../platform/sagas/saga-step.ts';
 import {

@@ -2,11 +2,11 @@ import { Injectable } from '@nestjs/common';
 import { v5 as uuidv5 } from 'uuid';
 
 import { Agents } from '../../agents/services.ts';
-import { Config } from '../../platform/config/config.ts';
-import type { CommandContext } from '../../platform/context/command-context.ts';
+import { Config } from '../../kernel/config/config.ts';
+import type { CommandContext } from '../../kernel/context/command-context.ts';
 import type { IdempotentTry } from '../../platform/http/requests/request.ts';
-import { Refusal } from '../../platform/errors/refusal.ts';
-import { newId } from '../../platform/new-id.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
+import { newId } from '../../kernel/ids.ts';
 import { ContainerRuntime } from '../../platform/runtime/runtime.ts';
 import { MessageRate } from './message-rate.ts';
 import { TEXT_BYTES_MAX, type Conversation } from '../conversations/conversations.decider.ts';

@@ -1,9 +1,9 @@
 import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import { LRUCache } from 'lru-cache';
 
-import { Config } from '../../platform/config/config.ts';
-import type { SpentBudget } from '../../platform/context/caller.ts';
-import type { Refusal } from '../../platform/errors/refusal.ts';
+import { Config } from '../../kernel/config/config.ts';
+import type { SpentBudget } from '../../kernel/context/caller.ts';
+import type { Refusal } from '../../kernel/errors/refusal.ts';
 import type { StoredEvent } from '../../platform/event-store/event-store.ts';
 import { LogFollower } from '../../platform/event-store/following/log-follower.ts';
 import type { ConversationEvent } from '../conversations/conversations.events.ts';

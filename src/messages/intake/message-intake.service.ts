@@ -2,8 +2,8 @@ import { Injectable } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 import { v5 as uuidv5 } from 'uuid';
 
-import type { CommandContext } from '../../platform/context/command-context.ts';
-import { Refusal } from '../../platform/errors/refusal.ts';
+import type { CommandContext } from '../../kernel/context/command-context.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
 import type { ConversationCommand } from '../conversations/conversations.decider.ts';
 import { LatestConversation } from '../conversations/conversations.queries.ts';
 import { Conversations } from '../conversations/conversations.service.ts';

@@ -1,7 +1,7 @@
-import type { Config } from '../../platform/config/config.ts';
+import type { Config } from '../../kernel/config/config.ts';
 import type { StoredEvent } from '../../platform/event-store/event-store.ts';
 import type { LogFollower, LogListener } from '../../platform/event-store/following/log-follower.ts';
-import { Refusal } from '../../platform/errors/refusal.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
 import { MessageRate } from './message-rate.ts';
 
 /** Returns two replicas, each of which sees every message that either of them accepted. */

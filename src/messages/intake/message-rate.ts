@@ -1,9 +1,9 @@
 import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 
-import { Config } from '../../platform/config/config.ts';
+import { Config } from '../../kernel/config/config.ts';
 import type { StoredEvent } from '../../platform/event-store/event-store.ts';
 import { LogFollower } from '../../platform/event-store/following/log-follower.ts';
-import { Refusal } from '../../platform/errors/refusal.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
 import type { ConversationEvent } from '../conversations/conversations.events.ts';
 
 const WINDOW_MS = 60_000;

@@ -1,6 +1,6 @@
 import { Logger } from '@nestjs/common';
 
-import { SharedQuestions } from '../async/shared-questions.ts';
+import { SharedQuestions } from '../../kernel/async/shared-questions.ts';
 import type { Database } from '../database/database.ts';
 import { keyIdOf, unwrapMasterKey } from './envelope.ts';
 import type { MasterKeyFile } from './master-key.ts';

@@ -1,6 +1,6 @@
 import { type DynamicModule, Inject, Logger, Module, type OnApplicationShutdown } from '@nestjs/common';
-import { Config } from '../config/config.ts';
-import { Startup } from '../startup.ts';
+import { Config } from '../../kernel/config/config.ts';
+import { Startup } from '../../kernel/startup.ts';
 import { isDatabaseAway } from './database-away.ts';
 import { Database, openDatabase } from './database.ts';
 import { startEmbeddedPostgres } from './embedded-postgres.ts';

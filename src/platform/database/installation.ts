@@ -1,4 +1,4 @@
-import { pause } from '../async/pause.ts';
+import { pause } from '../../kernel/async/pause.ts';
 import type { Database } from './database.ts';
 
 /** The two-part advisory lock for work that only one service at a time may do. */

@@ -2,7 +2,7 @@ import { Logger } from '@nestjs/common';
 import pg from 'pg';
 import { DataSource } from 'typeorm';
 
-import { pause } from '../async/pause.ts';
+import { pause } from '../../kernel/async/pause.ts';
 import { ensureApplicationRole } from './application-role.ts';
 import { isDatabaseAway } from './database-away.ts';
 import { FIRST_MIGRATION, migrations } from './migrations/index.ts';

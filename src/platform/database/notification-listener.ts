@@ -1,7 +1,7 @@
 import { Logger } from '@nestjs/common';
 import pg from 'pg';
 
-import { Backoff } from '../async/retry.ts';
+import { Backoff } from '../../kernel/async/retry.ts';
 
 type OnNotify = (payload: string) => void;
 

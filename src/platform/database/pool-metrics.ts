@@ -1,6 +1,6 @@
 import { Injectable, type OnModuleInit, Optional } from '@nestjs/common';
 
-import { Metrics } from '../observability/metrics.ts';
+import { Metrics } from '../../kernel/observability/metrics.ts';
 import { Database } from './database.ts';
 
 /** Reports at `/metrics` how much of each connection pool is in use, and how many callers wait for a connection. */

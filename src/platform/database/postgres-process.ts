@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { basename, join } from 'node:path';
 
-import { pause } from '../async/pause.ts';
+import { pause } from '../../kernel/async/pause.ts';
 
 /** The state that a running server reports in its data directory. */
 export interface Postmaster {

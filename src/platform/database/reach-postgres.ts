@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 
-import type { Config } from '../config/config.ts';
+import type { Config } from '../../kernel/config/config.ts';
 import { startEmbeddedPostgres } from './embedded-postgres.ts';
 import { ownerOf } from './postgres-owner.ts';
 import { isPostgresOn, readPostmaster } from './postgres-process.ts';

@@ -1,5 +1,5 @@
-import { pause } from '../async/pause.ts';
-import { retry } from '../async/retry.ts';
+import { pause } from '../../kernel/async/pause.ts';
+import { retry } from '../../kernel/async/retry.ts';
 import { endPostgres, isAlive, isPostgresOn, signalQuietly } from './postgres-process.ts';
 
 const CHECK_EVERY_MS = 1_000;

@@ -1,10 +1,10 @@
 import { Injectable } from '@nestjs/common';
-import { pause } from '../async/pause.ts';
-import { Backoff } from '../async/retry.ts';
-import { Clock } from '../clock.ts';
-import type { CommandContext } from '../context/command-context.ts';
-import { newId } from '../new-id.ts';
-import { Refusal } from '../errors/refusal.ts';
+import { pause } from '../../kernel/async/pause.ts';
+import { Backoff } from '../../kernel/async/retry.ts';
+import { Clock } from '../../kernel/clock.ts';
+import type { CommandContext } from '../../kernel/context/command-context.ts';
+import { newId } from '../../kernel/ids.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
 import { EventCatalogue } from './event-catalogue.ts';
 import type { Decider, JsonObject } from './event-definition.ts';
 import {

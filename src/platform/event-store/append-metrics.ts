@@ -2,7 +2,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 
 import { Injectable, type OnApplicationShutdown, type OnModuleInit, Optional } from '@nestjs/common';
 
-import { Metrics } from '../observability/metrics.ts';
+import { Metrics } from '../../kernel/observability/metrics.ts';
 import { APPEND_CHANNEL, type AppendTime } from './append-times.ts';
 
 const BUCKETS_SECONDS = [0.001, 0.002, 0.005, 0.01, 0.05, 0.25, 1, 5];

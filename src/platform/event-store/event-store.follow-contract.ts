@@ -1,5 +1,5 @@
 import { collect, core, everything, logs, newEvent, newEvents, until, type Given } from '../../../test/support/event-store-contract.ts';
-import { pause } from '../async/pause.ts';
+import { pause } from '../../kernel/async/pause.ts';
 import { START, type EventFilter, type EventStore, type Position, type StoredEvent } from './event-store.ts';
 
 interface Followed {

@@ -6,13 +6,13 @@ import { collect, contractCatalogue } from '../../../test/support/event-store-co
 import { eventStoreDbPlace } from '../../../test/support/eventstoredb/place.ts';
 import { freshDatabase } from '../../../test/support/postgres.ts';
 import { removeDataDir } from '../../../test/support/data-dir.ts';
-import { ConfigModule } from '../config/config.module.ts';
-import { readConfig } from '../config/config.ts';
-import type { Environment } from '../config/setting-reader.ts';
+import { ConfigModule } from '../../kernel/config/config.module.ts';
+import { readConfig } from '../../kernel/config/config.ts';
+import type { Environment } from '../../kernel/config/setting-reader.ts';
 import { DatabaseModule } from '../database/database.module.ts';
 import { Database } from '../database/database.ts';
-import { Startup } from '../startup.ts';
-import { systemContext } from '../context/command-context.ts';
+import { Startup } from '../../kernel/startup.ts';
+import { systemContext } from '../../kernel/context/command-context.ts';
 import { Aggregates } from './aggregates.ts';
 import type { Decider } from './event-definition.ts';
 import { EventStoreModule } from './event-store.module.ts';

@@ -1,5 +1,5 @@
 import { type DynamicModule, Module } from '@nestjs/common';
-import { Config } from '../config/config.ts';
+import { Config } from '../../kernel/config/config.ts';
 import { isDatabaseAway } from '../database/database-away.ts';
 import { Database } from '../database/database.ts';
 import { Aggregates } from './aggregates.ts';
@@ -14,7 +14,7 @@ import { claimLogPlace, assertLogNotShorter, type EventStorePlace } from './log-
 import { PostgresEventStore } from './postgres/postgres-event-store.ts';
 import { Snapshots } from './states/snapshots.ts';
 import { StreamStates } from './states/stream-states.ts';
-import { Startup } from '../startup.ts';
+import { Startup } from '../../kernel/startup.ts';
 import { RetentionMetrics } from './retention-metrics.ts';
 
 /**

@@ -1,4 +1,4 @@
-import type { Actor } from '../context/actor.ts';
+import type { Actor } from '../../kernel/context/actor.ts';
 import type { JsonObject } from './event-definition.ts';
 
 /** A place in the log: opaque, ordered as text, to be compared with `<` and nothing else. The start of a log is `START`. */

@@ -1,4 +1,4 @@
-import type { Config } from '../config/config.ts';
+import type { Config } from '../../kernel/config/config.ts';
 import type { Database } from '../database/database.ts';
 import { Installation } from '../database/installation.ts';
 import type { EventStore, Position } from './event-store.ts';

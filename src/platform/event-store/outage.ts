@@ -1,5 +1,5 @@
 import { isDatabaseAway } from '../database/database-away.ts';
-import { Refusal } from '../errors/refusal.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
 import { EventStoreUnavailable, OutcomeUnknown } from './event-store.ts';
 
 /** Returns whether the work failed because the event store or the database was unavailable, so that a repeat may succeed. */

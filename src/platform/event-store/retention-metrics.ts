@@ -1,6 +1,6 @@
 import { Injectable, type OnModuleInit, Optional } from '@nestjs/common';
 
-import { Metrics } from '../observability/metrics.ts';
+import { Metrics } from '../../kernel/observability/metrics.ts';
 import { EventStore, type RetentionStatus } from './event-store.ts';
 
 /**

@@ -1,4 +1,4 @@
-import { Refusal } from '../errors/refusal.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
 
 const WAITING_MAX = 1_000;
 

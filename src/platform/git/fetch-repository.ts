@@ -1,7 +1,7 @@
 import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import type { ResolveHost } from '../public-addresses.ts';
+import type { ResolveHost } from '../../kernel/network/public-addresses.ts';
 import { GitGateway, type LeastSpeed } from './git-gateway.ts';
 import { ENDED_BY_SIGNAL, GitMissing, runGit } from './git-process.ts';
 import { RepositoryRefused } from './repository-refused.ts';

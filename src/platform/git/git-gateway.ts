@@ -4,7 +4,7 @@ import { createServer, request as httpRequest, type IncomingMessage, type Server
 import { request as httpsRequest } from 'node:https';
 import { type AddressInfo, isIP } from 'node:net';
 
-import { isPublic, PrivateAddress, publicLookup, type ResolveHost } from '../public-addresses.ts';
+import { isPublic, PrivateAddress, publicLookup, type ResolveHost } from '../../kernel/network/public-addresses.ts';
 import type { RepositoryUrl } from './repository-url.ts';
 
 const ADVERTISEMENT = 'application/x-git-upload-pack-advertisement';

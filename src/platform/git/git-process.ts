@@ -5,7 +5,7 @@ import { constants } from 'node:os';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 
-import { killGroup } from '../kill-group.ts';
+import { killGroup } from '../../kernel/kill-group.ts';
 
 const STDERR_BYTES_MAX = 8_192;
 const PATH_DEFAULT = '/usr/bin:/bin';

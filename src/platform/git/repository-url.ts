@@ -1,5 +1,5 @@
-import { hostOf } from '../public-addresses.ts';
-import { withoutLast } from '../without-last.ts';
+import { hostOf } from '../../kernel/network/public-addresses.ts';
+import { withoutLast } from '../../kernel/text/without-last.ts';
 
 const URL_CHARACTERS_MAX = 2_048;
 const BRANCH_CHARACTERS_MAX = 200;

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import type { FastifyInstance } from 'fastify';
 
-import { pause } from '../async/pause.ts';
+import { pause } from '../../kernel/async/pause.ts';
 import { cutAtStop, endless } from './requests/endless.ts';
 import { WebSockets } from './web-sockets.ts';
 

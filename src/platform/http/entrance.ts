@@ -1,9 +1,9 @@
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
 
-import { pause } from '../async/pause.ts';
-import { newId } from '../new-id.ts';
-import { Refusal } from '../errors/refusal.ts';
-import type { AwaitedStore } from '../startup.ts';
+import { pause } from '../../kernel/async/pause.ts';
+import { newId } from '../../kernel/ids.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
+import type { AwaitedStore } from '../../kernel/startup.ts';
 import type { ReadinessDto } from './health/health.dto.ts';
 import { routeUpgrades } from './requests/upgrades.ts';
 import { toProblem } from './responses/problems.ts';

@@ -2,7 +2,7 @@ import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import type { FastifyInstance } from 'fastify';
 
-import { Metrics } from '../observability/metrics.ts';
+import { Metrics } from '../../kernel/observability/metrics.ts';
 import { onRequestEnd } from './requests/request-ends.ts';
 import { routeOf } from './requests/request-route.ts';
 

@@ -6,7 +6,7 @@ import { HealthController } from './health/health.controller.ts';
 import { HttpMetrics } from './http-metrics.ts';
 import { IdempotencyStore } from './idempotency/idempotency-store.ts';
 import { OpenRequests } from './auth/open-requests.ts';
-import { Metrics } from '../observability/metrics.ts';
+import { Metrics } from '../../kernel/observability/metrics.ts';
 import { Positions } from './responses/positions.ts';
 import { PostgresIdempotencyStore } from './idempotency/postgres-idempotency-store.ts';
 import { ProblemsFilter } from './responses/problems.filter.ts';

@@ -11,14 +11,14 @@ import { addBodyParsers, BODY_LIMIT } from './requests/body.ts';
 import { trackConnections } from './drain.ts';
 import { Entrance } from './entrance.ts';
 import { recordRoutes } from './requests/known-routes.ts';
-import { createPino, PinoLogger } from '../observability/logger.ts';
+import { createPino, PinoLogger } from '../../kernel/observability/logger.ts';
 import { setUpOpenApi } from './docs/openapi.ts';
 import { sendProblem } from './responses/problems.filter.ts';
 import { toProblem } from './responses/problems.ts';
 import { onRequestEnd, type RequestEnd, watchRequestEnds } from './requests/request-ends.ts';
 import { routeOf } from './requests/request-route.ts';
-import { newId } from '../new-id.ts';
-import { Refusal } from '../errors/refusal.ts';
+import { newId } from '../../kernel/ids.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {

@@ -1,8 +1,8 @@
 import { Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { WebSocketServer, type WebSocket } from 'ws';
 
-import { Config } from '../config/config.ts';
-import { Refusal } from '../errors/refusal.ts';
+import { Config } from '../../kernel/config/config.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
 import { OpenRequests } from './auth/open-requests.ts';
 import type { Call } from './call.ts';
 import { CLOSE } from './close-codes.ts';

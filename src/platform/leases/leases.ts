@@ -4,7 +4,7 @@ import { Injectable, Logger } from '@nestjs/common';
 import type pg from 'pg';
 
 import { Database } from '../database/database.ts';
-import { Intervals } from '../intervals.ts';
+import { Intervals } from '../../kernel/config/intervals.ts';
 
 /** The time after which another process may take a lease that was not renewed, whatever became of its owner, ms. */
 export const TTL_MS = 10_000;

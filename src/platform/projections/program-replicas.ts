@@ -3,13 +3,13 @@ import { randomUUID } from 'node:crypto';
 import { type BeforeApplicationShutdown, Inject, Injectable, Logger, type OnModuleInit } from '@nestjs/common';
 import type pg from 'pg';
 
-import { pause } from '../async/pause.ts';
+import { pause } from '../../kernel/async/pause.ts';
 import { MasterKeys, UnknownMasterKey } from '../crypto/master-keys.ts';
 import { isDatabaseAway } from '../database/database-away.ts';
 import { Database } from '../database/database.ts';
 import { EventCatalogue } from '../event-store/event-catalogue.ts';
-import { Startup } from '../startup.ts';
-import { version } from '../version.ts';
+import { Startup } from '../../kernel/startup.ts';
+import { version } from '../../kernel/version.ts';
 import { TABLES_LOCK } from './tables/projection-registry.ts';
 import { Projections } from './projections.ts';
 

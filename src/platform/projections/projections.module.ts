@@ -1,7 +1,7 @@
 import { Global, Module, type OnApplicationBootstrap } from '@nestjs/common';
 
 import { isOutage } from '../event-store/outage.ts';
-import { Startup } from '../startup.ts';
+import { Startup } from '../../kernel/startup.ts';
 import { LatestRows } from './tables/latest-rows.ts';
 import { ReadModels } from './projection.ts';
 import { ProjectionMetrics } from './projection-metrics.ts';

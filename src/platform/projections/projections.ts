@@ -2,7 +2,7 @@ import type { BeforeApplicationShutdown } from '@nestjs/common';
 import { Injectable } from '@nestjs/common';
 import type pg from 'pg';
 
-import { Config } from '../config/config.ts';
+import { Config } from '../../kernel/config/config.ts';
 import { Database } from '../database/database.ts';
 import { Aggregates } from '../event-store/aggregates.ts';
 import {
@@ -14,12 +14,12 @@ import {
   type Position,
   type Subscription,
 } from '../event-store/event-store.ts';
-import { Refusal } from '../errors/refusal.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
 import { Leases } from '../leases/leases.ts';
 import { LogPasses, WRITERS } from './rebuild/log-pass.ts';
 import { type Projection, type ReadModelProgress, ReadModels, tableOf } from './projection.ts';
 import type { RebuildParts } from './rebuild/projection-rebuild.ts';
-import { SerialQueue } from '../async/serial-queue.ts';
+import { SerialQueue } from '../../kernel/async/serial-queue.ts';
 import { ProjectionRegistry, type ProjectionStatus } from './tables/projection-registry.ts';
 import { ProjectionRunner } from './live/projection-runner.ts';
 import { checkTable } from './tables/projection-sql.ts';

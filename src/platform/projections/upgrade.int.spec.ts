@@ -5,7 +5,7 @@ import { harbourEvent } from '../../../test/support/harbour-event.ts';
 import { appendTo, eventually, openLog, operate } from '../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { defineEvent, type JsonObject } from '../event-store/event-definition.ts';
-import { systemContext } from '../context/command-context.ts';
+import { systemContext } from '../../kernel/context/command-context.ts';
 import { TABLES_LOCK } from './tables/projection-registry.ts';
 import { rebuildDecider, rebuildStream } from './rebuild/rebuild.decider.ts';
 

@@ -1,6 +1,6 @@
 import { Injectable, type OnModuleInit, Optional } from '@nestjs/common';
 
-import { Metrics } from '../observability/metrics.ts';
+import { Metrics } from '../../kernel/observability/metrics.ts';
 import { ContainerRuntime } from './runtime.ts';
 
 /** Exports as metrics what agents tried to reach against the rules, and whether the rules are enforced. */

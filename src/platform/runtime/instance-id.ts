@@ -2,9 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import type { Config } from '../config/config.ts';
+import type { Config } from '../../kernel/config/config.ts';
 import type { Installation } from '../database/installation.ts';
-import { readIfThere, writeOnce, writeWhole } from '../files.ts';
+import { readIfThere, writeOnce, writeWhole } from '../../kernel/files.ts';
 
 const FILE_NAME = 'instance-id';
 const MODE = 0o644;

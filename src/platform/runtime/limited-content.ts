@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import { timeoutSignal } from '../async/timeout-signal.ts';
+import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import { FileRefused, type FileWriteOptions } from './files.ts';
 
 /**

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import fc from 'fast-check';
-import { timeoutSignal } from '../async/timeout-signal.ts';
+import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import { type TestBed } from './runtime.bed.contract.ts';
 import { inAgent, options, soon, textOf } from './runtime.files.contract.ts';
 import { FileRefused, type FileRefusal } from './files.ts';

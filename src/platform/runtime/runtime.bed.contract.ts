@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { extract, pack } from 'tar-stream';
-import { timeoutSignal } from '../async/timeout-signal.ts';
+import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import { containerSpec } from '../../../test/support/container-spec.ts';
-import { pause } from '../async/pause.ts';
+import { pause } from '../../kernel/async/pause.ts';
 import { probeFiles, request, startCommand, type Answer } from './runtime.probe.ts';
 import type {
   ContainerRuntime,

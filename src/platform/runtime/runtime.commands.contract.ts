@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { timeoutSignal } from '../async/timeout-signal.ts';
+import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import type { CommandOutput, CommandState } from './agent-commands.ts';
 import { eventually, silent, type TestBed } from './runtime.bed.contract.ts';
 import { RuntimeRefused, type ContainerRuntime, type ContainerView } from './runtime.ts';

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import type { Duplex } from 'node:stream';
-import { timeoutSignal } from '../async/timeout-signal.ts';
+import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import { eventually, say, type TestBed } from './runtime.bed.contract.ts';
 import { ContainerGone, RuntimeRefused, type ContainerView } from './runtime.ts';
 

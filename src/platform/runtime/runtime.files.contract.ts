@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { PassThrough, Readable } from 'node:stream';
-import { timeoutSignal } from '../async/timeout-signal.ts';
+import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import { command, entriesOf, eventually, type TestBed } from './runtime.bed.contract.ts';
 import type { FileReadOptions, FileRefusal, FileWriteOptions } from './files.ts';
 import { ContainerGone, RuntimeRefused, type ContainerView } from './runtime.ts';

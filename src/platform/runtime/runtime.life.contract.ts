@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { timeoutSignal } from '../async/timeout-signal.ts';
-import { pause } from '../async/pause.ts';
+import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
+import { pause } from '../../kernel/async/pause.ts';
 import { base64, eventually, linesOf, firstLines, say, silent, tarOf, type TestBed } from './runtime.bed.contract.ts';
 import { ContainerGone, ImageGone, RuntimeRefused, ShellCommand } from './runtime.ts';
 import { probeFiles, request, startCommand } from './runtime.probe.ts';

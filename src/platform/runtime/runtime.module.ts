@@ -1,14 +1,14 @@
 import type { KeyObject } from 'node:crypto';
 
 import { Global, Inject, Logger, Module, type OnApplicationShutdown } from '@nestjs/common';
-import { Config } from '../config/config.ts';
-import { isLoopbackAddress } from '../config/published-ports.ts';
+import { Config } from '../../kernel/config/config.ts';
+import { isLoopbackAddress } from '../../kernel/config/published-ports.ts';
 import { containerKey } from '../crypto/container-key.ts';
 import { Keyring } from '../crypto/keyring.ts';
 import { isDatabaseAway } from '../database/database-away.ts';
 import { Database } from '../database/database.ts';
 import { Installation } from '../database/installation.ts';
-import { Startup } from '../startup.ts';
+import { Startup } from '../../kernel/startup.ts';
 import { EgressMetrics } from './egress-metrics.ts';
 import { DockerRuntime, type DockerRuntimeOptions } from './docker/docker-runtime.ts';
 import { connectToEngine, type EngineConnection } from './docker/engine/engine-connection.ts';

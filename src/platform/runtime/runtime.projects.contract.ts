@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { timeoutSignal } from '../async/timeout-signal.ts';
+import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import { eventually, say, TestBed, type RuntimeUnderTest } from './runtime.bed.contract.ts';
 import type { BuildSettings, ProjectPlan } from './project-plan.ts';
 import { RuntimeRefused, ShellCommand, type ContainerSpec, type ResolvedImage } from './runtime.ts';

@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream';
 
-import type { AgentAddress } from '../agent-address.ts';
-import type { AllowList } from '../allow-list.ts';
+import type { AgentAddress } from '../../kernel/network/agent-address.ts';
+import type { AllowList } from '../../kernel/network/allow-list.ts';
 import type { AgentCommands } from './agent-commands.ts';
 import type { AgentPorts } from './agent-ports.ts';
 import type { DockerfileBuilds, EgressStatus, EngineStatus } from './engine-status.ts';

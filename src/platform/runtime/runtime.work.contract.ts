@@ -1,4 +1,4 @@
-import { timeoutSignal } from '../async/timeout-signal.ts';
+import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import { base64, command, entriesOf, eventually, firstLines, linesOf, say, silent, tarOf, type TestBed } from './runtime.bed.contract.ts';
 import { ContainerGone, RuntimeRefused, type ContainerView, type LogLine, type RuntimeEvent } from './runtime.ts';
 

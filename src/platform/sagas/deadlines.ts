@@ -1,6 +1,6 @@
 import TinyQueue from 'tinyqueue';
 
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../../kernel/clock.ts';
 import type { Database } from '../database/database.ts';
 import type { Lease } from '../leases/leases.ts';
 import { SHARD_OF_KEY, shardOf } from './shards.ts';

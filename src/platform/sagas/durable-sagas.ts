@@ -1,8 +1,8 @@
 import type { BeforeApplicationShutdown, OnApplicationBootstrap } from '@nestjs/common';
 import { Injectable } from '@nestjs/common';
 
-import { pause } from '../async/pause.ts';
-import { Clock } from '../clock.ts';
+import { pause } from '../../kernel/async/pause.ts';
+import { Clock } from '../../kernel/clock.ts';
 import { Database } from '../database/database.ts';
 import { LogFollower } from '../event-store/following/log-follower.ts';
 import type { Lease } from '../leases/leases.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-import { Intervals } from '../intervals.ts';
+import { Intervals } from '../../kernel/config/intervals.ts';
 import { KeyedQueue, type Run } from './keyed-queue.ts';
 
 interface OpenRun {

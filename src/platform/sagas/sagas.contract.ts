@@ -6,7 +6,7 @@ import { freshDatabase, type TestDatabase } from '../../../test/support/postgres
 import { SagaProcess } from '../../../test/support/saga-process.ts';
 import type { Decider, JsonObject } from '../event-store/event-definition.ts';
 import { idOf } from '../event-store/event-store.ts';
-import { systemContext } from '../context/command-context.ts';
+import { systemContext } from '../../kernel/context/command-context.ts';
 import { SAGA_STEP_CHANNEL, type Saga, type SagaStep } from './saga.ts';
 import { sagaStep } from './saga-step.ts';
 

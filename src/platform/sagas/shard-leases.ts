@@ -1,7 +1,7 @@
 import { Injectable, Logger } from '@nestjs/common';
 
 import { Database } from '../database/database.ts';
-import { Intervals } from '../intervals.ts';
+import { Intervals } from '../../kernel/config/intervals.ts';
 import { type Lease, LEASE_IS_FREE, Leases, LEASES_GIVEN_BACK } from '../leases/leases.ts';
 import { Replica, REPLICA } from '../leases/replica.ts';
 import { SHARDS } from './shards.ts';

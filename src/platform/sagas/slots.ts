@@ -1,4 +1,4 @@
-import { type Place, RoundRobin } from '../async/round-robin.ts';
+import { type Place, RoundRobin } from '../../kernel/limits/round-robin.ts';
 
 /** `signal`: a caller waits, or something has changed. `reminder`: a change of the key may have been missed. Signals go first. */
 export type Priority = 'signal' | 'reminder';

@@ -1,6 +1,6 @@
 import { Injectable, Logger, type BeforeApplicationShutdown } from '@nestjs/common';
 
-import { SharedQuestions } from '../../platform/async/shared-questions.ts';
+import { SharedQuestions } from '../../kernel/async/shared-questions.ts';
 import { Database } from '../../platform/database/database.ts';
 import { LEASE_IS_FREE } from '../../platform/leases/leases.ts';
 import { Replica, REPLICA } from '../../platform/leases/replica.ts';

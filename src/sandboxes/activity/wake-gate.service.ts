@@ -1,6 +1,6 @@
 import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 
-import { unlessAborted } from '../../platform/async/unless-aborted.ts';
+import { unlessAborted } from '../../kernel/async/unless-aborted.ts';
 import { START, type Position, type StoredEvent } from '../../platform/event-store/event-store.ts';
 import { LogFollower } from '../../platform/event-store/following/log-follower.ts';
 import type { Sandbox } from '../lifecycle/sandbox.decider.ts';

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
-import { bothOf } from '../../platform/async/both-of.ts';
-import { Config } from '../../platform/config/config.ts';
+import { bothOf } from '../../kernel/async/both-of.ts';
+import { Config } from '../../kernel/config/config.ts';
 import { ContainerRuntime, type ContainerView } from '../../platform/runtime/runtime.ts';
 import type { Sandbox } from '../lifecycle/sandbox.decider.ts';
 import { isUp, type Rules } from '../lifecycle/steps.decider.ts';

@@ -1,6 +1,6 @@
 import { Injectable, Logger, type BeforeApplicationShutdown, type OnApplicationBootstrap } from '@nestjs/common';
 
-import { pause } from '../../platform/async/pause.ts';
+import { pause } from '../../kernel/async/pause.ts';
 import { Sagas } from '../../platform/sagas/saga.ts';
 import { ContainerKinds } from './container-kinds.ts';
 import { Differences } from './differences.service.ts';

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
-import { Config } from '../../platform/config/config.ts';
-import { FairLimiter, type Share } from '../../platform/async/fair-limiter.ts';
+import { Config } from '../../kernel/config/config.ts';
+import { FairLimiter, type Share } from '../../kernel/limits/fair-limiter.ts';
 
 /** The kinds of work of which an engine does a limited number at once. Other calls are quick, and bounded by the passes that make them. */
 export type EngineWork = 'start' | 'build' | 'pull';

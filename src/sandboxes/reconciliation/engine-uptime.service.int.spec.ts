@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { until } from '../../../test/support/until.ts';
-import { Clock } from '../../platform/clock.ts';
+import { Clock } from '../../kernel/clock.ts';
 import { type Database, openDatabase } from '../../platform/database/database.ts';
 import { Leases } from '../../platform/leases/leases.ts';
 import { Replica } from '../../platform/leases/replica.ts';

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
-import { Clock } from '../../platform/clock.ts';
+import { Clock } from '../../kernel/clock.ts';
 import { Database } from '../../platform/database/database.ts';
 import { lastSignOfEnded } from '../../platform/leases/ended-replicas.ts';
 import { ContainerRuntime, type RuntimeEvent } from '../../platform/runtime/runtime.ts';

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
-import { timeoutSignal } from '../../platform/async/timeout-signal.ts';
-import { Clock } from '../../platform/clock.ts';
+import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
+import { Clock } from '../../kernel/clock.ts';
 import { EventWaits, type EventWatch } from '../../platform/event-store/following/event-waits.ts';
 import type { SagaPass } from '../../platform/sagas/saga.ts';
 import { ContainerRuntime, type ContainerHandle, type ContainerView } from '../../platform/runtime/runtime.ts';

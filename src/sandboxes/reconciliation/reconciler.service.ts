@@ -1,6 +1,6 @@
 import { Injectable, Logger } from '@nestjs/common';
 
-import { bothOf } from '../../platform/async/both-of.ts';
+import { bothOf } from '../../kernel/async/both-of.ts';
 import {
   ContainerGone,
   EngineUnsupported,

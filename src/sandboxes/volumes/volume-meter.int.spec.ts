@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-import type { Config } from '../../platform/config/config.ts';
+import type { Config } from '../../kernel/config/config.ts';
 import { RuntimeRefused, type ContainerRuntime } from '../../platform/runtime/runtime.ts';
 import type { FollowedKind } from '../reconciliation/container-kind.ts';
 import { ContainerKinds } from '../reconciliation/container-kinds.ts';

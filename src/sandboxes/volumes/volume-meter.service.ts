@@ -1,6 +1,6 @@
 import { Injectable, Logger } from '@nestjs/common';
 
-import { Config } from '../../platform/config/config.ts';
+import { Config } from '../../kernel/config/config.ts';
 import type { VolumeSize } from '../../platform/runtime/files.ts';
 import { ContainerRuntime, RuntimeRefused } from '../../platform/runtime/runtime.ts';
 import type { SandboxOfAccount } from '../reconciliation/container-kind.ts';

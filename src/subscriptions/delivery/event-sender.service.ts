@@ -3,14 +3,14 @@ import { randomBytes } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
 import { Webhook } from 'standardwebhooks';
 
-import { timeoutSignal } from '../../platform/async/timeout-signal.ts';
+import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import { historyItem } from '../../history/index.ts';
-import { FairLimiter } from '../../platform/async/fair-limiter.ts';
-import { Clock } from '../../platform/clock.ts';
+import { FairLimiter } from '../../kernel/limits/fair-limiter.ts';
+import { Clock } from '../../kernel/clock.ts';
 import { Keyring, type Sealed } from '../../platform/crypto/keyring.ts';
 import { EventCatalogue } from '../../platform/event-store/event-catalogue.ts';
 import { EventStore } from '../../platform/event-store/event-store.ts';
-import { version } from '../../platform/version.ts';
+import { version } from '../../kernel/version.ts';
 import type { EventDelivery } from './event-deliveries.ts';
 import { type Posted, Targets } from './targets.ts';
 

@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 
-import { timeoutSignal } from '../../platform/async/timeout-signal.ts';
+import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import { answersOfAHostileAgent } from '../../../test/support/hostile-agent.ts';
-import type { Config } from '../../platform/config/config.ts';
+import type { Config } from '../../kernel/config/config.ts';
 import { Targets } from './targets.ts';
 
 const targets = new Targets({ allowPrivateTargets: ['127.0.0.1'] } as unknown as Config);

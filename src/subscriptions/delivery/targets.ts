@@ -5,8 +5,8 @@ import { isIP } from 'node:net';
 import { Injectable } from '@nestjs/common';
 
 import { onTooManyInformational } from '../../platform/agent-protocol/agent-protocol.ts';
-import { Config } from '../../platform/config/config.ts';
-import { addressesOf, hostOf, isPublic, PrivateAddress, publicLookup } from '../../platform/public-addresses.ts';
+import { Config } from '../../kernel/config/config.ts';
+import { addressesOf, hostOf, isPublic, PrivateAddress, publicLookup } from '../../kernel/network/public-addresses.ts';
 
 const URL_CHARACTERS_MAX = 2_000;
 

@@ -1,8 +1,8 @@
 import { EventStoreDBClient, type Credentials } from '@eventstore/db-client';
 import { Logger } from '@nestjs/common';
-import { pause } from '../../async/pause.ts';
+import { pause } from '../../../kernel/async/pause.ts';
 import { EventStoreUnavailable } from '../event-store.ts';
-import { credentialsOf, withDefaults } from '../../config/eventstore-url.ts';
+import { credentialsOf, withDefaults } from '../../../kernel/config/eventstore-url.ts';
 import { Names } from './names.ts';
 import { faultOf, isTimeout, ResponseTimeout, breaksClient } from './faults.ts';
 

@@ -1,6 +1,6 @@
 import { ErrorType, streamNameFilter, type AllStreamSubscription } from '@eventstore/db-client';
 import { Logger } from '@nestjs/common';
-import { Backoff } from '../../async/retry.ts';
+import { Backoff } from '../../../kernel/async/retry.ts';
 import type { EventCatalogue } from '../event-catalogue.ts';
 import { START, type EventClass, type EventFilter, type Position, type StoredEvent } from '../event-store.ts';
 import type { Batch } from '../following/events-up-to.ts';

@@ -1,6 +1,6 @@
 import { v4 as uuidv4 } from 'uuid';
 import { ErrorType, jsonEvent, type WrongExpectedVersionError } from '@eventstore/db-client';
-import { pause } from '../../async/pause.ts';
+import { pause } from '../../../kernel/async/pause.ts';
 import type { JsonObject } from '../event-definition.ts';
 import { EventStoreUnavailable, OutcomeUnknown, StreamClosed, WrongExpectedRevision } from '../event-store.ts';
 import { within, type Connection } from './connection.ts';

@@ -1,5 +1,5 @@
 import { ErrorType, NO_STREAM, type EventData, type WrongExpectedVersionError } from '@eventstore/db-client';
-import { pause } from '../../async/pause.ts';
+import { pause } from '../../../kernel/async/pause.ts';
 import {
   EventStoreUnavailable,
   OutcomeUnknown,

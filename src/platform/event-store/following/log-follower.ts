@@ -1,9 +1,9 @@
 import type { BeforeApplicationShutdown, OnApplicationBootstrap } from '@nestjs/common';
 import { Injectable, Logger } from '@nestjs/common';
 
-import { pause } from '../../async/pause.ts';
-import { Refusal } from '../../errors/refusal.ts';
-import { Startup } from '../../startup.ts';
+import { pause } from '../../../kernel/async/pause.ts';
+import { Refusal } from '../../../kernel/errors/refusal.ts';
+import { Startup } from '../../../kernel/startup.ts';
 import { EventStore, START, type Position, type StoredEvent, type Subscription } from '../event-store.ts';
 import { isOutage } from '../outage.ts';
 

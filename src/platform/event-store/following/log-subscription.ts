@@ -1,6 +1,6 @@
 import { Logger } from '@nestjs/common';
-import { pause } from '../../async/pause.ts';
-import { Backoff } from '../../async/retry.ts';
+import { pause } from '../../../kernel/async/pause.ts';
+import { Backoff } from '../../../kernel/async/retry.ts';
 import { EventStoreUnavailable, START, type BatchHandler, type Position, type Subscription } from '../event-store.ts';
 import type { Batch } from './events-up-to.ts';
 

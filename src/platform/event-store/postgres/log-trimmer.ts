@@ -1,6 +1,6 @@
 import { Logger } from '@nestjs/common';
 import type pg from 'pg';
-import { pause } from '../../async/pause.ts';
+import { pause } from '../../../kernel/async/pause.ts';
 import type { RetentionStatus } from '../event-store.ts';
 import { ask } from './sending.ts';
 

@@ -1,4 +1,4 @@
-import { Refusal } from '../../errors/refusal.ts';
+import { Refusal } from '../../../kernel/errors/refusal.ts';
 import { StrangersReads } from './strangers-reads.ts';
 
 /** A read that ends when the test says so. */

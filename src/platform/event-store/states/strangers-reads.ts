@@ -1,6 +1,6 @@
-import { FairLimiter } from '../../async/fair-limiter.ts';
-import { timeoutSignal } from '../../async/timeout-signal.ts';
-import { Refusal } from '../../errors/refusal.ts';
+import { FairLimiter } from '../../../kernel/limits/fair-limiter.ts';
+import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
+import { Refusal } from '../../../kernel/errors/refusal.ts';
 
 /** The reads that run at once, of the ten connections that all reads share, and those that wait: of all networks, and of one. */
 const READS_MAX = 2;

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { LRUCache } from 'lru-cache';
-import { Backoff } from '../../async/retry.ts';
-import { Config } from '../../config/config.ts';
+import { Backoff } from '../../../kernel/async/retry.ts';
+import { Config } from '../../../kernel/config/config.ts';
 import { EventStore, type Position, type StoredEvent } from '../event-store.ts';
 import { LogFollower } from '../following/log-follower.ts';
 import { AbsentStreams } from './absent-streams.ts';

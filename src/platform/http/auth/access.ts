@@ -1,6 +1,6 @@
 import { SetMetadata } from '@nestjs/common';
 
-import type { Scope } from '../../context/caller.ts';
+import type { Scope } from '../../../kernel/context/caller.ts';
 
 /** The access rule of a route. A route without one stops the start, so that none is open by mistake. */
 export type Access =

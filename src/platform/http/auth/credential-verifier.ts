@@ -1,4 +1,4 @@
-import type { Caller } from '../../context/caller.ts';
+import type { Caller } from '../../../kernel/context/caller.ts';
 import type { Position } from '../../event-store/event-store.ts';
 
 /** A call of an agent's webhook, as far as its headers tell. */

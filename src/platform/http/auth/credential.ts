@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 
-import { Refusal } from '../../errors/refusal.ts';
+import { Refusal } from '../../../kernel/errors/refusal.ts';
 
 /** Returns the credential of the request, which is in one of the two headers, or the same in both. */
 export function credentialOf(request: FastifyRequest): string {

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { FastifyRequest } from 'fastify';
 
-import type { Caller } from '../../context/caller.ts';
+import type { Caller } from '../../../kernel/context/caller.ts';
 import type { MooringRequest } from '../requests/request.ts';
 import type { Access } from './access.ts';
 import { credentialOf, invokeTokensOf, unauthenticated } from './credential.ts';

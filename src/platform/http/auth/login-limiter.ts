@@ -4,8 +4,8 @@ import { Injectable } from '@nestjs/common';
 import { RateLimiterPostgres, RateLimiterRes } from 'rate-limiter-flexible';
 
 import { Database } from '../../database/database.ts';
-import { Refusal } from '../../errors/refusal.ts';
-import { NETWORK_BITS, networkOf } from '../../network-of.ts';
+import { Refusal } from '../../../kernel/errors/refusal.ts';
+import { NETWORK_BITS, networkOf } from '../../../kernel/network/network-of.ts';
 import { nextTurn, TURN_KEPT_MS } from './sign-in-turns.ts';
 
 const WINDOW_SECONDS = 60;

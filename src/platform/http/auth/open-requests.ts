@@ -2,11 +2,11 @@ import { type BeforeApplicationShutdown, Injectable, Logger, type OnModuleInit }
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { LRUCache } from 'lru-cache';
 
-import { Config } from '../../config/config.ts';
-import { Clock } from '../../clock.ts';
-import { Refusal } from '../../errors/refusal.ts';
+import { Config } from '../../../kernel/config/config.ts';
+import { Clock } from '../../../kernel/clock.ts';
+import { Refusal } from '../../../kernel/errors/refusal.ts';
 import type { MooringRequest } from '../requests/request.ts';
-import type { Caller } from '../../context/caller.ts';
+import type { Caller } from '../../../kernel/context/caller.ts';
 import { sendProblem } from '../responses/problems.filter.ts';
 
 /** The interval at which the credentials in use are checked for expiry, ms. */

@@ -1,5 +1,5 @@
-import type { Caller, Scope } from '../../context/caller.ts';
-import { Refusal } from '../../errors/refusal.ts';
+import type { Caller, Scope } from '../../../kernel/context/caller.ts';
+import { Refusal } from '../../../kernel/errors/refusal.ts';
 import type { Access } from './access.ts';
 import { unauthenticated } from './credential.ts';
 

@@ -2,9 +2,9 @@ import { createHash, randomBytes } from 'node:crypto';
 
 import { Injectable } from '@nestjs/common';
 
-import type { Caller, Scope } from '../../context/caller.ts';
+import type { Caller, Scope } from '../../../kernel/context/caller.ts';
 import { Database } from '../../database/database.ts';
-import { Refusal } from '../../errors/refusal.ts';
+import { Refusal } from '../../../kernel/errors/refusal.ts';
 
 /** The time for which a ticket is valid, in seconds. */
 const VALID_SECONDS = 30;

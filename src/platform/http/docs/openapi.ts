@@ -7,10 +7,10 @@ import { DocumentBuilder, type OpenAPIObject, SwaggerModule } from '@nestjs/swag
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
 import type { Access } from '../auth/access.ts';
-import { version } from '../../version.ts';
+import { version } from '../../../kernel/version.ts';
 import { PROBLEM_TYPE } from '../responses/problems.ts';
 import { DOCS_PATH, DOCUMENT_PATH, listRoutes } from '../auth/route-table.ts';
-import { errorCodes } from '../../errors/refusal.ts';
+import { errorCodes } from '../../../kernel/errors/refusal.ts';
 
 const committed = new URL('../../../../docs/openapi.json', import.meta.url);
 

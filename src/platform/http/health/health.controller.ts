@@ -6,11 +6,11 @@ import ipaddr from 'ipaddr.js';
 
 import { Public } from '../auth/access.ts';
 import { HealthDto, ReadinessDto } from './health.dto.ts';
-import { Metrics } from '../../observability/metrics.ts';
+import { Metrics } from '../../../kernel/observability/metrics.ts';
 import { ReadinessChecks } from './readiness-checks.service.ts';
-import { Config } from '../../config/config.ts';
-import { Refusal } from '../../errors/refusal.ts';
-import { version } from '../../version.ts';
+import { Config } from '../../../kernel/config/config.ts';
+import { Refusal } from '../../../kernel/errors/refusal.ts';
+import { version } from '../../../kernel/version.ts';
 
 @Controller()
 export class HealthController {

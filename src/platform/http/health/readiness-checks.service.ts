@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 
-import { KeptAnswer } from '../../async/kept-answer.ts';
+import { KeptAnswer } from '../../../kernel/async/kept-answer.ts';
 import { Database } from '../../database/database.ts';
 import { EventStore } from '../../event-store/event-store.ts';
 import { hasGit } from '../../git/git-process.ts';

@@ -15,12 +15,12 @@ import { Reflector } from '@nestjs/core';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { from, lastValueFrom, type Observable } from 'rxjs';
 
-import type { Caller } from '../../context/caller.ts';
+import type { Caller } from '../../../kernel/context/caller.ts';
 import type { MooringRequest } from '../requests/request.ts';
 import { type Claim, type StoredAnswer, IdempotencyStore } from './idempotency-store.ts';
 import { POSITION_HEADER } from '../responses/positions.ts';
 import { problems, toRefusal } from '../responses/problems.ts';
-import { Refusal } from '../../errors/refusal.ts';
+import { Refusal } from '../../../kernel/errors/refusal.ts';
 
 export const IDEMPOTENT = 'mooring:idempotent';
 

@@ -1,4 +1,4 @@
-import { Refusal } from '../../errors/refusal.ts';
+import { Refusal } from '../../../kernel/errors/refusal.ts';
 
 const MIB = 1_048_576;
 

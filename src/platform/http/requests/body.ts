@@ -1,7 +1,7 @@
 import { RouteConfig } from '@nestjs/platform-fastify';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
-import { Refusal } from '../../errors/refusal.ts';
+import { Refusal } from '../../../kernel/errors/refusal.ts';
 import { isTokenless, type MooringRequest, shareOf } from './request.ts';
 import { BodiesInFlight, TOKENLESS_IN_FLIGHT } from './bodies-in-flight.ts';
 import { type JsonBounds, parseJson } from './json.ts';

@@ -1,6 +1,6 @@
 import { isAscii, isUtf8, transcode } from 'node:buffer';
 
-import { type FieldError, Refusal } from '../../errors/refusal.ts';
+import { type FieldError, Refusal } from '../../../kernel/errors/refusal.ts';
 
 const DEPTH_MAX = 64;
 /**

@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 
-import { Refusal } from '../../errors/refusal.ts';
+import { Refusal } from '../../../kernel/errors/refusal.ts';
 import { LargeBodies } from './large-bodies.ts';
 
 const never = () => new Promise<never>(() => undefined);

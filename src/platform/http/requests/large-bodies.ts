@@ -1,8 +1,8 @@
-import { timeoutSignal } from '../../async/timeout-signal.ts';
-import { Allowances } from '../../async/allowances.ts';
-import { pause } from '../../async/pause.ts';
-import { FairLimiter } from '../../async/fair-limiter.ts';
-import { Refusal } from '../../errors/refusal.ts';
+import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
+import { Allowances } from '../../../kernel/limits/allowances.ts';
+import { pause } from '../../../kernel/async/pause.ts';
+import { FairLimiter } from '../../../kernel/limits/fair-limiter.ts';
+import { Refusal } from '../../../kernel/errors/refusal.ts';
 
 /** The number of large bodies that are read at the same time, in all and for one account. */
 const READ_AT_ONCE = { limit: 64, perAccount: 8 };

@@ -5,7 +5,7 @@ import { connect, type AddressInfo } from 'node:net';
 import fc from 'fast-check';
 
 import { span } from '../../../../test/support/until.ts';
-import { Refusal } from '../../errors/refusal.ts';
+import { Refusal } from '../../../kernel/errors/refusal.ts';
 import { type FormFile, MultipartForm } from './multipart-form.ts';
 
 const rules = { file: 'file', fileBytesMax: 100_000, texts: { dest_dir: 100, message: 1_000 } };

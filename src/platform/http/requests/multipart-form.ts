@@ -3,7 +3,7 @@ import { Readable } from 'node:stream';
 
 import { Busboy, type BusboyFileStream } from '@fastify/busboy';
 
-import { invalidField, Refusal } from '../../errors/refusal.ts';
+import { invalidField, Refusal } from '../../../kernel/errors/refusal.ts';
 import { discardRest } from './discard-rest.ts';
 
 /** The form that a route takes: one file, and some texts. */

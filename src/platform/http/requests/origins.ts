@@ -1,4 +1,4 @@
-import type { Config } from '../../config/config.ts';
+import type { Config } from '../../../kernel/config/config.ts';
 
 /**
  * Returns whether the value of an Origin header is the service's own origin: that of the address that is given to callers, or, where there is

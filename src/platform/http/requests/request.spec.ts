@@ -1,4 +1,4 @@
-import type { Caller } from '../../context/caller.ts';
+import type { Caller } from '../../../kernel/context/caller.ts';
 import { shareOf } from './request.ts';
 
 const caller = (more: Partial<Caller>): Caller => ({

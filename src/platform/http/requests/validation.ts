@@ -3,7 +3,7 @@ import { ApiProperty } from '@nestjs/swagger';
 import { Transform } from 'class-transformer';
 import { IsInt, isISO8601, IsOptional, Matches, Max, Min, registerDecorator } from 'class-validator';
 
-import { type FieldError, Refusal } from '../../errors/refusal.ts';
+import { type FieldError, Refusal } from '../../../kernel/errors/refusal.ts';
 import { shorten } from './json.ts';
 
 /** The number of invalid fields that a response names at most. */

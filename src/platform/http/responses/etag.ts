@@ -1,4 +1,4 @@
-import { Refusal } from '../../errors/refusal.ts';
+import { Refusal } from '../../../kernel/errors/refusal.ts';
 
 /**
  * Returns the revisions that `If-Match` allows, or null if any is allowed (no header, or `*`). A text that is no revision never matches.

@@ -2,10 +2,10 @@ import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 
-import { Allowances } from '../../async/allowances.ts';
-import { FairLimiter } from '../../async/fair-limiter.ts';
-import { pause } from '../../async/pause.ts';
-import { Config } from '../../config/config.ts';
+import { Allowances } from '../../../kernel/limits/allowances.ts';
+import { FairLimiter } from '../../../kernel/limits/fair-limiter.ts';
+import { pause } from '../../../kernel/async/pause.ts';
+import { Config } from '../../../kernel/config/config.ts';
 import { type MooringRequest, shareOrNetworkOf } from '../requests/request.ts';
 import { payloadSize } from './payload-size.ts';
 

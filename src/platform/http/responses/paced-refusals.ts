@@ -3,10 +3,10 @@ import { HttpAdapterHost } from '@nestjs/core';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Histogram } from 'prom-client';
 
-import { Allowances } from '../../async/allowances.ts';
-import { pause } from '../../async/pause.ts';
-import { Config } from '../../config/config.ts';
-import { Metrics } from '../../observability/metrics.ts';
+import { Allowances } from '../../../kernel/limits/allowances.ts';
+import { pause } from '../../../kernel/async/pause.ts';
+import { Config } from '../../../kernel/config/config.ts';
+import { Metrics } from '../../../kernel/observability/metrics.ts';
 import { type MooringRequest, shareOrNetworkOf } from '../requests/request.ts';
 
 /**

@@ -1,4 +1,4 @@
-import { Refusal } from '../../errors/refusal.ts';
+import { Refusal } from '../../../kernel/errors/refusal.ts';
 
 /** Returns the cursor of the next page: the sort values of the last item of this page. It is opaque to callers. */
 export function encodeCursor(place: readonly (string | number)[]): string {

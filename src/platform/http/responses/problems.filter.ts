@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 
 import { allowedMethods } from '../requests/known-routes.ts';
 import { toProblem } from './problems.ts';
-import { Refusal } from '../../errors/refusal.ts';
+import { Refusal } from '../../../kernel/errors/refusal.ts';
 
 /** Responds to every error of every route, the framework's own included, with a problem document. */
 @Catch()

@@ -1,7 +1,7 @@
 import { HttpException } from '@nestjs/common';
 
 import { isOutage } from '../../event-store/outage.ts';
-import { type ErrorCode, type FieldError, Refusal, type RefusalFacts } from '../../errors/refusal.ts';
+import { type ErrorCode, type FieldError, Refusal, type RefusalFacts } from '../../../kernel/errors/refusal.ts';
 import { RuntimeUnavailable } from '../../runtime/runtime.ts';
 
 export const PROBLEM_TYPE = 'application/problem+json';

@@ -4,7 +4,7 @@ import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 
-import { Metrics } from '../../observability/metrics.ts';
+import { Metrics } from '../../../kernel/observability/metrics.ts';
 import { onRequestEnd } from '../requests/request-ends.ts';
 import { type MooringRequest, shareOrNetworkOf } from '../requests/request.ts';
 import { payloadSize } from './payload-size.ts';

@@ -1,8 +1,8 @@
 import { Logger } from '@nestjs/common';
 import { v7 as uuidv7 } from 'uuid';
 
-import { aborted, pause } from '../../async/pause.ts';
-import { Backoff } from '../../async/retry.ts';
+import { aborted, pause } from '../../../kernel/async/pause.ts';
+import { Backoff } from '../../../kernel/async/retry.ts';
 import { UnknownEvent } from '../../event-store/event-catalogue.ts';
 import { START, type Position, type StoredEvent } from '../../event-store/event-store.ts';
 import { GatheredEvents } from './gathered-events.ts';

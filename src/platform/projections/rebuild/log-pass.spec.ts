@@ -1,7 +1,7 @@
 import { tmpdir } from 'node:os';
 
 import { type EventStore, type EventsUpTo, START } from '../../event-store/event-store.ts';
-import { Intervals } from '../../intervals.ts';
+import { Intervals } from '../../../kernel/config/intervals.ts';
 import { LogPasses, type WantedFold } from './log-pass.ts';
 import type { Projection } from '../projection.ts';
 

@@ -1,6 +1,6 @@
 import { setImmediate as breathe } from 'node:timers/promises';
 
-import { pause } from '../../async/pause.ts';
+import { pause } from '../../../kernel/async/pause.ts';
 import {
   type EventClass,
   type EventFilter,

@@ -1,7 +1,7 @@
 import type pg from 'pg';
 
-import { pause } from '../../async/pause.ts';
-import type { SerialQueue } from '../../async/serial-queue.ts';
+import { pause } from '../../../kernel/async/pause.ts';
+import type { SerialQueue } from '../../../kernel/async/serial-queue.ts';
 import type { Database } from '../../database/database.ts';
 import { copyIn } from '../../database/copy.ts';
 import { START, type EventStore, type Position } from '../../event-store/event-store.ts';

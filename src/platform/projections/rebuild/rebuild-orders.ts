@@ -1,9 +1,9 @@
 import { Logger } from '@nestjs/common';
 
-import { Backoff } from '../../async/retry.ts';
+import { Backoff } from '../../../kernel/async/retry.ts';
 import type { Aggregates } from '../../event-store/aggregates.ts';
 import { UnknownEvent } from '../../event-store/event-catalogue.ts';
-import { systemContext } from '../../context/command-context.ts';
+import { systemContext } from '../../../kernel/context/command-context.ts';
 import { LeaseLost, PoisonEvent } from '../tables/read-model-table.ts';
 import { rebuildDecider, rebuildStream, type RebuildCommand } from './rebuild.decider.ts';
 

@@ -1,5 +1,5 @@
 import type { Decider } from '../../event-store/event-definition.ts';
-import { Refusal } from '../../errors/refusal.ts';
+import { Refusal } from '../../../kernel/errors/refusal.ts';
 import type { RebuildEvent } from './rebuild.events.ts';
 
 /**

@@ -7,7 +7,7 @@ import { type BoatProjection, boats, Harbour, holdBulkReads } from '../../../../
 import { harbourEvent } from '../../../../test/support/harbour-event.ts';
 import { appendTo, eventually, operate } from '../../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../../test/support/postgres.ts';
-import { systemContext } from '../../context/command-context.ts';
+import { systemContext } from '../../../kernel/context/command-context.ts';
 import { rebuildDecider, rebuildStream, type RebuildCommand } from './rebuild.decider.ts';
 
 let test: TestDatabase;

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 
 import type { Position } from '../../event-store/event-store.ts';
-import { Refusal } from '../../errors/refusal.ts';
+import { Refusal } from '../../../kernel/errors/refusal.ts';
 import { type Projection, tableOf } from '../projection.ts';
 import { type RebuildParts, writeRows } from '../rebuild/projection-rebuild.ts';
 import { createBareStatement, differenceStatement } from '../tables/projection-sql.ts';

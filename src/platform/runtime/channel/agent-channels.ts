@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream';
 import { LRUCache } from 'lru-cache';
-import { unlessAborted } from '../../async/unless-aborted.ts';
+import { unlessAborted } from '../../../kernel/async/unless-aborted.ts';
 import { refuseOtherTarget } from '../dial-target.ts';
 import { Dials } from '../dials.ts';
 import {

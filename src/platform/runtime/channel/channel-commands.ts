@@ -1,4 +1,4 @@
-import { unlessAborted } from '../../async/unless-aborted.ts';
+import { unlessAborted } from '../../../kernel/async/unless-aborted.ts';
 import type { AgentCommands, CommandOutput, CommandOutputRequest, CommandState, StartCommandRequest } from '../agent-commands.ts';
 import { RuntimeRefused, RuntimeUnavailable, type ContainerHandle } from '../runtime.ts';
 import { refuseOtherName, runtimeError } from './channel-errors.ts';

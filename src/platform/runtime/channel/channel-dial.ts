@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream';
-import { timeoutSignal } from '../../async/timeout-signal.ts';
-import { unlessAborted } from '../../async/unless-aborted.ts';
+import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
+import { unlessAborted } from '../../../kernel/async/unless-aborted.ts';
 import { nobodyAccepts } from '../dial-target.ts';
 import { DIAL_MS } from '../dials.ts';
 import { RuntimeRefused, RuntimeUnavailable, type DialTarget } from '../runtime.ts';

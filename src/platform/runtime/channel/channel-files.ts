@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { posix } from 'node:path';
 import { addAbortSignal, Readable } from 'node:stream';
-import { timeoutSignal } from '../../async/timeout-signal.ts';
+import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
 import { filePath, pathText, UNFINISHED_MS_MAX, UNFINISHED_PREFIX } from '../file-paths.ts';
 import {
   FILE_CALL_MS_MAX,

@@ -1,5 +1,5 @@
 import type { Writable } from 'node:stream';
-import { unlessAborted } from '../../async/unless-aborted.ts';
+import { unlessAborted } from '../../../kernel/async/unless-aborted.ts';
 import { ChannelStream } from './channel-stream.ts';
 import { FrameRate, SMALL_FRAME_BYTES } from './frame-rate.ts';
 import {

@@ -1,9 +1,9 @@
 import type { KeyObject } from 'node:crypto';
 import type { Duplex } from 'node:stream';
 import Dockerode from 'dockerode';
-import type { OpenRange } from '../../open-ranges.ts';
+import type { OpenRange } from '../../../kernel/network/open-ranges.ts';
 import { RuntimeRefused, ContainerRuntime } from '../runtime.ts';
-import type { AgentAddress } from '../../agent-address.ts';
+import type { AgentAddress } from '../../../kernel/network/agent-address.ts';
 import type { AgentPorts } from '../agent-ports.ts';
 import type { MeasureBounds, VolumeSize } from '../files.ts';
 import type {
@@ -27,7 +27,7 @@ import type {
 } from '../runtime.ts';
 import type { DockerfileBuilds, EgressStatus, EngineStatus } from '../engine-status.ts';
 import type { RuntimeCapabilities } from '../runtime-capabilities.ts';
-import type { AgentAddresses, EgressMode } from '../../config/config.ts';
+import type { AgentAddresses, EgressMode } from '../../../kernel/config/config.ts';
 import { AgentEgress, type EgressOptions } from './networks/agent-egress.ts';
 import { eachVolume } from './engine/bulk-list.ts';
 import { call, CALL_TIMEOUT_MS, pinApiVersion, pingEngine } from './engine/engine.ts';

@@ -2,7 +2,7 @@ import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { timeoutSignal } from '../../async/timeout-signal.ts';
+import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
 import { RuntimeRefused } from '../runtime.ts';
 import { desktopPrograms, ensureComputerImage } from './computer-image.ts';
 

@@ -1,4 +1,4 @@
-import { pause } from '../../async/pause.ts';
+import { pause } from '../../../kernel/async/pause.ts';
 import { RuntimeRefused, type ContainerState } from '../runtime.ts';
 import type { LocalContainer } from './local-container.ts';
 

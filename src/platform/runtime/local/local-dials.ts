@@ -3,7 +3,7 @@ import { open, type FileHandle } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
 import { basename, dirname, join } from 'node:path';
 import type { Duplex } from 'node:stream';
-import { timeoutSignal } from '../../async/timeout-signal.ts';
+import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
 import { nobodyAccepts, refuseOtherTarget } from '../dial-target.ts';
 import { DIAL_MS, Dials } from '../dials.ts';
 import type { DialTarget } from '../runtime.ts';

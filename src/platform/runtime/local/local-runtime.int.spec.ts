@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pack } from 'tar-stream';
-import { timeoutSignal } from '../../async/timeout-signal.ts';
+import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
 import { firstLines } from '../runtime.bed.contract.ts';
 import { runtimeContract } from '../runtime.contract.ts';
 import { projectContract } from '../runtime.projects.contract.ts';

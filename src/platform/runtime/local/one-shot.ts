@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
-import { killGroup } from '../../kill-group.ts';
+import { killGroup } from '../../../kernel/kill-group.ts';
 import { ExecOutput } from '../exec-output.ts';
 import type { ExecRequest, ExecResult, OutputStream } from '../runtime.ts';
 import { markOf, signalProcess, type ProcessMark } from './processes.ts';

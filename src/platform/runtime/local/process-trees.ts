@@ -1,5 +1,5 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { pause } from '../../async/pause.ts';
+import { pause } from '../../../kernel/async/pause.ts';
 import { RuntimeUnavailable } from '../runtime.ts';
 import { liveness, markOf, signalProcess, type ProcessMark } from './processes.ts';
 

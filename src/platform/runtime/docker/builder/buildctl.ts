@@ -1,4 +1,4 @@
-import { parseImageReference, canonicalRepository } from '../../../image-reference.ts';
+import { parseImageReference, canonicalRepository } from '../../../../kernel/network/image-reference.ts';
 import type { BaseLayout } from './base-layouts.ts';
 import { BUSYBOX, CACHE_FOLDER, POLICY_FILE, SOCKET } from './builder-start.ts';
 

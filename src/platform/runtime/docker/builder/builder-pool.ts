@@ -1,6 +1,6 @@
 import type Dockerode from 'dockerode';
 
-import { FairLimiter } from '../../../async/fair-limiter.ts';
+import { FairLimiter } from '../../../../kernel/limits/fair-limiter.ts';
 import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.ts';
 import { eachVolume } from '../engine/bulk-list.ts';
 import type { ContainerIdentities } from '../engine/container-identities.ts';

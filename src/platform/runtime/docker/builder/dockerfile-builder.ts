@@ -1,7 +1,7 @@
 import type Dockerode from 'dockerode';
 import { LRUCache } from 'lru-cache';
 
-import { pause } from '../../../async/pause.ts';
+import { pause } from '../../../../kernel/async/pause.ts';
 import type { DockerfileBuilds } from '../../engine-status.ts';
 import { RuntimeRefused } from '../../runtime.ts';
 import type { ContainerIdentities } from '../engine/container-identities.ts';

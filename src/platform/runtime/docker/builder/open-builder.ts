@@ -1,6 +1,6 @@
 import type Dockerode from 'dockerode';
 
-import { unlessAborted } from '../../../async/unless-aborted.ts';
+import { unlessAborted } from '../../../../kernel/async/unless-aborted.ts';
 import type { ContainerIdentities } from '../engine/container-identities.ts';
 import { call } from '../engine/engine.ts';
 import type { AgentNetworks } from '../networks/agent-networks.ts';

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 
-import { timeoutSignal } from '../../../async/timeout-signal.ts';
+import { timeoutSignal } from '../../../../kernel/async/timeout-signal.ts';
 import { DockerBed } from '../../../../../test/support/docker-bed.ts';
 import { hostileImage, numbers } from '../../../../../test/support/hostile-image.ts';
 import { until } from '../../../../../test/support/until.ts';

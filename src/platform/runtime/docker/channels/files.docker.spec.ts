@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { extract } from 'tar-stream';
-import { timeoutSignal } from '../../../async/timeout-signal.ts';
+import { timeoutSignal } from '../../../../kernel/async/timeout-signal.ts';
 import { DockerBed } from '../../../../../test/support/docker-bed.ts';
 import { until } from '../../../../../test/support/until.ts';
 import { RuntimeRefused, type ContainerView } from '../../runtime.ts';

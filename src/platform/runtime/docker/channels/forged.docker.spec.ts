@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 
-import { timeoutSignal } from '../../../async/timeout-signal.ts';
+import { timeoutSignal } from '../../../../kernel/async/timeout-signal.ts';
 import { DockerBed } from '../../../../../test/support/docker-bed.ts';
 import { busyboxEntries } from '../../../../../test/support/images.ts';
 import { keptMemory } from '../../../../../test/support/kept-memory.ts';

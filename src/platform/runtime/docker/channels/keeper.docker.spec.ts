@@ -1,6 +1,6 @@
 import type Dockerode from 'dockerode';
 
-import { timeoutSignal } from '../../../async/timeout-signal.ts';
+import { timeoutSignal } from '../../../../kernel/async/timeout-signal.ts';
 import { DockerBed } from '../../../../../test/support/docker-bed.ts';
 import { until } from '../../../../../test/support/until.ts';
 import { Channel } from '../../channel/channel.ts';

@@ -5,13 +5,13 @@ import type { Duplex } from 'node:stream';
 import { DockerBed } from '../../../../../test/support/docker-bed.ts';
 import { PrivateEngine } from '../../../../../test/support/private-engine.ts';
 import { until } from '../../../../../test/support/until.ts';
-import { timeoutSignal } from '../../../async/timeout-signal.ts';
+import { timeoutSignal } from '../../../../kernel/async/timeout-signal.ts';
 import { encodeVariables } from '../../channel/variables.ts';
 import type { ContainerView } from '../../runtime.ts';
 
 const SECRET = 'canary-5511';
 const loader = new URL('../../../../../scripts/typescript.mjs', import.meta.url).href;
-const signalPath = JSON.stringify(new URL('../../../async/timeout-signal.ts', import.meta.url).href);
+const signalPath = JSON.stringify(new URL('../../../../kernel/async/timeout-signal.ts', import.meta.url).href);
 const runtimePath = JSON.stringify(new URL('../docker-runtime.ts', import.meta.url).href);
 
 /** Starts another service on the same engine, which does the work. */

@@ -1,5 +1,5 @@
 import type Dockerode from 'dockerode';
-import type { AgentAddress } from '../../../agent-address.ts';
+import type { AgentAddress } from '../../../../kernel/network/agent-address.ts';
 import type { AgentPorts } from '../../agent-ports.ts';
 import { ContainerGone, RuntimeRefused, type ContainerName } from '../../runtime.ts';
 import type { ContainerLookup } from './container-lookup.ts';

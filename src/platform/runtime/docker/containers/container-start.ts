@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import type Dockerode from 'dockerode';
-import { timeoutSignal } from '../../../async/timeout-signal.ts';
+import { timeoutSignal } from '../../../../kernel/async/timeout-signal.ts';
 import { call, ignoring } from '../engine/engine.ts';
 
 /** The time that the container has to read its variables once it runs, ms. */

@@ -1,4 +1,4 @@
-import { timeoutSignal } from '../../../async/timeout-signal.ts';
+import { timeoutSignal } from '../../../../kernel/async/timeout-signal.ts';
 import { DockerBed } from '../../../../../test/support/docker-bed.ts';
 import { until } from '../../../../../test/support/until.ts';
 import type { ContainerView, ExecRequest } from '../../runtime.ts';

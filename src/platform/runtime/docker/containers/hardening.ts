@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type Dockerode from 'dockerode';
-import { allowedEntry } from '../../../allow-list.ts';
+import { allowedEntry } from '../../../../kernel/network/allow-list.ts';
 import type { ContainerSpec } from '../../runtime.ts';
 import type { Listed } from '../networks/egress-proxy.ts';
 import type { PublishedPorts } from '../networks/published-ports.ts';

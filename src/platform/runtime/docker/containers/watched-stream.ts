@@ -1,4 +1,4 @@
-import { pause } from '../../../async/pause.ts';
+import { pause } from '../../../../kernel/async/pause.ts';
 
 /** The bytes after which the engine may have rotated the log file while much was printed. */
 const FLOOD_BYTES = 1_024 * 1_024;

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import type Dockerode from 'dockerode';
-import { timeoutSignal } from '../../../async/timeout-signal.ts';
-import { pause } from '../../../async/pause.ts';
+import { timeoutSignal } from '../../../../kernel/async/timeout-signal.ts';
+import { pause } from '../../../../kernel/async/pause.ts';
 import { ContainerGone, RuntimeRefused, RuntimeUnavailable } from '../../runtime.ts';
 
 /** The version of the engine's API that every call asks for: the newest of Docker Engine 20.10, which 29 still serves. */

@@ -1,5 +1,5 @@
 import type Dockerode from 'dockerode';
-import { Backoff } from '../../../async/retry.ts';
+import { Backoff } from '../../../../kernel/async/retry.ts';
 import type { RuntimeEvent } from '../../runtime.ts';
 import type { ContainerIdentities, KnownContainer } from './container-identities.ts';
 import { agentOfVolume, labels, proxyName } from './names.ts';

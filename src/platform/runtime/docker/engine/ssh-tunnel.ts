@@ -4,8 +4,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { pause } from '../../../async/pause.ts';
-import { Backoff } from '../../../async/retry.ts';
+import { pause } from '../../../../kernel/async/pause.ts';
+import { Backoff } from '../../../../kernel/async/retry.ts';
 import type { EnginePlace } from './docker-host.ts';
 
 type SshPlace = Extract<EnginePlace, { kind: 'ssh' }>;

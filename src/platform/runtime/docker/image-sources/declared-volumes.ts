@@ -1,5 +1,5 @@
 import type Dockerode from 'dockerode';
-import { withoutLast } from '../../../without-last.ts';
+import { withoutLast } from '../../../../kernel/text/without-last.ts';
 import { RuntimeRefused } from '../../runtime.ts';
 import { helperMount } from '../engine/names.ts';
 

@@ -1,6 +1,6 @@
 import type Dockerode from 'dockerode';
-import { timeoutSignal } from '../../../async/timeout-signal.ts';
-import { digestOfPin, parseImageReference } from '../../../image-reference.ts';
+import { timeoutSignal } from '../../../../kernel/async/timeout-signal.ts';
+import { digestOfPin, parseImageReference } from '../../../../kernel/network/image-reference.ts';
 import { RuntimeRefused } from '../../runtime.ts';
 import type { RegistryCredential } from '../../registry-credential.ts';
 import { call, CALL_TIMEOUT_MS, jsonLines, portErrors, statusOf } from '../engine/engine.ts';

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type Dockerode from 'dockerode';
 
-import { timeoutSignal } from '../../../async/timeout-signal.ts';
-import { unlessAborted } from '../../../async/unless-aborted.ts';
+import { timeoutSignal } from '../../../../kernel/async/timeout-signal.ts';
+import { unlessAborted } from '../../../../kernel/async/unless-aborted.ts';
 import { RuntimeRefused } from '../../runtime.ts';
 import { call, portErrors } from '../engine/engine.ts';
 import { folderEntries, hashOf, tarOf, type TarEntry } from './build-context.ts';

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import type { Duplex } from 'node:stream';
 import { rootCertificates } from 'node:tls';
 import type Dockerode from 'dockerode';
-import { ReadShare } from '../../../async/read-share.ts';
+import { ReadShare } from '../../../../kernel/limits/read-share.ts';
 import { commandFailure, isNoise } from '../../build-failure.ts';
 import type { BuildSettings, ProjectPlan } from '../../project-plan.ts';
 import { OutputLines } from '../../output-lines.ts';

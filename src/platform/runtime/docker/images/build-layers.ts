@@ -1,6 +1,6 @@
 import type Dockerode from 'dockerode';
 
-import { retry } from '../../../async/retry.ts';
+import { retry } from '../../../../kernel/async/retry.ts';
 import { RuntimeRefused } from '../../runtime.ts';
 import { call, statusOf } from '../engine/engine.ts';
 

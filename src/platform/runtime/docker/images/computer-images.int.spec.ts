@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import Dockerode from 'dockerode';
 
 import { EngineStandIn } from '../../../../../test/support/engine-stand-in/engine-stand-in.ts';
-import { timeoutSignal } from '../../../async/timeout-signal.ts';
+import { timeoutSignal } from '../../../../kernel/async/timeout-signal.ts';
 import { RuntimeRefused } from '../../runtime.ts';
 import { OwnImages } from './own-images.ts';
 import { ComputerImages } from './computer-images.ts';

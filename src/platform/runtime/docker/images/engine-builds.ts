@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type Dockerode from 'dockerode';
-import { unlessAborted } from '../../../async/unless-aborted.ts';
+import { unlessAborted } from '../../../../kernel/async/unless-aborted.ts';
 import { OutputLines } from '../../output-lines.ts';
 import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.ts';
 import { tarOf, type TarEntry } from '../image-sources/build-context.ts';

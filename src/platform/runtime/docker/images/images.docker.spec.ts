@@ -5,7 +5,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { timeoutSignal } from '../../../async/timeout-signal.ts';
+import { timeoutSignal } from '../../../../kernel/async/timeout-signal.ts';
 import { DockerBed } from '../../../../../test/support/docker-bed.ts';
 import { importNodeImage } from '../../../../../test/support/images.ts';
 import { until } from '../../../../../test/support/until.ts';

@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type Dockerode from 'dockerode';
-import { unlessAborted } from '../../../async/unless-aborted.ts';
-import { canonicalRepository, namesSameImage, parseImageReference } from '../../../image-reference.ts';
+import { unlessAborted } from '../../../../kernel/async/unless-aborted.ts';
+import { canonicalRepository, namesSameImage, parseImageReference } from '../../../../kernel/network/image-reference.ts';
 import { withoutHostPaths } from '../../build-failure.ts';
 import type { DockerfileBuilds } from '../../engine-status.ts';
 import { ImageGone, ImageLost, RuntimeRefused, type ImageSource, type ReferenceSource, type ResolvedImage } from '../../runtime.ts';

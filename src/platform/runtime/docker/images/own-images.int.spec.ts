@@ -1,8 +1,8 @@
 import Dockerode from 'dockerode';
 
 import { EngineStandIn } from '../../../../../test/support/engine-stand-in/engine-stand-in.ts';
-import { timeoutSignal } from '../../../async/timeout-signal.ts';
-import { digestOfPin } from '../../../image-reference.ts';
+import { timeoutSignal } from '../../../../kernel/async/timeout-signal.ts';
+import { digestOfPin } from '../../../../kernel/network/image-reference.ts';
 import { findImage, findPinned, pull } from '../image-sources/registry.ts';
 import { OwnImages } from './own-images.ts';
 

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type Dockerode from 'dockerode';
 
-import { canonicalRepository, digestOfPin, parseImageReference } from '../../../image-reference.ts';
+import { canonicalRepository, digestOfPin, parseImageReference } from '../../../../kernel/network/image-reference.ts';
 import type { ImageStore, StoredImage, StoredImages } from '../../image-store.ts';
 import { RuntimeRefused } from '../../runtime.ts';
 import { call, mapBounded, statusOf, until } from '../engine/engine.ts';

@@ -1,8 +1,8 @@
 import type Dockerode from 'dockerode';
-import type { OpenRange } from '../../../open-ranges.ts';
+import type { OpenRange } from '../../../../kernel/network/open-ranges.ts';
 import type { EgressStatus } from '../../engine-status.ts';
 import { RuntimeRefused } from '../../runtime.ts';
-import type { EgressMode } from '../../../config/config.ts';
+import type { EgressMode } from '../../../../kernel/config/config.ts';
 import { agentBridges, type Bridges } from './bridges.ts';
 import { EgressImages } from './egress-images.ts';
 import { EgressProxy, type Listed } from './egress-proxy.ts';

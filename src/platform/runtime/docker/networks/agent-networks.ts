@@ -7,7 +7,7 @@ import { networkOptions, networksOf } from './bridges.ts';
 import { bridgeOf, isBridgeHere, subnetOf } from './links.ts';
 import { beginningOf, isLarger } from './listed-addresses.ts';
 import { isInternal, isListedKind, labels, networkName, type NetworkKind } from '../engine/names.ts';
-import type { AgentAddresses, EgressMode } from '../../../config/config.ts';
+import type { AgentAddresses, EgressMode } from '../../../../kernel/config/config.ts';
 import type { AgentEgress as WantedEgress } from '../../runtime.ts';
 
 const TRIES_MAX = 10;

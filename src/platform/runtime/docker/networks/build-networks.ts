@@ -1,5 +1,5 @@
 import type Dockerode from 'dockerode';
-import { retry } from '../../../async/retry.ts';
+import { retry } from '../../../../kernel/async/retry.ts';
 import { RuntimeRefused } from '../../runtime.ts';
 import { call, ignoring } from '../engine/engine.ts';
 import { hasLabels, labels } from '../engine/names.ts';

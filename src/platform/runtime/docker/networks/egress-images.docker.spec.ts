@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { realpath } from 'node:fs/promises';
 import type Dockerode from 'dockerode';
-import { timeoutSignal } from '../../../async/timeout-signal.ts';
+import { timeoutSignal } from '../../../../kernel/async/timeout-signal.ts';
 import { closeAll } from '../../../../../test/support/close-all.ts';
 import { DockerBed } from '../../../../../test/support/docker-bed.ts';
 import { PrivateEngine } from '../../../../../test/support/private-engine.ts';

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import type Dockerode from 'dockerode';
-import { pause } from '../../../async/pause.ts';
-import { timeoutSignal } from '../../../async/timeout-signal.ts';
+import { pause } from '../../../../kernel/async/pause.ts';
+import { timeoutSignal } from '../../../../kernel/async/timeout-signal.ts';
 import { RuntimeRefused } from '../../runtime.ts';
 import { CALL_TIMEOUT_MS } from '../engine/engine.ts';
 import { runsOurPrograms } from '../engine/local-engine.ts';

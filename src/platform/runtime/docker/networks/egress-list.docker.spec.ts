@@ -3,7 +3,7 @@ import { DockerBed } from '../../../../../test/support/docker-bed.ts';
 import { Neighbourhood, places, webPort } from '../../../../../test/support/neighbourhood.ts';
 import { PrivateEngine } from '../../../../../test/support/private-engine.ts';
 import { until } from '../../../../../test/support/until.ts';
-import type { EgressMode } from '../../../config/config.ts';
+import type { EgressMode } from '../../../../kernel/config/config.ts';
 import type { ContainerView } from '../../runtime.ts';
 import type { DockerRuntime } from '../docker-runtime.ts';
 import { outdatedName } from '../engine/container-identities.ts';

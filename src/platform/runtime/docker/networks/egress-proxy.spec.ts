@@ -7,7 +7,7 @@ import { connect, type AddressInfo, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { until } from '../../../../../test/support/until.ts';
-import { privateRanges4 } from '../../private-addresses.ts';
+import { privateRanges4 } from '../../../../kernel/network/private-addresses.ts';
 
 const self = '127.0.0.1';
 /** The addresses of the names that the test's name server knows; of a name with several, the first is private. */

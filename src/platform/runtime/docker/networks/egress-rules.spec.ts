@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-import type { EgressMode } from '../../../config/config.ts';
+import type { EgressMode } from '../../../../kernel/config/config.ts';
 import type { Bridges } from './bridges.ts';
 import { egressRules, refusedPackets } from './egress-rules.ts';
 

@@ -1,9 +1,9 @@
-import type { OpenRange } from '../../../open-ranges.ts';
-import type { EgressMode } from '../../../config/config.ts';
+import type { OpenRange } from '../../../../kernel/network/open-ranges.ts';
+import type { EgressMode } from '../../../../kernel/config/config.ts';
 import type { Bridges } from './bridges.ts';
 import { PROXY_PORT } from './listed-addresses.ts';
 import { chainCommands, setCommands } from './nft-script.ts';
-import { privateRanges4, privateRanges6 } from '../../private-addresses.ts';
+import { privateRanges4, privateRanges6 } from '../../../../kernel/network/private-addresses.ts';
 
 /** The private addresses that agents may reach. */
 export interface Opened {

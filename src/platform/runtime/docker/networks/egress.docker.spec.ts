@@ -2,15 +2,15 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { timeoutSignal } from '../../../async/timeout-signal.ts';
+import { timeoutSignal } from '../../../../kernel/async/timeout-signal.ts';
 import { closeAll } from '../../../../../test/support/close-all.ts';
 import { DockerBed } from '../../../../../test/support/docker-bed.ts';
 import { Neighbourhood, places, webPort } from '../../../../../test/support/neighbourhood.ts';
 import { PrivateEngine } from '../../../../../test/support/private-engine.ts';
 import { until } from '../../../../../test/support/until.ts';
-import { openRange, type OpenRange } from '../../../open-ranges.ts';
+import { openRange, type OpenRange } from '../../../../kernel/network/open-ranges.ts';
 import type { ContainerView } from '../../runtime.ts';
-import type { EgressMode } from '../../../config/config.ts';
+import type { EgressMode } from '../../../../kernel/config/config.ts';
 import { DockerRuntime } from '../docker-runtime.ts';
 
 const dns = ['--dns', places.nameserver];

@@ -1,6 +1,6 @@
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
-import type { OpenRange } from '../../../open-ranges.ts';
+import type { OpenRange } from '../../../../kernel/network/open-ranges.ts';
 
 const LOOKUP_MS = 5_000;
 const ADDRESSES_MAX = 256;

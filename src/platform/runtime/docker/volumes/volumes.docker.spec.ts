@@ -1,5 +1,5 @@
 import { DockerBed } from '../../../../../test/support/docker-bed.ts';
-import { timeoutSignal } from '../../../async/timeout-signal.ts';
+import { timeoutSignal } from '../../../../kernel/async/timeout-signal.ts';
 import type { ContainerView } from '../../runtime.ts';
 
 const MIB = 1024 * 1024;

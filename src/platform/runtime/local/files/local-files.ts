@@ -1,7 +1,7 @@
 import { mkdir, rename, rm } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
 import { addAbortSignal, type Readable } from 'node:stream';
-import { unlessAborted } from '../../../async/unless-aborted.ts';
+import { unlessAborted } from '../../../../kernel/async/unless-aborted.ts';
 import { filePath } from '../../file-paths.ts';
 import {
   FILE_CALL_MS_MAX,

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { link, mkdir, open, readlink, rename, rmdir, symlink, unlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { forceToDisk } from '../../../files.ts';
+import { forceToDisk } from '../../../../kernel/files.ts';
 import { UNFINISHED_PREFIX } from '../../file-paths.ts';
 import type { FileWriteOptions } from '../../files.ts';
 import { unless } from './file-errors.ts';

@@ -2,7 +2,7 @@ import { type DynamicModule, Module } from '@nestjs/common';
 
 import { Config } from './config.ts';
 import { Clock } from '../clock.ts';
-import { Intervals } from '../intervals.ts';
+import { Intervals } from './intervals.ts';
 import { Startup } from '../startup.ts';
 
 /** Provides the configuration, the intervals, the clock, and the `Startup` to every part. */

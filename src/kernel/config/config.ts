@@ -1,13 +1,13 @@
 import { resolve } from 'node:path';
 import ipaddr from 'ipaddr.js';
-import { parseImageReference } from '../image-reference.ts';
-import { openRange, type OpenRange } from '../open-ranges.ts';
+import { parseImageReference } from '../network/image-reference.ts';
+import { openRange, type OpenRange } from '../network/open-ranges.ts';
 import { ComputerSettings, readComputerSettings } from './computer-settings.ts';
 import { problemOf } from './eventstore-url.ts';
 import { originOf } from './origin-of.ts';
 import { checkPublishedPorts, clientRange } from './published-ports.ts';
 import { type Environment, SettingReader } from './setting-reader.ts';
-import { withoutLast } from '../without-last.ts';
+import { withoutLast } from '../text/without-last.ts';
 
 /** The addresses that agents may reach: the internet but nothing private, nothing at all, or everything that their host can. */
 export type EgressMode = 'internet' | 'none' | 'all';

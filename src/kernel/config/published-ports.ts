@@ -1,6 +1,6 @@
 import ipaddr from 'ipaddr.js';
 
-import { openRange } from '../open-ranges.ts';
+import { openRange } from '../network/open-ranges.ts';
 
 /** The settings of the ports that are published for agents. */
 interface PortSettings {

@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import { totalmem } from 'node:os';
 
-import { parseImageReference } from '../image-reference.ts';
+import { parseImageReference } from '../network/image-reference.ts';
 import { originOf } from './origin-of.ts';
 import type { SettingReader } from './setting-reader.ts';
 
