@@ -2,7 +2,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { agentDecider } from '../src/agents/aggregate/agents.decider.ts';
 import { eventDefinitions } from '../src/app.module.ts';
 import { readConfig } from '../src/kernel/config/config.ts';
-import { type Database, openDatabase } from '../src/platform/database/database.ts';
+import { type Database, openDatabase } from '../src/postgres/database/database.ts';
 import { OutsidePostgres } from '../test/support/outside-postgres.ts';
 import { environmentDecider } from '../src/environment/environment.decider.ts';
 import { EventCatalogue } from '../src/platform/event-store/event-catalogue.ts';

@@ -3,7 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 
 import pg from 'pg';
 
-import { copyIn, copyOut } from '../src/platform/database/copy.ts';
+import { copyIn, copyOut } from '../src/postgres/database/copy.ts';
 import { removeDataDir } from '../test/support/data-dir.ts';
 import { OutsidePostgres } from '../test/support/outside-postgres.ts';
 import { StartedService } from '../test/support/started-service.ts';

@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 
 import pg from 'pg';
 
-import { copyIn, copyOut } from '../src/platform/database/copy.ts';
+import { copyIn, copyOut } from '../src/postgres/database/copy.ts';
 import { NextVersion } from '../test/support/next-version.ts';
 import { removeDataDir } from '../test/support/data-dir.ts';
 import { OutsidePostgres } from '../test/support/outside-postgres.ts';

@@ -6,7 +6,7 @@ import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { AppModule } from './app.module.ts';
 import { type Config, readConfig } from './kernel/config/config.ts';
 import { firstRun } from './bootstrap/first-run.ts';
-import { Database } from './platform/database/database.ts';
+import { Database } from './postgres/database/database.ts';
 import { isOutage } from './platform/event-store/outage.ts';
 import { drain } from './platform/http/drain.ts';
 import { Entrance } from './platform/http/entrance.ts';

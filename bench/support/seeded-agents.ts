@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { v7 as uuidv7 } from 'uuid';
 
 import { agentEvents, type AgentSettings } from '../../src/agents/index.ts';
-import { openDatabase, type Database } from '../../src/platform/database/database.ts';
+import { openDatabase, type Database } from '../../src/postgres/database/database.ts';
 import { EventCatalogue } from '../../src/platform/event-store/event-catalogue.ts';
 import type { NewEvent } from '../../src/platform/event-store/event-store.ts';
 import { PostgresEventStore } from '../../src/platform/event-store/postgres/postgres-event-store.ts';

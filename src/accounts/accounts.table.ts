@@ -1,4 +1,4 @@
-import { type ReadRow, type Table, typed } from '../platform/database/table.ts';
+import { type ReadRow, type Table, typed } from '../postgres/database/table.ts';
 import type { ProjectionTable } from '../platform/projections/projection.ts';
 
 /** The addresses with which the holders of accounts sign in; `Credentials` writes them, not a projection. */

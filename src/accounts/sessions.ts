@@ -5,7 +5,7 @@ import { v5 as uuidv5 } from 'uuid';
 
 import { base62 } from '../platform/crypto/base62.ts';
 import { SharedQuestions } from '../kernel/async/shared-questions.ts';
-import { Database } from '../platform/database/database.ts';
+import { Database } from '../postgres/database/database.ts';
 import { AccountPositions } from '../platform/event-store/following/account-positions.ts';
 import { type Caller, scopes } from '../kernel/context/caller.ts';
 import { ReadModels, tableOf } from '../platform/projections/projection.ts';

@@ -1,7 +1,7 @@
 import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
-import { Database } from '../platform/database/database.ts';
-import { entityOf, newestFirst } from '../platform/database/entities.ts';
+import { Database } from '../postgres/database/database.ts';
+import { entityOf, newestFirst } from '../postgres/database/entities.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { LatestRows } from '../platform/projections/tables/latest-rows.ts';
 import { type Projection, tableOf } from '../platform/projections/projection.ts';

@@ -1,5 +1,5 @@
 import type { Scope } from '../kernel/context/caller.ts';
-import { type ReadRow, type Table, typed } from '../platform/database/table.ts';
+import { type ReadRow, type Table, typed } from '../postgres/database/table.ts';
 import type { ProjectionTable } from '../platform/projections/projection.ts';
 
 /** The times at which keys were last used, to the minute; `ApiKeysVerifier` writes them, not a projection. */

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { LRUCache } from 'lru-cache';
 
 import { Clock } from '../kernel/clock.ts';
-import { Database } from '../platform/database/database.ts';
+import { Database } from '../postgres/database/database.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { categoryOf, idOf, START, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { LogFollower } from '../platform/event-store/following/log-follower.ts';

@@ -1,5 +1,5 @@
 import type { Sealed } from '../platform/crypto/keyring.ts';
-import { typed, type ReadRow } from '../platform/database/table.ts';
+import { typed, type ReadRow } from '../postgres/database/table.ts';
 import type { ProjectionTable } from '../platform/projections/projection.ts';
 import type { CommandEnd } from './commands.events.ts';
 

@@ -1,6 +1,6 @@
 import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
-import { Database } from '../platform/database/database.ts';
+import { Database } from '../postgres/database/database.ts';
 import type { Position } from '../platform/event-store/event-store.ts';
 import { ReadModels, tableOf } from '../platform/projections/projection.ts';
 import { LatestRows } from '../platform/projections/tables/latest-rows.ts';

@@ -1,7 +1,7 @@
 import { ComputerBed, computerFeatures } from '../../test/support/computer-bed.ts';
 import { startFeatureServer } from '../../test/support/feature-server.ts';
 import type { Answer, TestServer } from '../../test/support/http-server.ts';
-import { Database } from '../platform/database/database.ts';
+import { Database } from '../postgres/database/database.ts';
 import { EventStore } from '../platform/event-store/event-store.ts';
 
 let server: TestServer;

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
 import { type Sealed, Keyring } from '../platform/crypto/keyring.ts';
-import { Database } from '../platform/database/database.ts';
+import { Database } from '../postgres/database/database.ts';
 
 /** The time after which a content that no event names is deleted, as a PostgreSQL interval: its request ended before its event. */
 const UNNAMED_FOR = '1 hour';

@@ -2,9 +2,9 @@ import { QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
 import { Not } from 'typeorm';
 
 import type { AgentEvent } from '../agents/index.ts';
-import { Database } from '../platform/database/database.ts';
-import { entityOf } from '../platform/database/entities.ts';
-import type { WrittenRow } from '../platform/database/table.ts';
+import { Database } from '../postgres/database/database.ts';
+import { entityOf } from '../postgres/database/entities.ts';
+import type { WrittenRow } from '../postgres/database/table.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { type Projection, tableOf } from '../platform/projections/projection.ts';
 import { FindDeployment, FindEarlierSuccess, ListDeployments } from './deployments.queries.ts';

@@ -2,7 +2,7 @@ import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import { agentsProjection } from '../agents/services.ts';
 import { Config } from '../kernel/config/config.ts';
-import { Database } from '../platform/database/database.ts';
+import { Database } from '../postgres/database/database.ts';
 import { tableOf } from '../platform/projections/projection.ts';
 import { deploymentsProjection } from './deployments.projection.ts';
 import { digestOfColumn, NeededImages } from './images/image-sweep.queries.ts';

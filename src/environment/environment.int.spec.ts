@@ -5,7 +5,7 @@ import { startFeatureServer } from '../../test/support/feature-server.ts';
 import { agentFeatures } from '../../test/support/features.ts';
 import type { Answer, RequestOptions, TestServer } from '../../test/support/http-server.ts';
 import { Keyring } from '../platform/crypto/keyring.ts';
-import { Database } from '../platform/database/database.ts';
+import { Database } from '../postgres/database/database.ts';
 import { Variables } from './variables.service.ts';
 
 const CANARY = 'canary-4711-very-secret';

@@ -1,7 +1,7 @@
 import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import type { AgentEvent } from '../agents/index.ts';
-import { Database } from '../platform/database/database.ts';
+import { Database } from '../postgres/database/database.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { type Projection, tableOf } from '../platform/projections/projection.ts';
 import { CountSecretUsers, FindSecretUsers, type SecretUsers } from '../secrets/index.ts';

@@ -15,7 +15,7 @@ import { DatabaseKeyring } from '../platform/crypto/database-keyring.ts';
 import { MasterKeys } from '../platform/crypto/master-keys.ts';
 import type { Sealed } from '../platform/crypto/keyring.ts';
 import { ShredLedger } from '../platform/crypto/shred-ledger.ts';
-import { type Database, openDatabase } from '../platform/database/database.ts';
+import { type Database, openDatabase } from '../postgres/database/database.ts';
 import { EventCatalogue } from '../platform/event-store/event-catalogue.ts';
 import { defineEvent, type JsonObject } from '../platform/event-store/event-definition.ts';
 import { PostgresEventStore } from '../platform/event-store/postgres/postgres-event-store.ts';

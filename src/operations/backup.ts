@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import type pg from 'pg';
 
 import type { Config } from '../kernel/config/config.ts';
-import { copyOut, rowsOf } from '../platform/database/copy.ts';
-import { addressOf, connectOwner, refuseHalfRestored } from '../platform/database/migrate.ts';
-import { reachPostgres } from '../platform/database/reach-postgres.ts';
+import { copyOut, rowsOf } from '../postgres/database/copy.ts';
+import { addressOf, connectOwner, refuseHalfRestored } from '../postgres/database/migrate.ts';
+import { reachPostgres } from '../postgres/embedded/reach-postgres.ts';
 import { readIfThere } from '../kernel/files.ts';
 import { ArchiveWriter, type Manifest } from './archive.ts';
 import { keptTables, keyTable } from './tables.ts';

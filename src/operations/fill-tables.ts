@@ -1,6 +1,6 @@
 import type pg from 'pg';
 
-import { copyIn } from '../platform/database/copy.ts';
+import { copyIn } from '../postgres/database/copy.ts';
 import { readArchive, type Manifest } from './archive.ts';
 import type { CheckedBackup } from './checked-backup.ts';
 import { KeyRows } from './key-rows.ts';

@@ -1,6 +1,6 @@
 import { retry } from '../kernel/async/retry.ts';
-import { copyIn } from '../platform/database/copy.ts';
-import { addressOf, connectOwner } from '../platform/database/migrate.ts';
+import { copyIn } from '../postgres/database/copy.ts';
+import { addressOf, connectOwner } from '../postgres/database/migrate.ts';
 import {
   EventStoreUnavailable,
   OutcomeUnknown,

@@ -9,7 +9,7 @@ import { eventStoreDbPlace, type EventStoreDbPlace } from '../../test/support/ev
 import { emptyDatabase, type TestDatabase } from '../../test/support/postgres.ts';
 import { agentEvents } from '../agents/index.ts';
 import { readConfig } from '../kernel/config/config.ts';
-import { openDatabase } from '../platform/database/database.ts';
+import { openDatabase } from '../postgres/database/database.ts';
 import { EventCatalogue } from '../platform/event-store/event-catalogue.ts';
 import { defineEvent, type JsonObject } from '../platform/event-store/event-definition.ts';
 import { START, type EventStore, type StoredEvent } from '../platform/event-store/event-store.ts';

@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto';
 
 import type { Config } from '../kernel/config/config.ts';
 import { RETENTION } from '../logs/index.ts';
-import { type Database, openDatabase } from '../platform/database/database.ts';
-import { addressOf, connectOwner } from '../platform/database/migrate.ts';
-import { Installation } from '../platform/database/installation.ts';
-import { holdPostgres } from '../platform/database/reach-postgres.ts';
+import { type Database, openDatabase } from '../postgres/database/database.ts';
+import { addressOf, connectOwner } from '../postgres/database/migrate.ts';
+import { Installation } from '../postgres/database/installation.ts';
+import { holdPostgres } from '../postgres/embedded/reach-postgres.ts';
 import type { EventCatalogue } from '../platform/event-store/event-catalogue.ts';
 import { openEventStore } from '../platform/event-store/event-store.module.ts';
 import { logPlace, namedPlace, type EventStorePlace } from '../platform/event-store/log-place.ts';

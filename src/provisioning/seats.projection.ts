@@ -1,6 +1,6 @@
 import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
-import { Database } from '../platform/database/database.ts';
+import { Database } from '../postgres/database/database.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { type Projection, tableOf } from '../platform/projections/projection.ts';
 import { sandboxIdOf, sandboxOfStream, type SandboxOwner } from '../sandboxes/index.ts';

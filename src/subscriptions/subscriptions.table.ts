@@ -1,5 +1,5 @@
 import type { Sealed } from '../platform/crypto/keyring.ts';
-import { type ReadRow, typed } from '../platform/database/table.ts';
+import { type ReadRow, typed } from '../postgres/database/table.ts';
 import type { ProjectionTable } from '../platform/projections/projection.ts';
 
 export const subscriptionsTable = {

@@ -6,7 +6,7 @@ import { agentDecider } from '../../src/agents/aggregate/agents.decider.ts';
 import { apiKeyDecider } from '../../src/api-keys/api-keys.decider.ts';
 import { AppModule, eventDefinitions } from '../../src/app.module.ts';
 import { nextStep } from '../../src/deployments/containers/next-step.decider.ts';
-import { Database } from '../../src/platform/database/database.ts';
+import { Database } from '../../src/postgres/database/database.ts';
 import { Aggregates } from '../../src/platform/event-store/aggregates.ts';
 import { EventStore, START, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
 import { systemContext } from '../../src/kernel/context/command-context.ts';

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { mkdtemp, readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { ownerOf } from '../../src/platform/database/postgres-owner.ts';
+import { ownerOf } from '../../src/postgres/embedded/postgres-owner.ts';
 import { removeDataDir } from '../support/data-dir.ts';
 import { until } from '../support/until.ts';
 

@@ -6,8 +6,8 @@ import { join, resolve } from 'node:path';
 
 import pg from 'pg';
 
-import { startEmbeddedPostgres, type EmbeddedPostgres } from '../../src/platform/database/embedded-postgres.ts';
-import { ownerOf } from '../../src/platform/database/postgres-owner.ts';
+import { startEmbeddedPostgres, type EmbeddedPostgres } from '../../src/postgres/embedded/embedded-postgres.ts';
+import { ownerOf } from '../../src/postgres/embedded/postgres-owner.ts';
 import { somePrefix } from '../support/eventstoredb/place.ts';
 import { StandIn } from '../support/eventstoredb/stand-in.ts';
 import { removeDataDir } from '../support/data-dir.ts';

@@ -2,7 +2,7 @@ import { Global, Module } from '@nestjs/common';
 import { v7 as uuidv7 } from 'uuid';
 
 import { AdminModule } from '../../src/admin/admin.module.ts';
-import { Database } from '../../src/platform/database/database.ts';
+import { Database } from '../../src/postgres/database/database.ts';
 import { EventStore, START, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
 import { scopes, type Caller } from '../../src/kernel/context/caller.ts';
 import { CredentialVerifier } from '../../src/platform/http/auth/credential-verifier.ts';

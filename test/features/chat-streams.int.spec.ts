@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 
 import { keptConnections } from '../../src/platform/agent-protocol/kept-connections.ts';
 import { Config } from '../../src/kernel/config/config.ts';
-import { Database } from '../../src/platform/database/database.ts';
+import { Database } from '../../src/postgres/database/database.ts';
 import { Templates } from '../../src/templates/index.ts';
 import { startTalk, type Talk } from '../support/talk.ts';
 import { until } from '../support/until.ts';

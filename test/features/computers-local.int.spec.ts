@@ -3,7 +3,7 @@ import { ComputerKind } from '../../src/computers/containers/computer-kind.servi
 import { ComputerContainersModule } from '../../src/computers/computer-containers.module.ts';
 import { execEvents } from '../../src/exec/index.ts';
 import { fileEvents } from '../../src/files/index.ts';
-import { Database } from '../../src/platform/database/database.ts';
+import { Database } from '../../src/postgres/database/database.ts';
 import { ContainerRuntime } from '../../src/platform/runtime/runtime.ts';
 import { ComputerBed, computerFeatures } from '../support/computer-bed.ts';
 import { withDesktopPrograms } from '../support/desktop-programs.ts';

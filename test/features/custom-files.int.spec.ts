@@ -1,4 +1,4 @@
-import { Database } from '../../src/platform/database/database.ts';
+import { Database } from '../../src/postgres/database/database.ts';
 import { AgentBed } from '../support/agent-bed.ts';
 import { expectHidden } from '../support/canary.ts';
 import { FaultyRuntimeModule, type FaultyRuntime } from '../support/faulty-runtime.ts';

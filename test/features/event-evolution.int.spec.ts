@@ -3,7 +3,7 @@ import { v7 as uuidv7 } from 'uuid';
 
 import { agentDecider } from '../../src/agents/aggregate/agents.decider.ts';
 import { agentEvents } from '../../src/agents/index.ts';
-import { Database, openDatabase } from '../../src/platform/database/database.ts';
+import { Database, openDatabase } from '../../src/postgres/database/database.ts';
 import { EventCatalogue } from '../../src/platform/event-store/event-catalogue.ts';
 import type { JsonObject } from '../../src/platform/event-store/event-definition.ts';
 import { PostgresEventStore } from '../../src/platform/event-store/postgres/postgres-event-store.ts';

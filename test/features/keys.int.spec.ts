@@ -5,7 +5,7 @@ import { AdminModule } from '../../src/admin/admin.module.ts';
 import { keyEvents } from '../../src/admin/index.ts';
 import { Keyring, type Sealed } from '../../src/platform/crypto/keyring.ts';
 import { MasterKeys, UnknownMasterKey } from '../../src/platform/crypto/master-keys.ts';
-import { Database } from '../../src/platform/database/database.ts';
+import { Database } from '../../src/postgres/database/database.ts';
 import { FaultyRuntimeModule } from '../support/faulty-runtime.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { runningFeatures } from '../support/features.ts';

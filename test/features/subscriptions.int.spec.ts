@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 
 import { Webhook } from 'standardwebhooks';
 
-import { Database } from '../../src/platform/database/database.ts';
+import { Database } from '../../src/postgres/database/database.ts';
 import { Sagas } from '../../src/platform/sagas/saga.ts';
 import { AgentBed } from '../support/agent-bed.ts';
 import { startFeatureServer } from '../support/feature-server.ts';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 
-import { Database } from '../../src/platform/database/database.ts';
+import { Database } from '../../src/postgres/database/database.ts';
 import { Aggregates } from '../../src/platform/event-store/aggregates.ts';
 import { tokenlessConversation, webhookConversation } from '../../src/messages/index.ts';
 import { startTalk, type Talk } from '../support/talk.ts';

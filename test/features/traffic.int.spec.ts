@@ -8,7 +8,7 @@ import OpenAI from 'openai';
 import { WebSocket } from 'ws';
 
 import { keptConnections } from '../../src/platform/agent-protocol/kept-connections.ts';
-import { Database } from '../../src/platform/database/database.ts';
+import { Database } from '../../src/postgres/database/database.ts';
 import { PublicTraffic } from '../../src/traffic/public-traffic.service.ts';
 import { hashOfLarge, large, PublicAgent } from '../support/public-agent.ts';
 import { startTalk, type Talk } from '../support/talk.ts';

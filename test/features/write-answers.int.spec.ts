@@ -2,7 +2,7 @@ import { AgentBed } from '../support/agent-bed.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { agentFeatures } from '../support/features.ts';
 import type { TestServer } from '../support/http-server.ts';
-import { Database } from '../../src/platform/database/database.ts';
+import { Database } from '../../src/postgres/database/database.ts';
 
 let server: TestServer;
 let agents: AgentBed;

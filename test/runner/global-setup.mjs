@@ -3,7 +3,7 @@ import { chmod, mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { startEmbeddedPostgres } from '../../src/platform/database/embedded-postgres.ts';
+import { startEmbeddedPostgres } from '../../src/postgres/embedded/embedded-postgres.ts';
 import { removeDataDir } from '../support/data-dir.ts';
 import { StandIn } from '../support/eventstoredb/stand-in.ts';
 import { makeTemplateDatabase } from '../support/postgres.ts';

@@ -1,8 +1,8 @@
 import type { AnyEventDefinition } from '../../src/platform/event-store/event-catalogue.ts';
 import { quickIntervals } from './intervals.ts';
-import { Leases } from '../../src/platform/leases/leases.ts';
+import { Leases } from '../../src/postgres/leases/leases.ts';
 import { idOf } from '../../src/platform/event-store/event-store.ts';
-import { typed } from '../../src/platform/database/table.ts';
+import { typed } from '../../src/postgres/database/table.ts';
 import type { Projection, ProjectionTable } from '../../src/platform/projections/projection.ts';
 import { ProgramReplicas } from '../../src/platform/projections/program-replicas.ts';
 import { Projections } from '../../src/platform/projections/projections.ts';

@@ -1,4 +1,4 @@
-import { Database } from '../../src/platform/database/database.ts';
+import { Database } from '../../src/postgres/database/database.ts';
 import { EventStore, START } from '../../src/platform/event-store/event-store.ts';
 import type { Answer, TestServer } from './http-server.ts';
 

@@ -9,7 +9,7 @@ import { scopes, type Caller, type Scope } from '../../src/kernel/context/caller
 import { CredentialVerifier } from '../../src/platform/http/auth/credential-verifier.ts';
 import { HttpModule } from '../../src/platform/http/http.module.ts';
 import type { Intervals } from '../../src/kernel/config/intervals.ts';
-import { LeasesModule } from '../../src/platform/leases/leases.module.ts';
+import { LeasesModule } from '../../src/postgres/leases/leases.module.ts';
 import { ProjectionsModule } from '../../src/platform/projections/projections.module.ts';
 import { SagasModule } from '../../src/platform/sagas/sagas.module.ts';
 import { startTestServer, type TestServer } from './http-server.ts';

@@ -4,7 +4,7 @@ import { Client } from 'pg';
 
 import { type Config, readConfig } from '../../src/kernel/config/config.ts';
 import { Clock } from '../../src/kernel/clock.ts';
-import { type Database, openDatabase } from '../../src/platform/database/database.ts';
+import { type Database, openDatabase } from '../../src/postgres/database/database.ts';
 import { Aggregates } from '../../src/platform/event-store/aggregates.ts';
 import { type AnyEventDefinition, EventCatalogue } from '../../src/platform/event-store/event-catalogue.ts';
 import { defineEvent, type JsonObject } from '../../src/platform/event-store/event-definition.ts';

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 
 import { Client } from 'pg';
 
-import { addressOf, connectOwner, migrate } from '../../src/platform/database/migrate.ts';
+import { addressOf, connectOwner, migrate } from '../../src/postgres/database/migrate.ts';
 
 export interface TestDatabase {
   url: string;

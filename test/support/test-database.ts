@@ -1,7 +1,7 @@
 import { type DynamicModule, Inject, Module, type OnApplicationShutdown } from '@nestjs/common';
 
 import { Config } from '../../src/kernel/config/config.ts';
-import { Database, openDatabase } from '../../src/platform/database/database.ts';
+import { Database, openDatabase } from '../../src/postgres/database/database.ts';
 
 @Module({})
 class TestDatabaseModule implements OnApplicationShutdown {

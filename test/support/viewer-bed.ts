@@ -10,7 +10,7 @@ import { apiKeyEvents } from '../../src/api-keys/index.ts';
 import { type ComputerFate, type Dial, ViewedDesktops, type ViewNeed } from '../../src/computers/viewer/viewed-desktops.ts';
 import { viewerEvents } from '../../src/computers/viewer/viewers.events.ts';
 import { ViewersModule } from '../../src/computers/viewers.module.ts';
-import { Database } from '../../src/platform/database/database.ts';
+import { Database } from '../../src/postgres/database/database.ts';
 import type { Environment } from '../../src/kernel/config/setting-reader.ts';
 import { Refusal } from '../../src/kernel/errors/refusal.ts';
 import { startFeatureServer } from './feature-server.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { Client } from 'pg';
 import type Dockerode from 'dockerode';
 
-import { readPostmaster } from '../../src/platform/database/postgres-process.ts';
+import { readPostmaster } from '../../src/postgres/embedded/postgres-process.ts';
 
 /** The last lines and events of a service, which are enough to see what led to a failure. */
 const LOG_LINES_SHOWN = 40;

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
-import { Database } from '../../platform/database/database.ts';
+import { Database } from '../../postgres/database/database.ts';
 import { tableOf } from '../../platform/projections/projection.ts';
 import { computerIdOf, computerSandbox, type KnownSandbox, type SandboxOfAccount } from '../../sandboxes/index.ts';
 import { abandonedBy, HOLD_COUNTS, IDLE_FROM } from '../../sandboxes/services.ts';

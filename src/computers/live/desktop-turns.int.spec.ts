@@ -1,8 +1,8 @@
 import { quickIntervals } from '../../../test/support/intervals.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
-import { type Database, openDatabase } from '../../platform/database/database.ts';
-import { Leases, type Lease } from '../../platform/leases/leases.ts';
-import { Replica } from '../../platform/leases/replica.ts';
+import { type Database, openDatabase } from '../../postgres/database/database.ts';
+import { Leases, type Lease } from '../../postgres/leases/leases.ts';
+import { Replica } from '../../postgres/leases/replica.ts';
 import { DesktopTurns } from './desktop-turns.service.ts';
 
 const never = new AbortController().signal;

@@ -1,10 +1,10 @@
 import { Injectable, Logger, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 
 import { pause } from '../../kernel/async/pause.ts';
-import { Database } from '../../platform/database/database.ts';
+import { Database } from '../../postgres/database/database.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
-import { LEASE_IS_FREE } from '../../platform/leases/leases.ts';
-import { REPLICA, Replica } from '../../platform/leases/replica.ts';
+import { LEASE_IS_FREE } from '../../postgres/leases/leases.ts';
+import { REPLICA, Replica } from '../../postgres/leases/replica.ts';
 import type { LeftInput, Turn } from '../driver/turn.ts';
 
 /** The channel on which replicas ask each other for turns, and tell that they have given one back. */

@@ -2,7 +2,7 @@ import { ComputerBed, computerFeatures } from '../../../test/support/computer-be
 import { startFeatureServer } from '../../../test/support/feature-server.ts';
 import type { Answer, TestServer } from '../../../test/support/http-server.ts';
 import { Config, readConfig } from '../../kernel/config/config.ts';
-import { Database } from '../../platform/database/database.ts';
+import { Database } from '../../postgres/database/database.ts';
 import { computerSandbox } from '../../sandboxes/index.ts';
 import { Activity } from '../../sandboxes/services.ts';
 import { ComputerMemory } from './computer-memory.service.ts';

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
 import { Config } from '../../kernel/config/config.ts';
-import { Database } from '../../platform/database/database.ts';
+import { Database } from '../../postgres/database/database.ts';
 import { tableOf } from '../../platform/projections/projection.ts';
 import { computersProjection } from '../rows/computers.projection.ts';
 import type { MemoryLack } from './memory-lacks.ts';

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
-import { Database } from '../../platform/database/database.ts';
+import { Database } from '../../postgres/database/database.ts';
 import { tableOf } from '../../platform/projections/projection.ts';
 import { HOLD_COUNTS, IDLE_FROM } from '../../sandboxes/services.ts';
 import { computersProjection } from '../rows/computers.projection.ts';

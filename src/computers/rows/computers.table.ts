@@ -1,4 +1,4 @@
-import { type ReadRow, typed } from '../../platform/database/table.ts';
+import { type ReadRow, typed } from '../../postgres/database/table.ts';
 import type { ProjectionTable } from '../../platform/projections/projection.ts';
 import type { Computer, ShownStatus } from '../aggregate/computer-state.decider.ts';
 

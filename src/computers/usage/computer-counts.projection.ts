@@ -1,4 +1,4 @@
-import type { WrittenRow } from '../../platform/database/table.ts';
+import type { WrittenRow } from '../../postgres/database/table.ts';
 import type { StoredEvent } from '../../platform/event-store/event-store.ts';
 import type { Projection } from '../../platform/projections/projection.ts';
 import { computerOf } from '../../sandboxes/index.ts';

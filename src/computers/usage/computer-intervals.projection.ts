@@ -1,4 +1,4 @@
-import type { WrittenRow } from '../../platform/database/table.ts';
+import type { WrittenRow } from '../../postgres/database/table.ts';
 import { idOf, type StoredEvent } from '../../platform/event-store/event-store.ts';
 import type { Projection, Rows } from '../../platform/projections/projection.ts';
 import type { ComputerEvent } from '../aggregate/computers.events.ts';

@@ -1,4 +1,4 @@
-import { typed } from '../../platform/database/table.ts';
+import { typed } from '../../postgres/database/table.ts';
 import type { ProjectionTable } from '../../platform/projections/projection.ts';
 import type { ComputerSize } from '../aggregate/computers.events.ts';
 

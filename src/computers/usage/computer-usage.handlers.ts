@@ -1,7 +1,7 @@
 import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import { Clock } from '../../kernel/clock.ts';
-import { Database } from '../../platform/database/database.ts';
+import { Database } from '../../postgres/database/database.ts';
 import { tableOf } from '../../platform/projections/projection.ts';
 import { computerCountsProjection } from './computer-counts.projection.ts';
 import { computerIntervalsProjection } from './computer-intervals.projection.ts';

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { ComputerBed, computerFeatures } from '../../../test/support/computer-bed.ts';
 import { startFeatureServer } from '../../../test/support/feature-server.ts';
 import type { TestServer } from '../../../test/support/http-server.ts';
-import { Database } from '../../platform/database/database.ts';
+import { Database } from '../../postgres/database/database.ts';
 import { tableOf } from '../../platform/projections/projection.ts';
 import { computerIntervalsProjection } from './computer-intervals.projection.ts';
 

@@ -3,7 +3,7 @@ import { Injectable, Logger, type OnModuleDestroy, type OnModuleInit } from '@ne
 import { categoryOf, idOf, type StoredEvent } from '../../platform/event-store/event-store.ts';
 import { LogFollower } from '../../platform/event-store/following/log-follower.ts';
 import { CLOSE } from '../../platform/http/close-codes.ts';
-import { Replica } from '../../platform/leases/replica.ts';
+import { Replica } from '../../postgres/leases/replica.ts';
 import type { ViewerRelay } from './viewer-relay.ts';
 import { ViewerRecords } from './viewer-records.service.ts';
 import { CLOSED, mayControl } from './viewers.decider.ts';

@@ -2,7 +2,7 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 
 import { Injectable } from '@nestjs/common';
 
-import { Database } from '../../platform/database/database.ts';
+import { Database } from '../../postgres/database/database.ts';
 import type { Caller } from '../../kernel/context/caller.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
 import { type Ticket, Tickets } from '../../platform/http/auth/tickets.ts';

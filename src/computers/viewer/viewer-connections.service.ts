@@ -1,7 +1,7 @@
 import { type BeforeApplicationShutdown, Injectable, Logger } from '@nestjs/common';
 
-import { Database } from '../../platform/database/database.ts';
-import { Replica } from '../../platform/leases/replica.ts';
+import { Database } from '../../postgres/database/database.ts';
+import { Replica } from '../../postgres/leases/replica.ts';
 import { IS_DEAD } from '../watch/viewer-watch.service.ts';
 import type { ConnectionTime } from './viewers.decider.ts';
 

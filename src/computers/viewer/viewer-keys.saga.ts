@@ -2,7 +2,7 @@ import { Injectable, type OnModuleInit } from '@nestjs/common';
 
 import { apiKeysProjection } from '../../api-keys/index.ts';
 import { systemContext } from '../../kernel/context/command-context.ts';
-import { Database } from '../../platform/database/database.ts';
+import { Database } from '../../postgres/database/database.ts';
 import { idOf, type StoredEvent } from '../../platform/event-store/event-store.ts';
 import { LogFollower } from '../../platform/event-store/following/log-follower.ts';
 import { ReadModels, tableOf } from '../../platform/projections/projection.ts';

@@ -1,5 +1,5 @@
-import type { ReadRow } from '../../platform/database/table.ts';
-import { typed } from '../../platform/database/table.ts';
+import type { ReadRow } from '../../postgres/database/table.ts';
+import { typed } from '../../postgres/database/table.ts';
 import type { ProjectionTable } from '../../platform/projections/projection.ts';
 import type { ViewerMode } from './viewers.events.ts';
 

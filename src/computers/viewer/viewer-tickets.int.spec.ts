@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 
 import { Browser, problemOf, ViewerBed } from '../../../test/support/viewer-bed.ts';
-import { Database } from '../../platform/database/database.ts';
+import { Database } from '../../postgres/database/database.ts';
 
 let bed: ViewerBed;
 

@@ -2,7 +2,7 @@ import { clipboardText } from '../../../test/support/browser-messages.ts';
 import { RfbStandIn } from '../../../test/support/rfb-stand-in.ts';
 import { until, untilTrue } from '../../../test/support/until.ts';
 import { Browser, problemOf, ViewerBed, type Viewing } from '../../../test/support/viewer-bed.ts';
-import { Database } from '../../platform/database/database.ts';
+import { Database } from '../../postgres/database/database.ts';
 import { EventStore, type StoredEvent } from '../../platform/event-store/event-store.ts';
 import { Sagas } from '../../platform/sagas/saga.ts';
 import { systemContext } from '../../kernel/context/command-context.ts';

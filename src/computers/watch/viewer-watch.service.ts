@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
 
-import { Database } from '../../platform/database/database.ts';
-import { LEASE_IS_FREE } from '../../platform/leases/leases.ts';
-import { REPLICA } from '../../platform/leases/replica.ts';
+import { Database } from '../../postgres/database/database.ts';
+import { LEASE_IS_FREE } from '../../postgres/leases/leases.ts';
+import { REPLICA } from '../../postgres/leases/replica.ts';
 
 /** The seconds after which a connection that its owner does not renew has ended. */
 const UNSEEN_SECONDS_MAX = 30;

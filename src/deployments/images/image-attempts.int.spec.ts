@@ -5,7 +5,7 @@ import { runningFeatures } from '../../../test/support/features.ts';
 import type { TestServer } from '../../../test/support/http-server.ts';
 import { quickRetries } from '../../../test/support/intervals.ts';
 import { until } from '../../../test/support/until.ts';
-import { Database } from '../../platform/database/database.ts';
+import { Database } from '../../postgres/database/database.ts';
 import { RuntimeUnavailable } from '../../platform/runtime/runtime.ts';
 import { ImageAttempts } from './image-attempts.service.ts';
 

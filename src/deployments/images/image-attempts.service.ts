@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
-import { Database } from '../../platform/database/database.ts';
+import { Database } from '../../postgres/database/database.ts';
 import { RuntimeRefused } from '../../platform/runtime/runtime.ts';
 
 /** The attempts that may end with the process before the deployment fails. */

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
-import { Database } from '../../platform/database/database.ts';
+import { Database } from '../../postgres/database/database.ts';
 import { digestOfColumn } from './image-sweep.queries.ts';
 import { ImageAttempts } from './image-attempts.service.ts';
 

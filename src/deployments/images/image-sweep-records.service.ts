@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
-import { Database } from '../../platform/database/database.ts';
+import { Database } from '../../postgres/database/database.ts';
 import { type ImageSweepResult, LastImageSweep } from './image-sweep.queries.ts';
 
 /** Keeps what the last look for images that no agent needs came to. */

@@ -14,7 +14,7 @@ import { answering } from '../../../test/support/answering-image.ts';
 import { TestRegistry } from '../../../test/support/test-registry.ts';
 import { until } from '../../../test/support/until.ts';
 import { SourceHosts } from '../../agents/services.ts';
-import { Database } from '../../platform/database/database.ts';
+import { Database } from '../../postgres/database/database.ts';
 import { pull } from '../../platform/runtime/docker/image-sources/registry.ts';
 import { ImageClaims } from './image-claims.service.ts';
 import { ImageSweep } from './image-sweep.service.ts';

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
-import { Database } from '../../platform/database/database.ts';
+import { Database } from '../../postgres/database/database.ts';
 import { EventStore, type Position, type StoredEvent } from '../../platform/event-store/event-store.ts';
 import { actorCode, agentOf, auditProjection, kindCode, positionOf, typeCode, uuidOf } from './audit.projection.ts';
 import { type AuditRow, BUCKET, bucketOf } from './audit.table.ts';

@@ -1,4 +1,4 @@
-import type { ReadRow } from '../../platform/database/table.ts';
+import type { ReadRow } from '../../postgres/database/table.ts';
 import type { ProjectionTable } from '../../platform/projections/projection.ts';
 
 /**

@@ -5,7 +5,7 @@ import { quickIntervals } from '../../../test/support/intervals.ts';
 import { Intervals } from '../../kernel/config/intervals.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { until } from '../../../test/support/until.ts';
-import { openDatabase, type Database } from '../../platform/database/database.ts';
+import { openDatabase, type Database } from '../../postgres/database/database.ts';
 import { EventCatalogue } from '../../platform/event-store/event-catalogue.ts';
 import { EventStoreUnavailable, OutcomeUnknown, type EventStore } from '../../platform/event-store/event-store.ts';
 import { PostgresEventStore } from '../../platform/event-store/postgres/postgres-event-store.ts';

@@ -1,5 +1,5 @@
 import { agentsProjection } from '../../agents/services.ts';
-import { typed, type WrittenRow } from '../../platform/database/table.ts';
+import { typed, type WrittenRow } from '../../postgres/database/table.ts';
 import { type ProjectionTable, tableOf } from '../../platform/projections/projection.ts';
 import type { LogLevel } from '../output/logs.events.ts';
 

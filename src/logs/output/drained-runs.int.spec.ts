@@ -1,5 +1,5 @@
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
-import { openDatabase, type Database } from '../../platform/database/database.ts';
+import { openDatabase, type Database } from '../../postgres/database/database.ts';
 import type { ContainerView } from '../../platform/runtime/runtime.ts';
 import { DrainedRuns } from './drained-runs.ts';
 

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
-import { Database } from '../../platform/database/database.ts';
+import { Database } from '../../postgres/database/database.ts';
 import type { ContainerView, ListedContainer } from '../../platform/runtime/runtime.ts';
 
 /** The number of rows that are read at a time. */

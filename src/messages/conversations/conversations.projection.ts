@@ -1,8 +1,8 @@
 import { type IQueryHandler, QueryBus, QueryHandler } from '@nestjs/cqrs';
 import { GetAgent } from '../../agents/index.ts';
-import { Database } from '../../platform/database/database.ts';
+import { Database } from '../../postgres/database/database.ts';
 import { idOf, type StoredEvent } from '../../platform/event-store/event-store.ts';
-import { entityOf, newestFirst } from '../../platform/database/entities.ts';
+import { entityOf, newestFirst } from '../../postgres/database/entities.ts';
 import { LogFollower } from '../../platform/event-store/following/log-follower.ts';
 import { type Projection, ReadModels, tableOf } from '../../platform/projections/projection.ts';
 import type { ConversationEvent } from './conversations.events.ts';

@@ -1,9 +1,9 @@
 import { type IQueryHandler, QueryBus, QueryHandler } from '@nestjs/cqrs';
 
 import { GetAgent } from '../../agents/index.ts';
-import { Database } from '../../platform/database/database.ts';
-import { entityOf, newestFirst } from '../../platform/database/entities.ts';
-import type { WrittenRow } from '../../platform/database/table.ts';
+import { Database } from '../../postgres/database/database.ts';
+import { entityOf, newestFirst } from '../../postgres/database/entities.ts';
+import type { WrittenRow } from '../../postgres/database/table.ts';
 import { idOf, type StoredEvent } from '../../platform/event-store/event-store.ts';
 import { type Projection, tableOf } from '../../platform/projections/projection.ts';
 import type { ConversationEvent } from './conversations.events.ts';

@@ -1,4 +1,4 @@
-import { typed, type ReadRow } from '../../platform/database/table.ts';
+import { typed, type ReadRow } from '../../postgres/database/table.ts';
 import type { ProjectionTable } from '../../platform/projections/projection.ts';
 import type { Channel } from './conversations.events.ts';
 

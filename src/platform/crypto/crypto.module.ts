@@ -1,7 +1,7 @@
 import { Global, Logger, Module } from '@nestjs/common';
 
 import { Config } from '../../kernel/config/config.ts';
-import { Database } from '../database/database.ts';
+import { Database } from '../../postgres/database/database.ts';
 import { Startup } from '../../kernel/startup.ts';
 import { DatabaseKeyring } from './database-keyring.ts';
 import { loadMasterKey, MasterKeyFile } from './master-key.ts';

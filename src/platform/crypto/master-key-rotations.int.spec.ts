@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
-import { type Database, openDatabase } from '../database/database.ts';
+import { type Database, openDatabase } from '../../postgres/database/database.ts';
 import { containerKey } from './container-key.ts';
 import { DatabaseKeyring } from './database-keyring.ts';
 import { keyIdOf } from './envelope.ts';

@@ -4,7 +4,7 @@ import { Injectable, Logger } from '@nestjs/common';
 import type pg from 'pg';
 
 import type { CommandContext } from '../../kernel/context/command-context.ts';
-import { Database } from '../database/database.ts';
+import { Database } from '../../postgres/database/database.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
 import { newId } from '../../kernel/ids.ts';
 import { keyIdOf, unwrapDataKey, wrapDataKey, wrapMasterKey } from './envelope.ts';

@@ -2,7 +2,7 @@ import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
 import { collect } from '../../../test/support/event-store-contract.ts';
 import { openAggregates, openStore } from '../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
-import { openDatabase, type Database } from '../database/database.ts';
+import { openDatabase, type Database } from '../../postgres/database/database.ts';
 import { systemContext } from '../../kernel/context/command-context.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
 import type { Aggregates } from './aggregates.ts';

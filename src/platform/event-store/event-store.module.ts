@@ -1,7 +1,7 @@
 import { type DynamicModule, Module } from '@nestjs/common';
 import { Config } from '../../kernel/config/config.ts';
-import { isDatabaseAway } from '../database/database-away.ts';
-import { Database } from '../database/database.ts';
+import { isDatabaseAway } from '../../postgres/database/database-away.ts';
+import { Database } from '../../postgres/database/database.ts';
 import { Aggregates } from './aggregates.ts';
 import { AppendMetrics } from './append-metrics.ts';
 import { EventCatalogue, type AnyEventDefinition } from './event-catalogue.ts';

@@ -1,6 +1,6 @@
 import type { Config } from '../../kernel/config/config.ts';
-import type { Database } from '../database/database.ts';
-import { Installation } from '../database/installation.ts';
+import type { Database } from '../../postgres/database/database.ts';
+import { Installation } from '../../postgres/database/installation.ts';
 import type { EventStore, Position } from './event-store.ts';
 
 export type EventStorePlace = Pick<Config, 'eventStore' | 'eventStoreUrl' | 'eventStorePrefix'>;

@@ -1,4 +1,4 @@
-import { isDatabaseAway } from '../database/database-away.ts';
+import { isDatabaseAway } from '../../postgres/database/database-away.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
 import { EventStoreUnavailable, OutcomeUnknown } from './event-store.ts';
 

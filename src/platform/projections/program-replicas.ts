@@ -5,8 +5,8 @@ import type pg from 'pg';
 
 import { pause } from '../../kernel/async/pause.ts';
 import { MasterKeys, UnknownMasterKey } from '../crypto/master-keys.ts';
-import { isDatabaseAway } from '../database/database-away.ts';
-import { Database } from '../database/database.ts';
+import { isDatabaseAway } from '../../postgres/database/database-away.ts';
+import { Database } from '../../postgres/database/database.ts';
 import { EventCatalogue } from '../event-store/event-catalogue.ts';
 import { Startup } from '../../kernel/startup.ts';
 import { version } from '../../kernel/version.ts';

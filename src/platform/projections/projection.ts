@@ -1,4 +1,4 @@
-import type { Table, WrittenRow } from '../database/table.ts';
+import type { Table, WrittenRow } from '../../postgres/database/table.ts';
 import type { EventFilter, StoredEvent } from '../event-store/event-store.ts';
 
 /** The rows that a projection may touch while it takes in one event: those of `keys(event)` are loaded, and any may be set. */

@@ -1,9 +1,9 @@
 import { harbourEvent } from '../../../test/support/harbour-event.ts';
 import { appendTo, eventually, everything, openLog, operate, type OpenedLog } from '../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
-import { typed } from '../database/table.ts';
+import { typed } from '../../postgres/database/table.ts';
 import { type StoredEvent, idOf } from '../event-store/event-store.ts';
-import { Leases } from '../leases/leases.ts';
+import { Leases } from '../../postgres/leases/leases.ts';
 import type { Projection, ProjectionTable } from './projection.ts';
 import { Projections } from './projections.ts';
 

@@ -3,7 +3,7 @@ import { Injectable } from '@nestjs/common';
 import type pg from 'pg';
 
 import { Config } from '../../kernel/config/config.ts';
-import { Database } from '../database/database.ts';
+import { Database } from '../../postgres/database/database.ts';
 import { Aggregates } from '../event-store/aggregates.ts';
 import {
   type EventClass,
@@ -15,7 +15,7 @@ import {
   type Subscription,
 } from '../event-store/event-store.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
-import { Leases } from '../leases/leases.ts';
+import { Leases } from '../../postgres/leases/leases.ts';
 import { LogPasses, WRITERS } from './rebuild/log-pass.ts';
 import { type Projection, type ReadModelProgress, ReadModels, tableOf } from './projection.ts';
 import type { RebuildParts } from './rebuild/projection-rebuild.ts';

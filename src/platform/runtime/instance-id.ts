@@ -3,7 +3,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import type { Config } from '../../kernel/config/config.ts';
-import type { Installation } from '../database/installation.ts';
+import type { Installation } from '../../postgres/database/installation.ts';
 import { readIfThere, writeOnce, writeWhole } from '../../kernel/files.ts';
 
 const FILE_NAME = 'instance-id';

@@ -11,8 +11,8 @@ import { freshDatabase, type TestDatabase } from '../../../test/support/postgres
 import { until } from '../../../test/support/until.ts';
 import { testDatabase } from '../../../test/support/test-database.ts';
 import { CryptoModule } from '../crypto/crypto.module.ts';
-import { openDatabase, type Database } from '../database/database.ts';
-import { Installation } from '../database/installation.ts';
+import { openDatabase, type Database } from '../../postgres/database/database.ts';
+import { Installation } from '../../postgres/database/installation.ts';
 import { instanceId, sharedInstance } from './instance-id.ts';
 import { openRuntime, RuntimeModule } from './runtime.module.ts';
 import { ContainerRuntime } from './runtime.ts';

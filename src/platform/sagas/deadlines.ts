@@ -1,8 +1,8 @@
 import TinyQueue from 'tinyqueue';
 
 import type { Clock } from '../../kernel/clock.ts';
-import type { Database } from '../database/database.ts';
-import type { Lease } from '../leases/leases.ts';
+import type { Database } from '../../postgres/database/database.ts';
+import type { Lease } from '../../postgres/leases/leases.ts';
 import { SHARD_OF_KEY, shardOf } from './shards.ts';
 
 /** Deadlines less than this apart are reported together, ms. */

@@ -3,9 +3,9 @@ import { Injectable } from '@nestjs/common';
 
 import { pause } from '../../kernel/async/pause.ts';
 import { Clock } from '../../kernel/clock.ts';
-import { Database } from '../database/database.ts';
+import { Database } from '../../postgres/database/database.ts';
 import { LogFollower } from '../event-store/following/log-follower.ts';
-import type { Lease } from '../leases/leases.ts';
+import type { Lease } from '../../postgres/leases/leases.ts';
 import type { KeyedQueueStats } from './keyed-queue.ts';
 import { type Saga, Sagas } from './saga.ts';
 import { RESYNC_EVERY_MS, restAfter } from './resync-rest.ts';

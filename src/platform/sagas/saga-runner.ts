@@ -2,12 +2,12 @@ import { Logger } from '@nestjs/common';
 
 import { Backoff } from '../../kernel/async/retry.ts';
 import type { Clock } from '../../kernel/clock.ts';
-import type { Database } from '../database/database.ts';
+import type { Database } from '../../postgres/database/database.ts';
 import { matches, type Position, type StoredEvent } from '../event-store/event-store.ts';
 import type { LogFollower } from '../event-store/following/log-follower.ts';
 import { isOutage } from '../event-store/outage.ts';
 import type { Intervals } from '../../kernel/config/intervals.ts';
-import type { Lease } from '../leases/leases.ts';
+import type { Lease } from '../../postgres/leases/leases.ts';
 import { Deadlines } from './deadlines.ts';
 import { KeyedQueue, type KeyedQueueStats, type Run } from './keyed-queue.ts';
 import type { Saga } from './saga.ts';

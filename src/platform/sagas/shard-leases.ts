@@ -1,9 +1,9 @@
 import { Injectable, Logger } from '@nestjs/common';
 
-import { Database } from '../database/database.ts';
+import { Database } from '../../postgres/database/database.ts';
 import { Intervals } from '../../kernel/config/intervals.ts';
-import { type Lease, LEASE_IS_FREE, Leases, LEASES_GIVEN_BACK } from '../leases/leases.ts';
-import { Replica, REPLICA } from '../leases/replica.ts';
+import { type Lease, LEASE_IS_FREE, Leases, LEASES_GIVEN_BACK } from '../../postgres/leases/leases.ts';
+import { Replica, REPLICA } from '../../postgres/leases/replica.ts';
 import { SHARDS } from './shards.ts';
 
 /** The pause before the next check if another replica was faster, ms. */

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 
 import { until } from '../../../test/support/until.ts';
-import { openDatabase, type Database } from '../../platform/database/database.ts';
+import { openDatabase, type Database } from '../../postgres/database/database.ts';
 import { operate } from '../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
-import { Leases } from '../../platform/leases/leases.ts';
-import { Replica } from '../../platform/leases/replica.ts';
+import { Leases } from '../../postgres/leases/leases.ts';
+import { Replica } from '../../postgres/leases/replica.ts';
 import { Activity, HOLD_TTL_SECONDS } from './activity.service.ts';
 
 let server: TestDatabase;

@@ -1,9 +1,9 @@
 import { Injectable, Logger, type BeforeApplicationShutdown } from '@nestjs/common';
 
 import { SharedQuestions } from '../../kernel/async/shared-questions.ts';
-import { Database } from '../../platform/database/database.ts';
-import { LEASE_IS_FREE } from '../../platform/leases/leases.ts';
-import { Replica, REPLICA } from '../../platform/leases/replica.ts';
+import { Database } from '../../postgres/database/database.ts';
+import { LEASE_IS_FREE } from '../../postgres/leases/leases.ts';
+import { Replica, REPLICA } from '../../postgres/leases/replica.ts';
 
 /** The time in seconds after which a hold that is not renewed expires. */
 export const HOLD_TTL_SECONDS = 10;

@@ -1,4 +1,4 @@
-import type { Table } from '../../platform/database/table.ts';
+import type { Table } from '../../postgres/database/table.ts';
 
 /** The times of the agents' last uses. `Activity` writes them; they do not come from events. */
 export const agentActivityTable = {

@@ -3,9 +3,9 @@ import { randomUUID } from 'node:crypto';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { until } from '../../../test/support/until.ts';
 import { Clock } from '../../kernel/clock.ts';
-import { type Database, openDatabase } from '../../platform/database/database.ts';
-import { Leases } from '../../platform/leases/leases.ts';
-import { Replica } from '../../platform/leases/replica.ts';
+import { type Database, openDatabase } from '../../postgres/database/database.ts';
+import { Leases } from '../../postgres/leases/leases.ts';
+import { Replica } from '../../postgres/leases/replica.ts';
 import type { ContainerRuntime, RuntimeEvent } from '../../platform/runtime/runtime.ts';
 import { EngineUptime } from './engine-uptime.service.ts';
 

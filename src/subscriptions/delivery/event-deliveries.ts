@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
-import { Database } from '../../platform/database/database.ts';
+import { Database } from '../../postgres/database/database.ts';
 import type { Position } from '../../platform/event-store/event-store.ts';
 
 export const deliveryStatuses = ['pending', 'delivered', 'dead_letter'] as const;

@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { copyOut, type Slab } from '../../database/copy.ts';
+import { copyOut, type Slab } from '../../../postgres/database/copy.ts';
 import { UnknownEvent, type EventCatalogue } from '../event-catalogue.ts';
 import type { JsonObject } from '../event-definition.ts';
 import {

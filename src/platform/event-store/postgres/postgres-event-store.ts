@@ -1,5 +1,5 @@
 import type pg from 'pg';
-import type { Database } from '../../database/database.ts';
+import type { Database } from '../../../postgres/database/database.ts';
 import type { EventCatalogue } from '../event-catalogue.ts';
 import type { JsonObject } from '../event-definition.ts';
 import {

@@ -3,7 +3,7 @@ import { v4 as uuidv4, v5 as uuidv5 } from 'uuid';
 import { collect } from '../../../../test/support/event-store-contract.ts';
 import { openAggregates, openStore } from '../../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../../test/support/postgres.ts';
-import { openDatabase, type Database } from '../../database/database.ts';
+import { openDatabase, type Database } from '../../../postgres/database/database.ts';
 import { systemContext } from '../../../kernel/context/command-context.ts';
 import { Refusal } from '../../../kernel/errors/refusal.ts';
 import { EventCatalogue } from '../event-catalogue.ts';

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { v4 as uuidv4, v5 as uuidv5 } from 'uuid';
 import { openAggregates, openStore } from '../../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../../test/support/postgres.ts';
-import { openDatabase, type Database } from '../../database/database.ts';
+import { openDatabase, type Database } from '../../../postgres/database/database.ts';
 import { systemContext } from '../../../kernel/context/command-context.ts';
 import { EventCatalogue } from '../event-catalogue.ts';
 import { defineEvent, type Decider } from '../event-definition.ts';

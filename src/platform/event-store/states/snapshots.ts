@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { Injectable, Logger } from '@nestjs/common';
-import { Database } from '../../database/database.ts';
+import { Database } from '../../../postgres/database/database.ts';
 import type { Json, SnapshotShape } from '../event-definition.ts';
 import { idOf } from '../event-store.ts';
 import { DerivedIds } from './derived-ids.ts';

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
 import { RateLimiterPostgres, RateLimiterRes } from 'rate-limiter-flexible';
 
-import { Database } from '../../database/database.ts';
+import { Database } from '../../../postgres/database/database.ts';
 import { Refusal } from '../../../kernel/errors/refusal.ts';
 import { NETWORK_BITS, networkOf } from '../../../kernel/network/network-of.ts';
 import { nextTurn, TURN_KEPT_MS } from './sign-in-turns.ts';

@@ -3,7 +3,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
 
 import type { Caller, Scope } from '../../../kernel/context/caller.ts';
-import { Database } from '../../database/database.ts';
+import { Database } from '../../../postgres/database/database.ts';
 import { Refusal } from '../../../kernel/errors/refusal.ts';
 
 /** The time for which a ticket is valid, in seconds. */

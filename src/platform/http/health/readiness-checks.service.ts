@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 
 import { KeptAnswer } from '../../../kernel/async/kept-answer.ts';
-import { Database } from '../../database/database.ts';
+import { Database } from '../../../postgres/database/database.ts';
 import { EventStore } from '../../event-store/event-store.ts';
 import { hasGit } from '../../git/git-process.ts';
 import { type ReadModelProgress, ReadModels } from '../../projections/projection.ts';

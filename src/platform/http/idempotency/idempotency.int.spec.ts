@@ -1,6 +1,6 @@
 import type { TestServer } from '../../../../test/support/http-server.ts';
 import { expectProblem, grants, positions, reached, seen, startThings } from '../../../../test/support/things-server.ts';
-import { Database } from '../../database/database.ts';
+import { Database } from '../../../postgres/database/database.ts';
 import { Refusal } from '../../../kernel/errors/refusal.ts';
 import { START } from '../../event-store/event-store.ts';
 

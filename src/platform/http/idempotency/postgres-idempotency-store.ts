@@ -4,7 +4,7 @@ import { Injectable, Logger, type OnModuleDestroy, type OnModuleInit } from '@ne
 import { v4 as uuidv4 } from 'uuid';
 
 import { type Sealed, Keyring } from '../../crypto/keyring.ts';
-import { Database } from '../../database/database.ts';
+import { Database } from '../../../postgres/database/database.ts';
 import { type Claim, type ClaimOutcome, IdempotencyStore, type StoredAnswer } from './idempotency-store.ts';
 
 /** The time without a renewal after which a try counts as dead, and the next one may proceed, seconds. */

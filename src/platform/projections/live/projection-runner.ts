@@ -6,7 +6,7 @@ import { Backoff } from '../../../kernel/async/retry.ts';
 import { UnknownEvent } from '../../event-store/event-catalogue.ts';
 import { START, type Position, type StoredEvent } from '../../event-store/event-store.ts';
 import { GatheredEvents } from './gathered-events.ts';
-import type { Lease, Leases } from '../../leases/leases.ts';
+import type { Lease, Leases } from '../../../postgres/leases/leases.ts';
 import { catchUpInBulk, isFarBehind, isRebuildFaster } from './bulk-catch-up.ts';
 import { type Projection, tableOf } from '../projection.ts';
 import { ProjectionRebuild, type WithWritesPaused, type RebuildParts } from '../rebuild/projection-rebuild.ts';

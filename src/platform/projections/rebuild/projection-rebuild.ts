@@ -2,8 +2,8 @@ import type pg from 'pg';
 
 import { pause } from '../../../kernel/async/pause.ts';
 import type { SerialQueue } from '../../../kernel/async/serial-queue.ts';
-import type { Database } from '../../database/database.ts';
-import { copyIn } from '../../database/copy.ts';
+import type { Database } from '../../../postgres/database/database.ts';
+import { copyIn } from '../../../postgres/database/copy.ts';
 import { START, type EventStore, type Position } from '../../event-store/event-store.ts';
 import { yieldToOtherWork, type LogPasses } from './log-pass.ts';
 import { type Projection, tableOf } from '../projection.ts';

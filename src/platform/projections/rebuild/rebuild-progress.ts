@@ -1,4 +1,4 @@
-import type { Database } from '../../database/database.ts';
+import type { Database } from '../../../postgres/database/database.ts';
 import { START, type Position } from '../../event-store/event-store.ts';
 
 /** The reason of a rebuild: an operator asked, the version changed, rows were missing, or the read model was far behind the log. */

@@ -1,5 +1,5 @@
 import type { StoredEvent } from '../../event-store/event-store.ts';
-import { isTime } from '../../database/table.ts';
+import { isTime } from '../../../postgres/database/table.ts';
 import type { Projection, ProjectionTable, Rows } from '../projection.ts';
 
 export type Row = Record<string, unknown>;

@@ -4,7 +4,7 @@ import { freshDatabase, type TestDatabase } from '../../../../test/support/postg
 import type { LogFollower } from '../../event-store/following/log-follower.ts';
 import { idOf } from '../../event-store/event-store.ts';
 import { LatestRows } from './latest-rows.ts';
-import { Leases } from '../../leases/leases.ts';
+import { Leases } from '../../../postgres/leases/leases.ts';
 import type { Projection, ProjectionTable } from '../projection.ts';
 import { Projections } from '../projections.ts';
 

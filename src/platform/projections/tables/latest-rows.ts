@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
-import { Database } from '../../database/database.ts';
-import { asRead, type ReadRow, type WrittenRow } from '../../database/table.ts';
+import { Database } from '../../../postgres/database/database.ts';
+import { asRead, type ReadRow, type WrittenRow } from '../../../postgres/database/table.ts';
 import { idOf, type Position, type StoredEvent } from '../../event-store/event-store.ts';
 import type { AnyDecider } from '../../event-store/states/stream-state.ts';
 import { StreamStates } from '../../event-store/states/stream-states.ts';

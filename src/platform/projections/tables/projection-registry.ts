@@ -1,6 +1,6 @@
 import type pg from 'pg';
 
-import type { Database } from '../../database/database.ts';
+import type { Database } from '../../../postgres/database/database.ts';
 import { START, type Position } from '../../event-store/event-store.ts';
 import { type Projection, tableOf } from '../projection.ts';
 import { createStatements, renameStatements } from './projection-sql.ts';

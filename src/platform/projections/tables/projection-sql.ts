@@ -1,4 +1,4 @@
-import { isTime } from '../../database/table.ts';
+import { isTime } from '../../../postgres/database/table.ts';
 import type { Projection, ProjectionTable } from '../projection.ts';
 
 const NAME = /^[a-z_][a-z0-9_]{0,40}$/;

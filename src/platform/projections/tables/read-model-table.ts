@@ -1,4 +1,4 @@
-import type { Database } from '../../database/database.ts';
+import type { Database } from '../../../postgres/database/database.ts';
 import type { Position, StoredEvent } from '../../event-store/event-store.ts';
 import { fold, keysOf, type Row } from './fold.ts';
 import { KeptRows } from './kept-rows.ts';

@@ -1,6 +1,6 @@
 import { matches, type StoredEvent } from '../../event-store/event-store.ts';
 import { fold, type Row } from './fold.ts';
-import { asRead, type ReadRow, type WrittenRow } from '../../database/table.ts';
+import { asRead, type ReadRow, type WrittenRow } from '../../../postgres/database/table.ts';
 import type { Projection, ProjectionTable } from '../projection.ts';
 
 /** Holds in memory the rows that a projection's table would have after exactly the events that it was given. */

@@ -1,4 +1,4 @@
-import { isTime } from '../../database/table.ts';
+import { isTime } from '../../../postgres/database/table.ts';
 import type { Row } from './fold.ts';
 import type { ProjectionTable } from '../projection.ts';
 

@@ -1,10 +1,10 @@
 import { type DynamicModule, Inject, Logger, Module, type OnApplicationShutdown } from '@nestjs/common';
-import { Config } from '../../kernel/config/config.ts';
-import { Startup } from '../../kernel/startup.ts';
-import { isDatabaseAway } from './database-away.ts';
-import { Database, openDatabase } from './database.ts';
-import { startEmbeddedPostgres } from './embedded-postgres.ts';
-import { PoolMetrics } from './pool-metrics.ts';
+import { Config } from '../kernel/config/config.ts';
+import { Startup } from '../kernel/startup.ts';
+import { isDatabaseAway } from './database/database-away.ts';
+import { Database, openDatabase } from './database/database.ts';
+import { startEmbeddedPostgres } from './embedded/embedded-postgres.ts';
+import { PoolMetrics } from './database/pool-metrics.ts';
 
 export interface DatabaseModuleOptions {
   /** Lets the service start although the server does not force commits to disk; for tests only. */

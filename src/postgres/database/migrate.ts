@@ -5,7 +5,7 @@ import { DataSource } from 'typeorm';
 import { pause } from '../../kernel/async/pause.ts';
 import { ensureApplicationRole } from './application-role.ts';
 import { isDatabaseAway } from './database-away.ts';
-import { FIRST_MIGRATION, migrations } from './migrations/index.ts';
+import { FIRST_MIGRATION, migrations } from '../migrations/index.ts';
 
 /** The address of the server, with the start options separate from the URL. */
 export interface Address {

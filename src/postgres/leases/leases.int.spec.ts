@@ -85,8 +85,8 @@ describe('leases', () => {
 
   it('is taken at once by a process that starts after the holder was killed', async () => {
     const program = `
-      const { openDatabase } = await import('./src/platform/database/database.ts');
-      const { Leases } = await import('./src/platform/leases/leases.ts');
+      const { openDatabase } = await import('./src/postgres/database/database.ts');
+      const { Leases } = await import('./src/postgres/leases/leases.ts');
       const database = await openDatabase({ url: process.env.DATABASE_URL, allowUnsafe: true });
       const lease = await new Leases(database).acquire('boats', new AbortController().signal);
       process.stdout.write('epoch ' + lease.epoch);`;

@@ -217,7 +217,7 @@ describe('embedded PostgreSQL', () => {
 
 async function startInAnotherProcess(dataDir: string, fast = false): Promise<{ url: string; pid: number; parent: ChildProcess }> {
   const program = `
-    const { startEmbeddedPostgres } = await import('./src/platform/database/embedded-postgres.ts');
+    const { startEmbeddedPostgres } = await import('./src/postgres/embedded/embedded-postgres.ts');
     const { url, pid } = await startEmbeddedPostgres(${JSON.stringify({ dataDir, fast })});
     process.stdout.write(JSON.stringify({ url, pid }));
     setInterval(() => undefined, 1_000);`;
