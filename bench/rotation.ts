@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 
-import { keyIdOf, newDataKey, wrapDataKey } from '../src/platform/crypto/envelope.ts';
+import { keyIdOf, newDataKey, wrapDataKey } from '../src/crypto/envelope.ts';
 import { operate } from '../test/support/log.ts';
 import { removeDataDir } from '../test/support/data-dir.ts';
 import { OutsidePostgres } from '../test/support/outside-postgres.ts';

@@ -36,7 +36,7 @@ import { LogsModule } from './logs/logs.module.ts';
 import { conversationEvents } from './messages/index.ts';
 import { McpModule } from './mcp/mcp.module.ts';
 import { MessagesModule } from './messages/messages.module.ts';
-import { CryptoModule } from './platform/crypto/crypto.module.ts';
+import { CryptoModule } from './crypto/crypto.module.ts';
 import { DatabaseModule } from './postgres/database.module.ts';
 import type { AnyEventDefinition } from './platform/event-store/event-catalogue.ts';
 import { EventStoreModule } from './platform/event-store/event-store.module.ts';

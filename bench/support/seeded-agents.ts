@@ -7,10 +7,10 @@ import { openDatabase, type Database } from '../../src/postgres/database/databas
 import { EventCatalogue } from '../../src/platform/event-store/event-catalogue.ts';
 import type { NewEvent } from '../../src/platform/event-store/event-store.ts';
 import { PostgresEventStore } from '../../src/platform/event-store/postgres/postgres-event-store.ts';
-import { containerKey } from '../../src/platform/crypto/container-key.ts';
-import { DatabaseKeyring } from '../../src/platform/crypto/database-keyring.ts';
-import { MasterKeys } from '../../src/platform/crypto/master-keys.ts';
-import { ShredLedger } from '../../src/platform/crypto/shred-ledger.ts';
+import { containerKey } from '../../src/crypto/container-key.ts';
+import { DatabaseKeyring } from '../../src/crypto/database-keyring.ts';
+import { MasterKeys } from '../../src/crypto/master-keys.ts';
+import { ShredLedger } from '../../src/crypto/shred-ledger.ts';
 import { ContainerIdentities } from '../../src/platform/runtime/docker/engine/container-identities.ts';
 import type { ContainerIdentity } from '../../src/platform/runtime/runtime.ts';
 import { networkName, volumeName } from '../../src/platform/runtime/docker/engine/names.ts';

@@ -3,7 +3,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
 import { v5 as uuidv5 } from 'uuid';
 
-import { base62 } from '../platform/crypto/base62.ts';
+import { base62 } from '../crypto/base62.ts';
 import { SharedQuestions } from '../kernel/async/shared-questions.ts';
 import { Database } from '../postgres/database/database.ts';
 import { AccountPositions } from '../platform/event-store/following/account-positions.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-import { base62 } from '../platform/crypto/base62.ts';
+import { base62 } from '../crypto/base62.ts';
 import { apiKeyDecider } from './api-keys.decider.ts';
 import type { ApiKeyEvent } from './api-keys.events.ts';
 import { isWellFormed, newRawKey, prefixOf } from './raw-key.ts';

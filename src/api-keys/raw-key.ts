@@ -1,7 +1,7 @@
 import { hash, randomBytes } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
-import { base62 } from '../platform/crypto/base62.ts';
+import { base62 } from '../crypto/base62.ts';
 
 const PREFIX = 'mk_';
 const RANDOM_BYTES = 32;

@@ -7,7 +7,7 @@ import type { CommandBus } from '@nestjs/cqrs';
 import { AssignPlan, OpenAccount } from '../accounts/index.ts';
 import { IssueApiKey } from '../api-keys/index.ts';
 import type { Config } from '../kernel/config/config.ts';
-import { base62 } from '../platform/crypto/base62.ts';
+import { base62 } from '../crypto/base62.ts';
 import type { Database } from '../postgres/database/database.ts';
 import { Installation } from '../postgres/database/installation.ts';
 import { readIfThere, writeWhole } from '../kernel/files.ts';

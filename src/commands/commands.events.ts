@@ -1,4 +1,4 @@
-import type { Sealed } from '../platform/crypto/keyring.ts';
+import type { Sealed } from '../crypto/keyring.ts';
 import { defineEvent, type EventsOf } from '../platform/event-store/event-definition.ts';
 
 /** The way in which a command ended. */

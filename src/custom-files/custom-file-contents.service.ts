@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
-import { type Sealed, Keyring } from '../platform/crypto/keyring.ts';
+import { type Sealed, Keyring } from '../crypto/keyring.ts';
 import { Database } from '../postgres/database/database.ts';
 
 /** The time after which a content that no event names is deleted, as a PostgreSQL interval: its request ended before its event. */

@@ -1,5 +1,5 @@
 import type { AgentEvent } from '../agents/index.ts';
-import type { Sealed } from '../platform/crypto/keyring.ts';
+import type { Sealed } from '../crypto/keyring.ts';
 import type { Decider, Json } from '../platform/event-store/event-definition.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';
 import type { EnvironmentEvent } from './environment.events.ts';

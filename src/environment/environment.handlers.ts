@@ -1,7 +1,7 @@
 import { CommandHandler, type ICommandHandler, type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import { agentStream } from '../agents/index.ts';
-import { Keyring } from '../platform/crypto/keyring.ts';
+import { Keyring } from '../crypto/keyring.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { maskOf } from '../secrets/index.ts';
 import { AccountSecrets } from '../secrets/services.ts';

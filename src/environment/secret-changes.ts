@@ -1,4 +1,4 @@
-import type { Sealed } from '../platform/crypto/keyring.ts';
+import type { Sealed } from '../crypto/keyring.ts';
 import { changesSince } from '../platform/event-store/changes-since.ts';
 import { START, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
 import type { EnvironmentEvent } from './environment.events.ts';

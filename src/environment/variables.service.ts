@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
 import { agentStream } from '../agents/index.ts';
-import { Keyring } from '../platform/crypto/keyring.ts';
+import { Keyring } from '../crypto/keyring.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { EventStore } from '../platform/event-store/event-store.ts';
 import { RuntimeRefused } from '../platform/runtime/runtime.ts';

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
 import type { CommandContext } from '../kernel/context/command-context.ts';
-import { Keyring, type Sealed } from '../platform/crypto/keyring.ts';
+import { Keyring, type Sealed } from '../crypto/keyring.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import type { ExecResult } from '../platform/runtime/runtime.ts';
 import { execDecider, type ExecCommand } from './exec.decider.ts';

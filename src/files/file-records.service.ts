@@ -1,7 +1,7 @@
 import { Injectable, Logger } from '@nestjs/common';
 
 import type { CommandContext } from '../kernel/context/command-context.ts';
-import { Keyring, type Sealed } from '../platform/crypto/keyring.ts';
+import { Keyring, type Sealed } from '../crypto/keyring.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { FileRefused } from '../platform/runtime/files.ts';

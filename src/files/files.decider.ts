@@ -1,5 +1,5 @@
 import { ownerOf, sandboxIdOf, type SandboxOwner } from '../sandboxes/sandbox-id.ts';
-import type { Sealed } from '../platform/crypto/keyring.ts';
+import type { Sealed } from '../crypto/keyring.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';
 import type { Decider } from '../platform/event-store/event-definition.ts';
 import type { FileChange, FileChangeFailure, FileEvent } from './files.events.ts';

@@ -5,9 +5,9 @@ import type pg from 'pg';
 
 import { pause } from '../kernel/async/pause.ts';
 import { masterKeyBytes, type Config } from '../kernel/config/config.ts';
-import { INSTALLATION_SUBJECT } from '../platform/crypto/container-key.ts';
-import { keyIdOf } from '../platform/crypto/envelope.ts';
-import { ShredLedger } from '../platform/crypto/shred-ledger.ts';
+import { INSTALLATION_SUBJECT } from '../crypto/container-key.ts';
+import { keyIdOf } from '../crypto/envelope.ts';
+import { ShredLedger } from '../crypto/shred-ledger.ts';
 import { grantToApplication } from '../postgres/database/application-role.ts';
 import { addressOf, connectOwner, migrate, restoreMarker } from '../postgres/database/migrate.ts';
 import { migrations } from '../postgres/migrations/index.ts';

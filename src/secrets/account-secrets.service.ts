@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
-import { Keyring } from '../platform/crypto/keyring.ts';
+import { Keyring } from '../crypto/keyring.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { changesSince } from '../platform/event-store/changes-since.ts';
 import { EventStore, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
 import type { CommandContext } from '../kernel/context/command-context.ts';
-import { Keyring } from '../platform/crypto/keyring.ts';
+import { Keyring } from '../crypto/keyring.ts';
 import { Database } from '../postgres/database/database.ts';
 import { invalidField, Refusal } from '../kernel/errors/refusal.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';

@@ -1,4 +1,4 @@
-import type { Sealed } from '../platform/crypto/keyring.ts';
+import type { Sealed } from '../crypto/keyring.ts';
 import { invalidField, Refusal } from '../kernel/errors/refusal.ts';
 import type { Decider, Json } from '../platform/event-store/event-definition.ts';
 import type { SecretEvent } from './secrets.events.ts';

@@ -1,6 +1,6 @@
 import { CommandHandler, type ICommandHandler, QueryBus } from '@nestjs/cqrs';
 
-import { Keyring } from '../platform/crypto/keyring.ts';
+import { Keyring } from '../crypto/keyring.ts';
 import { invalidField } from '../kernel/errors/refusal.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { secretContext } from './account-secrets.service.ts';

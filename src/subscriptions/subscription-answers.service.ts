@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 
-import { Keyring } from '../platform/crypto/keyring.ts';
+import { Keyring } from '../crypto/keyring.ts';
 import { EventDeliveries, type DeliveryStatus, type EventDelivery } from './delivery/event-deliveries.ts';
 import { sealingContext } from './delivery/event-sender.service.ts';
 import { type SubscriptionDto, toSubscriptionDto } from './subscriptions.dto.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-import type { Sealed } from '../platform/crypto/keyring.ts';
+import type { Sealed } from '../crypto/keyring.ts';
 import { type SubscriptionCommand, subscriptionDecider, type SubscriptionState, wants } from './subscriptions.decider.ts';
 
 const sealed: Sealed = { v: 1, key: 1, iv: 'iv', ct: 'ct' };

@@ -1,4 +1,4 @@
-import type { Sealed } from '../platform/crypto/keyring.ts';
+import type { Sealed } from '../crypto/keyring.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';
 import type { Decider } from '../platform/event-store/event-definition.ts';
 import type { SubscriptionEvent } from './subscriptions.events.ts';

@@ -1,6 +1,6 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 
-import { Keyring } from '../platform/crypto/keyring.ts';
+import { Keyring } from '../crypto/keyring.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { sagaStep } from '../platform/sagas/saga-step.ts';

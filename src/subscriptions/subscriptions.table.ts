@@ -1,4 +1,4 @@
-import type { Sealed } from '../platform/crypto/keyring.ts';
+import type { Sealed } from '../crypto/keyring.ts';
 import { type ReadRow, typed } from '../postgres/database/table.ts';
 import type { ProjectionTable } from '../platform/projections/projection.ts';
 

@@ -1,4 +1,4 @@
-import type { Sealed } from '../platform/crypto/keyring.ts';
+import type { Sealed } from '../crypto/keyring.ts';
 import { given } from '../../test/support/decider-spec.ts';
 import { webhookTokenDecider, type IssueToken } from './webhook-tokens.decider.ts';
 import type { WebhookEvent } from './webhook-tokens.events.ts';

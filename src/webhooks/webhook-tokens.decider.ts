@@ -1,4 +1,4 @@
-import type { Sealed } from '../platform/crypto/keyring.ts';
+import type { Sealed } from '../crypto/keyring.ts';
 import type { Decider } from '../platform/event-store/event-definition.ts';
 import type { WebhookEvent } from './webhook-tokens.events.ts';
 

@@ -1,4 +1,4 @@
-import type { Sealed } from '../platform/crypto/keyring.ts';
+import type { Sealed } from '../crypto/keyring.ts';
 import { defineEvent, type EventsOf } from '../platform/event-store/event-definition.ts';
 
 /** The token is encrypted with the agent's data key, so that it can be shown again. */

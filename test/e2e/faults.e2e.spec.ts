@@ -7,11 +7,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { textContext } from '../../src/messages/conversations/conversations.service.ts';
-import { DatabaseKeyring } from '../../src/platform/crypto/database-keyring.ts';
-import { ShredLedger } from '../../src/platform/crypto/shred-ledger.ts';
-import { MasterKeys } from '../../src/platform/crypto/master-keys.ts';
-import { loadMasterKey } from '../../src/platform/crypto/master-key.ts';
-import type { Sealed } from '../../src/platform/crypto/keyring.ts';
+import { DatabaseKeyring } from '../../src/crypto/database-keyring.ts';
+import { ShredLedger } from '../../src/crypto/shred-ledger.ts';
+import { MasterKeys } from '../../src/crypto/master-keys.ts';
+import { loadMasterKey } from '../../src/crypto/master-key.ts';
+import type { Sealed } from '../../src/crypto/keyring.ts';
 import { openDatabase } from '../../src/postgres/database/database.ts';
 import { readPostmaster } from '../../src/postgres/embedded/postgres-process.ts';
 import { operate } from '../support/log.ts';

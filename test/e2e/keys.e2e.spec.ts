@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { keyIdOf, newDataKey, unwrapDataKey, wrapDataKey } from '../../src/platform/crypto/envelope.ts';
+import { keyIdOf, newDataKey, unwrapDataKey, wrapDataKey } from '../../src/crypto/envelope.ts';
 import { pause } from '../../src/kernel/async/pause.ts';
 import { killable, Kills } from '../support/kills.ts';
 import { operate } from '../support/log.ts';

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 
 import { AdminModule } from '../../src/admin/admin.module.ts';
 import { keyEvents } from '../../src/admin/index.ts';
-import { Keyring, type Sealed } from '../../src/platform/crypto/keyring.ts';
-import { MasterKeys, UnknownMasterKey } from '../../src/platform/crypto/master-keys.ts';
+import { Keyring, type Sealed } from '../../src/crypto/keyring.ts';
+import { MasterKeys, UnknownMasterKey } from '../../src/crypto/master-keys.ts';
 import { Database } from '../../src/postgres/database/database.ts';
 import { FaultyRuntimeModule } from '../support/faulty-runtime.ts';
 import { startFeatureServer } from '../support/feature-server.ts';

@@ -2,7 +2,7 @@ import { Module, type DynamicModule, type Type } from '@nestjs/common';
 import { CqrsModule } from '@nestjs/cqrs';
 
 import type { Environment } from '../../src/kernel/config/setting-reader.ts';
-import { CryptoModule } from '../../src/platform/crypto/crypto.module.ts';
+import { CryptoModule } from '../../src/crypto/crypto.module.ts';
 import type { AnyEventDefinition } from '../../src/platform/event-store/event-catalogue.ts';
 import { EventStoreModule } from '../../src/platform/event-store/event-store.module.ts';
 import { scopes, type Caller, type Scope } from '../../src/kernel/context/caller.ts';

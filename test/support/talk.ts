@@ -1,6 +1,6 @@
 import { v7 as uuidv7 } from 'uuid';
 
-import { Keyring } from '../../src/platform/crypto/keyring.ts';
+import { Keyring } from '../../src/crypto/keyring.ts';
 import { EventStore, type NewEvent, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
 import { AgentBed } from './agent-bed.ts';
 import { FaultyRuntime, FaultyRuntimeModule } from './faulty-runtime.ts';

@@ -5,7 +5,7 @@ import { Type } from 'class-transformer';
 import { IsArray, IsInt, IsOptional, IsString, MaxLength, ValidateNested } from 'class-validator';
 
 import type { Environment } from '../../src/kernel/config/setting-reader.ts';
-import { CryptoModule } from '../../src/platform/crypto/crypto.module.ts';
+import { CryptoModule } from '../../src/crypto/crypto.module.ts';
 import { Public, RequireAdmin, RequireCaller, RequireScope, RequireSession } from '../../src/platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../../src/platform/http/call.ts';
 import { RawBody } from '../../src/platform/http/requests/body.ts';

@@ -1,8 +1,8 @@
 import { CommandHandler, type ICommandHandler, type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import { masterKeyBytes } from '../../kernel/config/config.ts';
-import { type MasterKeyRotation, MasterKeyRotations } from '../../platform/crypto/master-key-rotations.ts';
-import { MasterKeys } from '../../platform/crypto/master-keys.ts';
+import { type MasterKeyRotation, MasterKeyRotations } from '../../crypto/master-key-rotations.ts';
+import { MasterKeys } from '../../crypto/master-keys.ts';
 import { invalidField } from '../../kernel/errors/refusal.ts';
 import { Aggregates } from '../../platform/event-store/aggregates.ts';
 import { RotateMasterKey } from './keys.commands.ts';

@@ -2,7 +2,7 @@ import { Injectable, type OnModuleInit } from '@nestjs/common';
 
 import { Clock } from '../../kernel/clock.ts';
 import { systemContext } from '../../kernel/context/command-context.ts';
-import { type MasterKeyRotation, MasterKeyRotations } from '../../platform/crypto/master-key-rotations.ts';
+import { type MasterKeyRotation, MasterKeyRotations } from '../../crypto/master-key-rotations.ts';
 import { Aggregates } from '../../platform/event-store/aggregates.ts';
 import { idOf, type StoredEvent } from '../../platform/event-store/event-store.ts';
 import { sagaStep } from '../../platform/sagas/saga-step.ts';

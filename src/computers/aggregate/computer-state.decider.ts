@@ -1,4 +1,4 @@
-import type { Sealed } from '../../platform/crypto/keyring.ts';
+import type { Sealed } from '../../crypto/keyring.ts';
 import type { AgentEgress } from '../../platform/runtime/runtime.ts';
 import { CRASHES_MAX } from '../../sandboxes/lifecycle/crashes.decider.ts';
 import type { Sandbox } from '../../sandboxes/lifecycle/sandbox.decider.ts';

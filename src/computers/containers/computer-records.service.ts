@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 
 import { Clock } from '../../kernel/clock.ts';
 import { Config } from '../../kernel/config/config.ts';
-import { Keyring } from '../../platform/crypto/keyring.ts';
+import { Keyring } from '../../crypto/keyring.ts';
 import type { ExecuteOptions } from '../../platform/event-store/aggregates.ts';
 import type { ReadStreamOptions } from '../../platform/event-store/event-store.ts';
 import { systemContext, type CommandContext } from '../../kernel/context/command-context.ts';

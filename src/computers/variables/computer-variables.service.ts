@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
-import { Keyring, type Sealed } from '../../platform/crypto/keyring.ts';
+import { Keyring, type Sealed } from '../../crypto/keyring.ts';
 import { computerSandbox } from '../../sandboxes/index.ts';
 import type { Computer } from '../aggregate/computer-state.decider.ts';
 

@@ -3,8 +3,8 @@ import type { KeyObject } from 'node:crypto';
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 
 import { Config } from '../../kernel/config/config.ts';
-import { INSTALLATION_SUBJECT } from '../../platform/crypto/container-key.ts';
-import { Keyring } from '../../platform/crypto/keyring.ts';
+import { INSTALLATION_SUBJECT } from '../../crypto/container-key.ts';
+import { Keyring } from '../../crypto/keyring.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
 import { readToken, signToken, type ViewerLink } from './viewer-token.ts';
 

@@ -4,7 +4,7 @@ import { beginsTransition, transitionDeadlines, type Agent, type AgentCommand, t
 import { Agents } from '../../agents/services.ts';
 import { Config } from '../../kernel/config/config.ts';
 import { Variables } from '../../environment/services.ts';
-import { Keyring } from '../../platform/crypto/keyring.ts';
+import { Keyring } from '../../crypto/keyring.ts';
 import { EventStore } from '../../platform/event-store/event-store.ts';
 import { systemContext } from '../../kernel/context/command-context.ts';
 import { executeOnce, type KindRecords, type Seen } from '../../sandboxes/index.ts';

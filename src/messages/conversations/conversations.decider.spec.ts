@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import type { Sealed } from '../../platform/crypto/keyring.ts';
+import type { Sealed } from '../../crypto/keyring.ts';
 import type { Refusal } from '../../kernel/errors/refusal.ts';
 import { given } from '../../../test/support/decider-spec.ts';
 import {

@@ -1,5 +1,5 @@
 import type { Decider } from '../../platform/event-store/event-definition.ts';
-import type { Sealed } from '../../platform/crypto/keyring.ts';
+import type { Sealed } from '../../crypto/keyring.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
 import type { AcceptedData, Channel, ConversationEvent, CountedBytes, DeadLetterCode } from './conversations.events.ts';
 import { drawnInWindow, refuseBeyondBudget, type Draw, type Draws } from './message-budget.decider.ts';

@@ -1,5 +1,5 @@
 import { defineEvent, type EventsOf } from '../../platform/event-store/event-definition.ts';
-import type { Sealed } from '../../platform/crypto/keyring.ts';
+import type { Sealed } from '../../crypto/keyring.ts';
 
 export type Channel = 'chat' | 'webhook' | 'attachment';
 

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
-import { Keyring, type Sealed } from '../../platform/crypto/keyring.ts';
+import { Keyring, type Sealed } from '../../crypto/keyring.ts';
 import { Aggregates, type Executed, type ExecuteOptions, type Loaded } from '../../platform/event-store/aggregates.ts';
 import type { Position } from '../../platform/event-store/event-store.ts';
 import type { CommandContext } from '../../kernel/context/command-context.ts';

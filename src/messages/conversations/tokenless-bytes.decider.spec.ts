@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 
 import { given } from '../../../test/support/decider-spec.ts';
-import type { Sealed } from '../../platform/crypto/keyring.ts';
+import type { Sealed } from '../../crypto/keyring.ts';
 import type { Refusal } from '../../kernel/errors/refusal.ts';
 import {
   conversationDecider,

@@ -4,7 +4,7 @@ import { type BeforeApplicationShutdown, Inject, Injectable, Logger, type OnModu
 import type pg from 'pg';
 
 import { pause } from '../../kernel/async/pause.ts';
-import { MasterKeys, UnknownMasterKey } from '../crypto/master-keys.ts';
+import { MasterKeys, UnknownMasterKey } from '../../crypto/master-keys.ts';
 import { isDatabaseAway } from '../../postgres/database/database-away.ts';
 import { Database } from '../../postgres/database/database.ts';
 import { EventCatalogue } from '../event-store/event-catalogue.ts';

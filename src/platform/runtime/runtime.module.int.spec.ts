@@ -10,7 +10,7 @@ import { testContainerKey } from '../../../test/support/container-key.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { until } from '../../../test/support/until.ts';
 import { testDatabase } from '../../../test/support/test-database.ts';
-import { CryptoModule } from '../crypto/crypto.module.ts';
+import { CryptoModule } from '../../crypto/crypto.module.ts';
 import { openDatabase, type Database } from '../../postgres/database/database.ts';
 import { Installation } from '../../postgres/database/installation.ts';
 import { instanceId, sharedInstance } from './instance-id.ts';

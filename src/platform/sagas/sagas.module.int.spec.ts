@@ -7,8 +7,8 @@ import { eventStoreEnvironment } from '../../../test/support/eventstoredb/place.
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { ConfigModule } from '../../kernel/config/config.module.ts';
 import { readConfig } from '../../kernel/config/config.ts';
-import { CryptoModule } from '../crypto/crypto.module.ts';
-import { Keyring } from '../crypto/keyring.ts';
+import { CryptoModule } from '../../crypto/crypto.module.ts';
+import { Keyring } from '../../crypto/keyring.ts';
 import { Database } from '../../postgres/database/database.ts';
 import { DatabaseModule } from '../../postgres/database.module.ts';
 import { defineEvent, type JsonObject } from '../event-store/event-definition.ts';

@@ -7,7 +7,7 @@ import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import { historyItem } from '../../history/index.ts';
 import { FairLimiter } from '../../kernel/limits/fair-limiter.ts';
 import { Clock } from '../../kernel/clock.ts';
-import { Keyring, type Sealed } from '../../platform/crypto/keyring.ts';
+import { Keyring, type Sealed } from '../../crypto/keyring.ts';
 import { EventCatalogue } from '../../platform/event-store/event-catalogue.ts';
 import { EventStore } from '../../platform/event-store/event-store.ts';
 import { version } from '../../kernel/version.ts';

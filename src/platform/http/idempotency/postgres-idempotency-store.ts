@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { Injectable, Logger, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import { v4 as uuidv4 } from 'uuid';
 
-import { type Sealed, Keyring } from '../../crypto/keyring.ts';
+import { type Sealed, Keyring } from '../../../crypto/keyring.ts';
 import { Database } from '../../../postgres/database/database.ts';
 import { type Claim, type ClaimOutcome, IdempotencyStore, type StoredAnswer } from './idempotency-store.ts';
 

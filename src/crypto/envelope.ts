@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv, createHash, createSecretKey, hkdfSync, type KeyObject, randomBytes } from 'node:crypto';
 
-import { pooledRandomBytes } from '../../kernel/ids.ts';
+import { pooledRandomBytes } from '../kernel/ids.ts';
 import type { Sealed } from './keyring.ts';
 
 const CIPHER = 'aes-256-gcm';

@@ -3,8 +3,8 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
-import { type Database, openDatabase } from '../../postgres/database/database.ts';
+import { freshDatabase, type TestDatabase } from '../../test/support/postgres.ts';
+import { type Database, openDatabase } from '../postgres/database/database.ts';
 import { containerKey } from './container-key.ts';
 import { DatabaseKeyring } from './database-keyring.ts';
 import { keyIdOf } from './envelope.ts';

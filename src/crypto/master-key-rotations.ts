@@ -3,10 +3,10 @@ import { randomBytes } from 'node:crypto';
 import { Injectable, Logger } from '@nestjs/common';
 import type pg from 'pg';
 
-import type { CommandContext } from '../../kernel/context/command-context.ts';
-import { Database } from '../../postgres/database/database.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
-import { newId } from '../../kernel/ids.ts';
+import type { CommandContext } from '../kernel/context/command-context.ts';
+import { Database } from '../postgres/database/database.ts';
+import { Refusal } from '../kernel/errors/refusal.ts';
+import { newId } from '../kernel/ids.ts';
 import { keyIdOf, unwrapDataKey, wrapDataKey, wrapMasterKey } from './envelope.ts';
 import { MasterKeys } from './master-keys.ts';
 

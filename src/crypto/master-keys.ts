@@ -1,7 +1,7 @@
 import { Logger } from '@nestjs/common';
 
-import { SharedQuestions } from '../../kernel/async/shared-questions.ts';
-import type { Database } from '../../postgres/database/database.ts';
+import { SharedQuestions } from '../kernel/async/shared-questions.ts';
+import type { Database } from '../postgres/database/database.ts';
 import { keyIdOf, unwrapMasterKey } from './envelope.ts';
 import type { MasterKeyFile } from './master-key.ts';
 

@@ -3,10 +3,10 @@ import type { KeyObject } from 'node:crypto';
 import type { OnModuleInit } from '@nestjs/common';
 import { Logger } from '@nestjs/common';
 
-import { SharedQuestions } from '../../kernel/async/shared-questions.ts';
-import { isDatabaseAway } from '../../postgres/database/database-away.ts';
-import type { Database } from '../../postgres/database/database.ts';
-import { Startup } from '../../kernel/startup.ts';
+import { SharedQuestions } from '../kernel/async/shared-questions.ts';
+import { isDatabaseAway } from '../postgres/database/database-away.ts';
+import type { Database } from '../postgres/database/database.ts';
+import { Startup } from '../kernel/startup.ts';
 import { deriveMacKey, newDataKey, openText, sealText, unwrapDataKey, wrapDataKey } from './envelope.ts';
 import { type Sealed, Keyring } from './keyring.ts';
 import type { MasterKeys } from './master-keys.ts';

@@ -1,8 +1,8 @@
 import { Global, Logger, Module } from '@nestjs/common';
 
-import { Config } from '../../kernel/config/config.ts';
-import { Database } from '../../postgres/database/database.ts';
-import { Startup } from '../../kernel/startup.ts';
+import { Config } from '../kernel/config/config.ts';
+import { Database } from '../postgres/database/database.ts';
+import { Startup } from '../kernel/startup.ts';
 import { DatabaseKeyring } from './database-keyring.ts';
 import { loadMasterKey, MasterKeyFile } from './master-key.ts';
 import { MasterKeyRotations } from './master-key-rotations.ts';

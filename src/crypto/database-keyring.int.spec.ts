@@ -5,8 +5,8 @@ import { join } from 'node:path';
 
 import fc from 'fast-check';
 
-import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
-import { type Database, openDatabase } from '../../postgres/database/database.ts';
+import { freshDatabase, type TestDatabase } from '../../test/support/postgres.ts';
+import { type Database, openDatabase } from '../postgres/database/database.ts';
 import { DatabaseKeyring, SubjectShredded } from './database-keyring.ts';
 import type { Sealed } from './keyring.ts';
 import { MasterKeys } from './master-keys.ts';
