@@ -1,9 +1,9 @@
 import pg from 'pg';
 import { openDatabase } from '../src/postgres/database/database.ts';
 import { OutsidePostgres } from '../test/support/outside-postgres.ts';
-import { EventCatalogue } from '../src/platform/event-store/event-catalogue.ts';
-import { defineEvent, type JsonObject } from '../src/platform/event-store/event-definition.ts';
-import { PostgresEventStore } from '../src/platform/event-store/postgres/postgres-event-store.ts';
+import { EventCatalogue } from '../src/eventsourcing/event-store/event-catalogue.ts';
+import { defineEvent, type JsonObject } from '../src/eventsourcing/event-store/event-definition.ts';
+import { PostgresEventStore } from '../src/eventsourcing/event-store/postgres/postgres-event-store.ts';
 import { compared, newEvent, portAppends, type Append } from './support/appending.ts';
 
 const writerCounts = [1, 16, 64];

@@ -1,7 +1,7 @@
 import { EventStoreDBClient, jsonEvent, NO_STREAM } from '@eventstore/db-client';
-import { EventCatalogue } from '../src/platform/event-store/event-catalogue.ts';
-import { defineEvent, type JsonObject } from '../src/platform/event-store/event-definition.ts';
-import { EventStoreDbEventStore } from '../src/platform/event-store/eventstoredb/eventstoredb-event-store.ts';
+import { EventCatalogue } from '../src/eventsourcing/event-store/event-catalogue.ts';
+import { defineEvent, type JsonObject } from '../src/eventsourcing/event-store/event-definition.ts';
+import { EventStoreDbEventStore } from '../src/eventsourcing/event-store/eventstoredb/eventstoredb-event-store.ts';
 import { compared, inTurn, portAppends, type Append } from './support/appending.ts';
 import { credentialsOf, withDefaults } from '../src/kernel/config/eventstore-url.ts';
 

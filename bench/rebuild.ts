@@ -11,7 +11,7 @@ import { until } from '../test/support/until.ts';
 import { EVENTS_EACH, agentIdOf, eventLines } from './support/agent-events.ts';
 import { Load } from './support/load.ts';
 import { agentsProjection } from '../src/agents/services.ts';
-import { tableOf } from '../src/platform/projections/projection.ts';
+import { tableOf } from '../src/eventsourcing/projections/projection.ts';
 
 const AGENTS = Number(process.env.BENCH_AGENTS ?? 10_000);
 const READERS = 50;

@@ -7,7 +7,7 @@ import { AppModule } from './app.module.ts';
 import { type Config, readConfig } from './kernel/config/config.ts';
 import { firstRun } from './bootstrap/first-run.ts';
 import { Database } from './postgres/database/database.ts';
-import { isOutage } from './platform/event-store/outage.ts';
+import { isOutage } from './eventsourcing/event-store/outage.ts';
 import { drain } from './platform/http/drain.ts';
 import { Entrance } from './platform/http/entrance.ts';
 import { createPino } from './kernel/observability/logger.ts';

@@ -1,5 +1,5 @@
 import { v7 as uuidv7 } from 'uuid';
-import type { EventStore, NewEvent } from '../../src/platform/event-store/event-store.ts';
+import type { EventStore, NewEvent } from '../../src/eventsourcing/event-store/event-store.ts';
 
 /** The number of events in a stream after which its writer begins a new one. */
 const streamLength = 40;

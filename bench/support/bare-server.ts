@@ -4,7 +4,7 @@ import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fa
 import pg from 'pg';
 
 import { agentsProjection } from '../../src/agents/agents.projection.ts';
-import { tableOf } from '../../src/platform/projections/projection.ts';
+import { tableOf } from '../../src/eventsourcing/projections/projection.ts';
 import { portAppends } from './appending.ts';
 import { emptyStore } from './empty-store.ts';
 

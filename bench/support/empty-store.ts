@@ -1,10 +1,10 @@
 import pg from 'pg';
 
 import { openDatabase } from '../../src/postgres/database/database.ts';
-import { EventCatalogue } from '../../src/platform/event-store/event-catalogue.ts';
-import { defineEvent, type JsonObject } from '../../src/platform/event-store/event-definition.ts';
-import type { EventStore } from '../../src/platform/event-store/event-store.ts';
-import { PostgresEventStore } from '../../src/platform/event-store/postgres/postgres-event-store.ts';
+import { EventCatalogue } from '../../src/eventsourcing/event-store/event-catalogue.ts';
+import { defineEvent, type JsonObject } from '../../src/eventsourcing/event-store/event-definition.ts';
+import type { EventStore } from '../../src/eventsourcing/event-store/event-store.ts';
+import { PostgresEventStore } from '../../src/eventsourcing/event-store/postgres/postgres-event-store.ts';
 
 /** Makes a database of that name beside the one of the URL, with an event store that nothing else uses. */
 export async function emptyStore(url: string, name: string): Promise<{ store: EventStore; close: () => Promise<void> }> {

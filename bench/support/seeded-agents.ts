@@ -4,9 +4,9 @@ import { v7 as uuidv7 } from 'uuid';
 
 import { agentEvents, type AgentSettings } from '../../src/agents/index.ts';
 import { openDatabase, type Database } from '../../src/postgres/database/database.ts';
-import { EventCatalogue } from '../../src/platform/event-store/event-catalogue.ts';
-import type { NewEvent } from '../../src/platform/event-store/event-store.ts';
-import { PostgresEventStore } from '../../src/platform/event-store/postgres/postgres-event-store.ts';
+import { EventCatalogue } from '../../src/eventsourcing/event-store/event-catalogue.ts';
+import type { NewEvent } from '../../src/eventsourcing/event-store/event-store.ts';
+import { PostgresEventStore } from '../../src/eventsourcing/event-store/postgres/postgres-event-store.ts';
 import { containerKey } from '../../src/crypto/container-key.ts';
 import { DatabaseKeyring } from '../../src/crypto/database-keyring.ts';
 import { MasterKeys } from '../../src/crypto/master-keys.ts';

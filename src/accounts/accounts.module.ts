@@ -1,6 +1,6 @@
 import { Module } from '@nestjs/common';
 
-import { Projections } from '../platform/projections/projections.ts';
+import { Projections } from '../eventsourcing/projections/projections.ts';
 import { AccountsController } from './accounts.controller.ts';
 import {
   AssignPlanHandler,

@@ -1,5 +1,5 @@
 import { type ReadRow, type Table, typed } from '../postgres/database/table.ts';
-import type { ProjectionTable } from '../platform/projections/projection.ts';
+import type { ProjectionTable } from '../eventsourcing/projections/projection.ts';
 
 /** The addresses with which the holders of accounts sign in; `Credentials` writes them, not a projection. */
 export const accountCredentialsTable = {

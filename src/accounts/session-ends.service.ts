@@ -1,7 +1,7 @@
 import { Injectable, Logger } from '@nestjs/common';
 
-import { categoryOf, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { LogFollower } from '../platform/event-store/following/log-follower.ts';
+import { categoryOf, type StoredEvent } from '../eventsourcing/event-store/event-store.ts';
+import { LogFollower } from '../eventsourcing/log/log-follower.ts';
 import { OpenRequests } from '../platform/http/auth/open-requests.ts';
 import { Sessions } from './sessions.ts';
 

@@ -6,9 +6,9 @@ import { v5 as uuidv5 } from 'uuid';
 import { base62 } from '../crypto/base62.ts';
 import { SharedQuestions } from '../kernel/async/shared-questions.ts';
 import { Database } from '../postgres/database/database.ts';
-import { AccountPositions } from '../platform/event-store/following/account-positions.ts';
+import { AccountPositions } from '../eventsourcing/log/account-positions.ts';
 import { type Caller, scopes } from '../kernel/context/caller.ts';
-import { ReadModels, tableOf } from '../platform/projections/projection.ts';
+import { ReadModels, tableOf } from '../eventsourcing/projections/projection.ts';
 import { accountsProjection } from './accounts.projection.ts';
 import type { AccountRow } from './accounts.table.ts';
 

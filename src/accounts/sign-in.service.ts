@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
 import { Clock } from '../kernel/clock.ts';
-import { Aggregates } from '../platform/event-store/aggregates.ts';
+import { Aggregates } from '../eventsourcing/aggregates/aggregates.ts';
 import type { CommandContext } from '../kernel/context/command-context.ts';
 import { LoginLimiter } from '../platform/http/auth/login-limiter.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';

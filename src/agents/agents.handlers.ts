@@ -4,7 +4,7 @@ import { CommandBus, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { ReleaseSeat } from '../accounts/index.ts';
 import { Config } from '../kernel/config/config.ts';
 import { Clock } from '../kernel/clock.ts';
-import type { Executed } from '../platform/event-store/aggregates.ts';
+import type { Executed } from '../eventsourcing/aggregates/aggregates.ts';
 import { checkRevision } from '../platform/http/responses/etag.ts';
 import type { AgentState } from './aggregate/agent-state.decider.ts';
 import { visible, type AgentCommand } from './aggregate/agents.decider.ts';

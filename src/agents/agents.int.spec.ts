@@ -6,7 +6,7 @@ import { startFeatureServer } from '../../test/support/feature-server.ts';
 import { agentFeatures } from '../../test/support/features.ts';
 import type { Answer, RequestOptions, TestServer } from '../../test/support/http-server.ts';
 import { until } from '../../test/support/until.ts';
-import { EventWaits } from '../platform/event-store/following/event-waits.ts';
+import { EventWaits } from '../eventsourcing/log/event-waits.ts';
 import { systemContext } from '../kernel/context/command-context.ts';
 import { DeleteAgent } from './agents.commands.ts';
 

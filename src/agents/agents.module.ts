@@ -1,6 +1,6 @@
 import { Module } from '@nestjs/common';
 
-import { Projections } from '../platform/projections/projections.ts';
+import { Projections } from '../eventsourcing/projections/projections.ts';
 import { SandboxesModule } from '../sandboxes/sandboxes.module.ts';
 import { AgentWakes } from './activity/agent-wakes.service.ts';
 import { AgentAnswers } from './agent-answers.ts';

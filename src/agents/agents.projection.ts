@@ -2,9 +2,9 @@ import { QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
 
 import { Database } from '../postgres/database/database.ts';
 import { entityOf, newestFirst } from '../postgres/database/entities.ts';
-import { idOf, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { LatestRows } from '../platform/projections/tables/latest-rows.ts';
-import { ReadModels, tableOf, type Projection } from '../platform/projections/projection.ts';
+import { idOf, type Position, type StoredEvent } from '../eventsourcing/event-store/event-store.ts';
+import { LatestRows } from '../eventsourcing/projections/tables/latest-rows.ts';
+import { ReadModels, tableOf, type Projection } from '../eventsourcing/projections/projection.ts';
 import { agentActivityTable, type KnownSandbox, type SandboxOfAccount } from '../sandboxes/index.ts';
 import { Activity, HOLD_COUNTS, IDLE_FROM } from '../sandboxes/services.ts';
 import { evolve, type Agent } from './aggregate/agent-state.decider.ts';

@@ -1,6 +1,6 @@
 import { Query } from '@nestjs/cqrs';
 
-import type { Position } from '../platform/event-store/event-store.ts';
+import type { Position } from '../eventsourcing/event-store/event-store.ts';
 import type { KnownSandbox, SandboxOfAccount } from '../sandboxes/index.ts';
 import type { Agent, AgentStatus } from './aggregate/agent-state.decider.ts';
 import type { AgentRow, ShownColumns } from './agents.table.ts';

@@ -1,5 +1,5 @@
 import { type ReadRow, typed } from '../postgres/database/table.ts';
-import type { ProjectionTable } from '../platform/projections/projection.ts';
+import type { ProjectionTable } from '../eventsourcing/projections/projection.ts';
 import type { agentActivityTable } from '../sandboxes/index.ts';
 import type { Agent } from './aggregate/agent-state.decider.ts';
 

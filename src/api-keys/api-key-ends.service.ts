@@ -1,8 +1,8 @@
 import { Injectable, Logger } from '@nestjs/common';
 
-import { Aggregates } from '../platform/event-store/aggregates.ts';
-import { categoryOf, idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { LogFollower } from '../platform/event-store/following/log-follower.ts';
+import { Aggregates } from '../eventsourcing/aggregates/aggregates.ts';
+import { categoryOf, idOf, type StoredEvent } from '../eventsourcing/event-store/event-store.ts';
+import { LogFollower } from '../eventsourcing/log/log-follower.ts';
 import { OpenRequests } from '../platform/http/auth/open-requests.ts';
 import { apiKeyDecider } from './api-keys.decider.ts';
 

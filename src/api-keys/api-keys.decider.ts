@@ -1,4 +1,4 @@
-import type { Decider } from '../platform/event-store/event-definition.ts';
+import type { Decider } from '../eventsourcing/event-store/event-definition.ts';
 import type { Scope } from '../kernel/context/caller.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';
 import type { ApiKeyEvent } from './api-keys.events.ts';

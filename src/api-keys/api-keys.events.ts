@@ -1,4 +1,4 @@
-import { defineEvent, type EventsOf } from '../platform/event-store/event-definition.ts';
+import { defineEvent, type EventsOf } from '../eventsourcing/event-store/event-definition.ts';
 import type { Scope } from '../kernel/context/caller.ts';
 
 export const apiKeyEvents = {

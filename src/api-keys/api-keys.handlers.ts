@@ -1,7 +1,7 @@
 import { CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
 
-import { Aggregates } from '../platform/event-store/aggregates.ts';
+import { Aggregates } from '../eventsourcing/aggregates/aggregates.ts';
 import type { CommandContext } from '../kernel/context/command-context.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';
 import { apiKeyDecider } from './api-keys.decider.ts';

@@ -1,6 +1,6 @@
 import { Module } from '@nestjs/common';
 
-import { Projections } from '../platform/projections/projections.ts';
+import { Projections } from '../eventsourcing/projections/projections.ts';
 import { ApiKeyEnds } from './api-key-ends.service.ts';
 import { ApiKeysVerifier } from './api-keys.verifier.ts';
 import { ApiKeysController } from './api-keys.controller.ts';

@@ -2,9 +2,9 @@ import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import { Database } from '../postgres/database/database.ts';
 import { entityOf, newestFirst } from '../postgres/database/entities.ts';
-import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { LatestRows } from '../platform/projections/tables/latest-rows.ts';
-import { type Projection, tableOf } from '../platform/projections/projection.ts';
+import { idOf, type StoredEvent } from '../eventsourcing/event-store/event-store.ts';
+import { LatestRows } from '../eventsourcing/projections/tables/latest-rows.ts';
+import { type Projection, tableOf } from '../eventsourcing/projections/projection.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';
 import type { ApiKeyEvent } from './api-keys.events.ts';
 import { GetWrittenApiKey, ListApiKeys, ListEndedApiKeys } from './api-keys.queries.ts';

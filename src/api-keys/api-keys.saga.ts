@@ -2,11 +2,11 @@ import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 
 import { Clock } from '../kernel/clock.ts';
-import { Aggregates } from '../platform/event-store/aggregates.ts';
-import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
+import { Aggregates } from '../eventsourcing/aggregates/aggregates.ts';
+import { idOf, type StoredEvent } from '../eventsourcing/event-store/event-store.ts';
 import { systemContext } from '../kernel/context/command-context.ts';
-import { Sagas, type Saga, type SagaKey, type SagaPass } from '../platform/sagas/saga.ts';
-import { sagaStep } from '../platform/sagas/saga-step.ts';
+import { Sagas, type Saga, type SagaKey, type SagaPass } from '../eventsourcing/sagas/saga.ts';
+import { sagaStep } from '../eventsourcing/sagas/saga-step.ts';
 import { apiKeyDecider, endsAt } from './api-keys.decider.ts';
 import { ListEndedApiKeys } from './api-keys.queries.ts';
 

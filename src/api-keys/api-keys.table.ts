@@ -1,6 +1,6 @@
 import type { Scope } from '../kernel/context/caller.ts';
 import { type ReadRow, type Table, typed } from '../postgres/database/table.ts';
-import type { ProjectionTable } from '../platform/projections/projection.ts';
+import type { ProjectionTable } from '../eventsourcing/projections/projection.ts';
 
 /** The times at which keys were last used, to the minute; `ApiKeysVerifier` writes them, not a projection. */
 export const apiKeyUsesTable = {

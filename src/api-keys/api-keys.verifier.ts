@@ -3,11 +3,11 @@ import { LRUCache } from 'lru-cache';
 
 import { Clock } from '../kernel/clock.ts';
 import { Database } from '../postgres/database/database.ts';
-import { Aggregates } from '../platform/event-store/aggregates.ts';
-import { categoryOf, idOf, START, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { LogFollower } from '../platform/event-store/following/log-follower.ts';
+import { Aggregates } from '../eventsourcing/aggregates/aggregates.ts';
+import { categoryOf, idOf, START, type Position, type StoredEvent } from '../eventsourcing/event-store/event-store.ts';
+import { LogFollower } from '../eventsourcing/log/log-follower.ts';
 import type { Caller } from '../kernel/context/caller.ts';
-import { ReadModels, tableOf } from '../platform/projections/projection.ts';
+import { ReadModels, tableOf } from '../eventsourcing/projections/projection.ts';
 import { apiKeyDecider } from './api-keys.decider.ts';
 import { apiKeysProjection } from './api-keys.projection.ts';
 import type { ApiKeyRow } from './api-keys.table.ts';

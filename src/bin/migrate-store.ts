@@ -1,6 +1,6 @@
 import { eventDefinitions } from '../app.module.ts';
 import { migrateStore, runTool, UsageError } from '../operations/index.ts';
-import { EventCatalogue } from '../platform/event-store/event-catalogue.ts';
+import { EventCatalogue } from '../eventsourcing/event-store/event-catalogue.ts';
 
 const usage = `usage: npm run migrate-store -- --from <store> --to <store>
        a store is postgres (the service's database), a postgres://… or an esdb://…`;

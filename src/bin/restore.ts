@@ -1,6 +1,6 @@
 import { eventDefinitions } from '../app.module.ts';
 import { checkedBackup, restore, runTool, UsageError } from '../operations/index.ts';
-import { EventCatalogue } from '../platform/event-store/event-catalogue.ts';
+import { EventCatalogue } from '../eventsourcing/event-store/event-catalogue.ts';
 import { computerIdOf, kindOf } from '../sandboxes/index.ts';
 
 const usage = `usage: npm run restore -- <file> [--keys <file>] [--shredded <file>]… [--replace] [--as-copy]

@@ -2,7 +2,7 @@ import { type BeforeApplicationShutdown, Injectable } from '@nestjs/common';
 
 import { pause } from '../kernel/async/pause.ts';
 import { ContainerRuntime, type ContainerHandle } from '../platform/runtime/runtime.ts';
-import { Sagas } from '../platform/sagas/saga.ts';
+import { Sagas } from '../eventsourcing/sagas/saga.ts';
 
 export const COMMANDS_SAGA = 'commands';
 /** The wait after a follower failed, or its container did not know the command yet, ms: the pass that it then wakes finds out why. */

@@ -3,9 +3,9 @@ import { Injectable } from '@nestjs/common';
 import { Agents } from '../agents/services.ts';
 import type { CommandContext } from '../kernel/context/command-context.ts';
 import { Keyring, type Sealed } from '../crypto/keyring.ts';
-import { Aggregates } from '../platform/event-store/aggregates.ts';
-import type { Position } from '../platform/event-store/event-store.ts';
-import { EventWaits } from '../platform/event-store/following/event-waits.ts';
+import { Aggregates } from '../eventsourcing/aggregates/aggregates.ts';
+import type { Position } from '../eventsourcing/event-store/event-store.ts';
+import { EventWaits } from '../eventsourcing/log/event-waits.ts';
 import {
   type AgentCommandsState,
   commandNotFound,

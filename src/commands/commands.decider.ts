@@ -1,6 +1,6 @@
 import type { Sealed } from '../crypto/keyring.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';
-import type { Decider } from '../platform/event-store/event-definition.ts';
+import type { Decider } from '../eventsourcing/event-store/event-definition.ts';
 import type { CommandEnd, CommandEvent } from './commands.events.ts';
 
 /** The most commands of one agent that go on at once. */

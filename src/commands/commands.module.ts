@@ -1,7 +1,7 @@
 import { Module } from '@nestjs/common';
 
 import { AgentsModule } from '../agents/agents.module.ts';
-import { Projections } from '../platform/projections/projections.ts';
+import { Projections } from '../eventsourcing/projections/projections.ts';
 import { SandboxContainersModule } from '../sandboxes/sandbox-containers.module.ts';
 import { CommandAnswers } from './command-answers.service.ts';
 import { CommandFollowers } from './command-followers.service.ts';

@@ -4,7 +4,7 @@ import { until } from '../../test/support/until.ts';
 import type { Activity } from '../sandboxes/services.ts';
 import type { CommandState } from '../platform/runtime/agent-commands.ts';
 import type { ContainerRuntime } from '../platform/runtime/runtime.ts';
-import type { Sagas } from '../platform/sagas/saga.ts';
+import type { Sagas } from '../eventsourcing/sagas/saga.ts';
 import type { Seen } from './command-ends.ts';
 import { CommandFollowers } from './command-followers.service.ts';
 import type { CommandLooks, Look } from './command-looks.service.ts';

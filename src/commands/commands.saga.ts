@@ -2,9 +2,9 @@ import { Injectable, type OnModuleInit } from '@nestjs/common';
 
 import { Activity } from '../sandboxes/services.ts';
 import { systemContext } from '../kernel/context/command-context.ts';
-import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { type Saga, type SagaKey, type SagaPass, Sagas } from '../platform/sagas/saga.ts';
-import { sagaStep } from '../platform/sagas/saga-step.ts';
+import { idOf, type StoredEvent } from '../eventsourcing/event-store/event-store.ts';
+import { type Saga, type SagaKey, type SagaPass, Sagas } from '../eventsourcing/sagas/saga.ts';
+import { sagaStep } from '../eventsourcing/sagas/saga-step.ts';
 import { keptUntil } from './command-ends.ts';
 import { COMMANDS_SAGA, CommandFollowers } from './command-followers.service.ts';
 import { CommandLooks, type Look } from './command-looks.service.ts';

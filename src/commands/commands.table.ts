@@ -1,6 +1,6 @@
 import type { Sealed } from '../crypto/keyring.ts';
 import { typed, type ReadRow } from '../postgres/database/table.ts';
-import type { ProjectionTable } from '../platform/projections/projection.ts';
+import type { ProjectionTable } from '../eventsourcing/projections/projection.ts';
 import type { CommandEnd } from './commands.events.ts';
 
 export const commandStatuses = ['running', 'exited', 'killed', 'ended_by_sleep'] as const;

@@ -1,9 +1,9 @@
 import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import { Database } from '../postgres/database/database.ts';
-import type { Position } from '../platform/event-store/event-store.ts';
-import { ReadModels, tableOf } from '../platform/projections/projection.ts';
-import { LatestRows } from '../platform/projections/tables/latest-rows.ts';
+import type { Position } from '../eventsourcing/event-store/event-store.ts';
+import { ReadModels, tableOf } from '../eventsourcing/projections/projection.ts';
+import { LatestRows } from '../eventsourcing/projections/tables/latest-rows.ts';
 import { computerSandbox } from '../sandboxes/index.ts';
 import { Activity } from '../sandboxes/services.ts';
 import { computerNotFound } from './aggregate/computers.decider.ts';

@@ -3,7 +3,7 @@ import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { Config } from '../kernel/config/config.ts';
 import type { CommandContext } from '../kernel/context/command-context.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';
-import type { Executed, ExecuteOptions, Loaded } from '../platform/event-store/aggregates.ts';
+import type { Executed, ExecuteOptions, Loaded } from '../eventsourcing/aggregates/aggregates.ts';
 import { computerIdOf, type Need, type NotAwake, type Wakeable } from '../sandboxes/index.ts';
 import { restartSeconds } from '../sandboxes/lifecycle/deadlines.decider.ts';
 import { Wakeables } from '../sandboxes/services.ts';

@@ -1,7 +1,7 @@
 import { Command } from '@nestjs/cqrs';
 
 import type { CommandContext } from '../kernel/context/command-context.ts';
-import type { Position } from '../platform/event-store/event-store.ts';
+import type { Position } from '../eventsourcing/event-store/event-store.ts';
 import type { ComputerSettings, ComputerSize, Display } from './aggregate/computers.events.ts';
 
 /** A caller's wish for a new computer; a member that is absent has its default. */

@@ -2,7 +2,7 @@ import { ComputerBed, computerFeatures } from '../../test/support/computer-bed.t
 import { startFeatureServer } from '../../test/support/feature-server.ts';
 import type { Answer, TestServer } from '../../test/support/http-server.ts';
 import { Database } from '../postgres/database/database.ts';
-import { EventStore } from '../platform/event-store/event-store.ts';
+import { EventStore } from '../eventsourcing/event-store/event-store.ts';
 
 let server: TestServer;
 let acme: ComputerBed;

@@ -1,7 +1,7 @@
 import { Module } from '@nestjs/common';
 
 import { AgentsModule } from '../agents/agents.module.ts';
-import { Projections } from '../platform/projections/projections.ts';
+import { Projections } from '../eventsourcing/projections/projections.ts';
 import { SandboxesModule } from '../sandboxes/sandboxes.module.ts';
 import { Computers } from './aggregate/computers.service.ts';
 import { ComputerAnswers } from './computer-answers.service.ts';

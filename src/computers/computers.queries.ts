@@ -1,6 +1,6 @@
 import { Query } from '@nestjs/cqrs';
 
-import type { Position } from '../platform/event-store/event-store.ts';
+import type { Position } from '../eventsourcing/event-store/event-store.ts';
 import type { ShownStatus } from './aggregate/computer-state.decider.ts';
 import type { ShownComputer } from './rows/computers.table.ts';
 

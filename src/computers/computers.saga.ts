@@ -1,7 +1,7 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 
-import type { StoredEvent } from '../platform/event-store/event-store.ts';
-import { Sagas, type Saga, type SagaKey, type SagaPass } from '../platform/sagas/saga.ts';
+import type { StoredEvent } from '../eventsourcing/event-store/event-store.ts';
+import { Sagas, type Saga, type SagaKey, type SagaPass } from '../eventsourcing/sagas/saga.ts';
 import { ContainerKinds, Reconcilers, type Reconciler } from '../sandboxes/services.ts';
 import type { ComputerRecord } from './aggregate/computer-records.decider.ts';
 import type { Computer } from './aggregate/computer-state.decider.ts';

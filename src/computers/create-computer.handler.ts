@@ -4,7 +4,7 @@ import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
 import { ReleaseComputerSeat, TakeComputerSeat } from '../accounts/index.ts';
 import { AllowLists } from '../agents/services.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';
-import { StreamClosed } from '../platform/event-store/event-store.ts';
+import { StreamClosed } from '../eventsourcing/event-store/event-store.ts';
 import { isGone, type Computer } from './aggregate/computer-state.decider.ts';
 import type { ComputerSettings } from './aggregate/computers.events.ts';
 import { Computers } from './aggregate/computers.service.ts';

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
 import { Config } from '../kernel/config/config.ts';
-import type { Executed } from '../platform/event-store/aggregates.ts';
+import type { Executed } from '../eventsourcing/aggregates/aggregates.ts';
 import type { ComputerState } from './aggregate/computer-state.decider.ts';
 import type { ComputerSettings } from './aggregate/computers.events.ts';
 import { Computers } from './aggregate/computers.service.ts';

@@ -1,6 +1,6 @@
 import { type DynamicModule, Module } from '@nestjs/common';
 
-import { Projections } from '../platform/projections/projections.ts';
+import { Projections } from '../eventsourcing/projections/projections.ts';
 import { OpenViewers } from './viewer/open-viewers.service.ts';
 import { ViewerBrowsers } from './viewer/viewer-browsers.service.ts';
 import { ViewerConnections } from './viewer/viewer-connections.service.ts';

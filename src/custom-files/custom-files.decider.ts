@@ -1,6 +1,6 @@
 import type { AgentEvent } from '../agents/index.ts';
 import { invalidField, Refusal } from '../kernel/errors/refusal.ts';
-import type { Decider, Json } from '../platform/event-store/event-definition.ts';
+import type { Decider, Json } from '../eventsourcing/event-store/event-definition.ts';
 import { absoluteOf, type Place, pathProblem, placeProblem, targetDirProblem } from './custom-file-places.decider.ts';
 import type { CustomFileEvent } from './custom-files.events.ts';
 

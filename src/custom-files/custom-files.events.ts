@@ -1,4 +1,4 @@
-import { defineEvent, type EventsOf } from '../platform/event-store/event-definition.ts';
+import { defineEvent, type EventsOf } from '../eventsourcing/event-store/event-definition.ts';
 
 /** The most names that the description of an event lists. */
 const NAMED_MAX = 10;

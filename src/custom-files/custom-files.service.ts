@@ -4,7 +4,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { agentStream } from '../agents/index.ts';
 import type { CommandContext } from '../kernel/context/command-context.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';
-import { Aggregates } from '../platform/event-store/aggregates.ts';
+import { Aggregates } from '../eventsourcing/aggregates/aggregates.ts';
 import { CustomFileContents } from './custom-file-contents.service.ts';
 import { absoluteOf, type Place } from './custom-file-places.decider.ts';
 import { type CustomFile, type CustomFileSet, customFilesDecider, ownedFiles } from './custom-files.decider.ts';

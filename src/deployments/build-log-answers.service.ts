@@ -3,10 +3,10 @@ import { QueryBus } from '@nestjs/cqrs';
 
 import { agentStream } from '../agents/index.ts';
 import { Agents } from '../agents/services.ts';
-import { EventStore } from '../platform/event-store/event-store.ts';
-import { EventWaits } from '../platform/event-store/following/event-waits.ts';
+import { EventStore } from '../eventsourcing/event-store/event-store.ts';
+import { EventWaits } from '../eventsourcing/log/event-waits.ts';
 import type { ServerSentEvent, Streamed } from '../platform/http/response-streams.ts';
-import { ReadModels } from '../platform/projections/projection.ts';
+import { ReadModels } from '../eventsourcing/projections/projection.ts';
 import { noSuchDeployment } from './deployments.handlers.ts';
 import { toDeploymentRecordDto } from './deployments.dto.ts';
 import { FindDeployment } from './deployments.queries.ts';

@@ -1,4 +1,4 @@
-import { defineEvent } from '../platform/event-store/event-definition.ts';
+import { defineEvent } from '../eventsourcing/event-store/event-definition.ts';
 
 export const deploymentEvents = {
   /** The event is on `deployment-<id>`. Events about the deployment itself are on the agent's stream. */

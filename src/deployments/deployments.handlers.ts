@@ -7,7 +7,7 @@ import { Agents } from '../agents/services.ts';
 import { Config } from '../kernel/config/config.ts';
 import { Clock } from '../kernel/clock.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';
-import type { Position } from '../platform/event-store/event-store.ts';
+import type { Position } from '../eventsourcing/event-store/event-store.ts';
 import { DeploymentSources } from './sources/deployment-sources.service.ts';
 import { CancelDeployment, DeployAgent, RollBackAgent } from './deployments.commands.ts';
 import { FindDeployment, FindEarlierSuccess } from './deployments.queries.ts';

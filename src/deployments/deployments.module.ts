@@ -4,7 +4,7 @@ import { AgentsModule } from '../agents/agents.module.ts';
 import { CustomFilesModule } from '../custom-files/custom-files.module.ts';
 import { EnvironmentModule } from '../environment/environment.module.ts';
 import { LogsModule } from '../logs/logs.module.ts';
-import { Projections } from '../platform/projections/projections.ts';
+import { Projections } from '../eventsourcing/projections/projections.ts';
 import { SandboxContainersModule } from '../sandboxes/sandbox-containers.module.ts';
 import { TemplatesModule } from '../templates/templates.module.ts';
 import { BuildLogAnswers } from './build-log-answers.service.ts';

@@ -5,8 +5,8 @@ import type { AgentEvent } from '../agents/index.ts';
 import { Database } from '../postgres/database/database.ts';
 import { entityOf } from '../postgres/database/entities.ts';
 import type { WrittenRow } from '../postgres/database/table.ts';
-import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { type Projection, tableOf } from '../platform/projections/projection.ts';
+import { idOf, type StoredEvent } from '../eventsourcing/event-store/event-store.ts';
+import { type Projection, tableOf } from '../eventsourcing/projections/projection.ts';
 import { FindDeployment, FindEarlierSuccess, ListDeployments } from './deployments.queries.ts';
 import { type DeploymentRow, deploymentsTable } from './deployments.table.ts';
 

@@ -1,8 +1,8 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 
 import { agentEvents, type Agent, type AgentRecord, type AgentSettings } from '../agents/index.ts';
-import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { Sagas, type Saga, type SagaKey, type SagaPass } from '../platform/sagas/saga.ts';
+import { idOf, type StoredEvent } from '../eventsourcing/event-store/event-store.ts';
+import { Sagas, type Saga, type SagaKey, type SagaPass } from '../eventsourcing/sagas/saga.ts';
 import { Reconcilers, type Reconciler } from '../sandboxes/services.ts';
 import { AgentKind } from './containers/agent-kind.service.ts';
 import type { OwnStep } from './containers/next-step.decider.ts';

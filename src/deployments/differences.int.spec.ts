@@ -4,7 +4,7 @@ import { startFeatureServer } from '../../test/support/feature-server.ts';
 import { runningFeatures } from '../../test/support/features.ts';
 import type { TestServer } from '../../test/support/http-server.ts';
 import { until } from '../../test/support/until.ts';
-import type { SagaKey } from '../platform/sagas/saga.ts';
+import type { SagaKey } from '../eventsourcing/sagas/saga.ts';
 import { Differences } from '../sandboxes/services.ts';
 import { AgentKind } from './containers/agent-kind.service.ts';
 

@@ -4,7 +4,7 @@ import { startFeatureServer } from '../../test/support/feature-server.ts';
 import { runningFeatures } from '../../test/support/features.ts';
 import type { TestServer } from '../../test/support/http-server.ts';
 import { quickRetries } from '../../test/support/intervals.ts';
-import { EventStore } from '../platform/event-store/event-store.ts';
+import { EventStore } from '../eventsourcing/event-store/event-store.ts';
 
 let server: TestServer;
 let bed: AgentBed;

@@ -3,7 +3,7 @@ import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { agentsProjection } from '../agents/services.ts';
 import { Config } from '../kernel/config/config.ts';
 import { Database } from '../postgres/database/database.ts';
-import { tableOf } from '../platform/projections/projection.ts';
+import { tableOf } from '../eventsourcing/projections/projection.ts';
 import { deploymentsProjection } from './deployments.projection.ts';
 import { digestOfColumn, NeededImages } from './images/image-sweep.queries.ts';
 

@@ -1,6 +1,6 @@
 import type { AgentEvent } from '../agents/index.ts';
 import type { Sealed } from '../crypto/keyring.ts';
-import type { Decider, Json } from '../platform/event-store/event-definition.ts';
+import type { Decider, Json } from '../eventsourcing/event-store/event-definition.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';
 import type { EnvironmentEvent } from './environment.events.ts';
 

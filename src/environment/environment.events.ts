@@ -1,5 +1,5 @@
 import type { Sealed } from '../crypto/keyring.ts';
-import { defineEvent, type EventsOf } from '../platform/event-store/event-definition.ts';
+import { defineEvent, type EventsOf } from '../eventsourcing/event-store/event-definition.ts';
 
 /** The events of an agent's variables, which are on the agent's own stream. */
 export const environmentEvents = {

@@ -2,7 +2,7 @@ import { CommandHandler, type ICommandHandler, type IQueryHandler, QueryHandler 
 
 import { agentStream } from '../agents/index.ts';
 import { Keyring } from '../crypto/keyring.ts';
-import { Aggregates } from '../platform/event-store/aggregates.ts';
+import { Aggregates } from '../eventsourcing/aggregates/aggregates.ts';
 import { maskOf } from '../secrets/index.ts';
 import { AccountSecrets } from '../secrets/services.ts';
 import {

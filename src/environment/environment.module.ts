@@ -1,6 +1,6 @@
 import { Module } from '@nestjs/common';
 
-import { Projections } from '../platform/projections/projections.ts';
+import { Projections } from '../eventsourcing/projections/projections.ts';
 import { SecretsModule } from '../secrets/secrets.module.ts';
 import { EnvironmentController } from './environment.controller.ts';
 import { ListVariablesHandler, RemoveVariableHandler, SetVariableHandler } from './environment.handlers.ts';

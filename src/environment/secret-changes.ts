@@ -1,6 +1,6 @@
 import type { Sealed } from '../crypto/keyring.ts';
-import { changesSince } from '../platform/event-store/changes-since.ts';
-import { START, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
+import { changesSince } from '../eventsourcing/log/changes-since.ts';
+import { START, type Position, type StoredEvent } from '../eventsourcing/event-store/event-store.ts';
 import type { EnvironmentEvent } from './environment.events.ts';
 
 /** Values that an agent's variables had from a moment on. */

@@ -2,8 +2,8 @@ import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import type { AgentEvent } from '../agents/index.ts';
 import { Database } from '../postgres/database/database.ts';
-import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { type Projection, tableOf } from '../platform/projections/projection.ts';
+import { idOf, type StoredEvent } from '../eventsourcing/event-store/event-store.ts';
+import { type Projection, tableOf } from '../eventsourcing/projections/projection.ts';
 import { CountSecretUsers, FindSecretUsers, type SecretUsers } from '../secrets/index.ts';
 import type { EnvironmentEvent } from './environment.events.ts';
 import { secretUsesTable } from './secret-uses.table.ts';

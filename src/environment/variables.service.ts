@@ -2,8 +2,8 @@ import { Injectable } from '@nestjs/common';
 
 import { agentStream } from '../agents/index.ts';
 import { Keyring } from '../crypto/keyring.ts';
-import { Aggregates } from '../platform/event-store/aggregates.ts';
-import { EventStore } from '../platform/event-store/event-store.ts';
+import { Aggregates } from '../eventsourcing/aggregates/aggregates.ts';
+import { EventStore } from '../eventsourcing/event-store/event-store.ts';
 import { RuntimeRefused } from '../platform/runtime/runtime.ts';
 import { AccountSecrets } from '../secrets/services.ts';
 import { secretChanges } from './secret-changes.ts';

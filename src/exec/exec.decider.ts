@@ -1,6 +1,6 @@
 import type { Sealed } from '../crypto/keyring.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';
-import type { Decider } from '../platform/event-store/event-definition.ts';
+import type { Decider } from '../eventsourcing/event-store/event-definition.ts';
 import { ownerOf, sandboxIdOf } from '../sandboxes/sandbox-id.ts';
 import type { ExecEvent, ExecFailure, TerminalEnd } from './exec.events.ts';
 

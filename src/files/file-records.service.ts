@@ -3,7 +3,7 @@ import { Injectable, Logger } from '@nestjs/common';
 import type { CommandContext } from '../kernel/context/command-context.ts';
 import { Keyring, type Sealed } from '../crypto/keyring.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';
-import { Aggregates } from '../platform/event-store/aggregates.ts';
+import { Aggregates } from '../eventsourcing/aggregates/aggregates.ts';
 import { FileRefused } from '../platform/runtime/files.ts';
 import { filesDecider, type FileCommand, type FileOutcome } from './files.decider.ts';
 import type { FileChange, FileChangeFailure } from './files.events.ts';

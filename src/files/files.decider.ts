@@ -1,7 +1,7 @@
 import { ownerOf, sandboxIdOf, type SandboxOwner } from '../sandboxes/sandbox-id.ts';
 import type { Sealed } from '../crypto/keyring.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';
-import type { Decider } from '../platform/event-store/event-definition.ts';
+import type { Decider } from '../eventsourcing/event-store/event-definition.ts';
 import type { FileChange, FileChangeFailure, FileEvent } from './files.events.ts';
 
 /** The largest number of changes, uploads included, that are made to one agent's files at once. */

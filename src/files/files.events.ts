@@ -1,5 +1,5 @@
 import type { Sealed } from '../crypto/keyring.ts';
-import { defineEvent, type EventsOf } from '../platform/event-store/event-definition.ts';
+import { defineEvent, type EventsOf } from '../eventsourcing/event-store/event-definition.ts';
 import type { SandboxOwner } from '../sandboxes/index.ts';
 
 export type FileChange = 'write' | 'upload' | 'mkdir' | 'move' | 'delete';

@@ -1,8 +1,8 @@
 import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import { Agents } from '../agents/services.ts';
-import { EventCatalogue } from '../platform/event-store/event-catalogue.ts';
-import type { StoredEvent } from '../platform/event-store/event-store.ts';
+import { EventCatalogue } from '../eventsourcing/event-store/event-catalogue.ts';
+import type { StoredEvent } from '../eventsourcing/event-store/event-store.ts';
 import { PageBytes } from '../kernel/limits/page-bytes.ts';
 import { type HistoryItem, historyItem, isSelected, selectsAll } from './entries/history-item.ts';
 import { FollowHistory, GetHistory, type HistoryPage, type Place } from './history.queries.ts';

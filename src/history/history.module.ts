@@ -1,7 +1,7 @@
 import { Module } from '@nestjs/common';
 
 import { AgentsModule } from '../agents/agents.module.ts';
-import { Projections } from '../platform/projections/projections.ts';
+import { Projections } from '../eventsourcing/projections/projections.ts';
 import { AuditController } from './audit/audit.controller.ts';
 import { ExportAuditHandler, FindOutrunHandler, ListAuditHandler } from './audit/audit.handlers.ts';
 import { AuditEntries } from './audit/audit-entries.ts';

@@ -1,6 +1,6 @@
 import { Query } from '@nestjs/cqrs';
 
-import type { Position } from '../platform/event-store/event-store.ts';
+import type { Position } from '../eventsourcing/event-store/event-store.ts';
 import type { EventSelection, HistoryItem } from './entries/history-item.ts';
 
 /** The event after which a list begins, given by its revision (-1 begins at the first event) or its position in the log. */

@@ -1,7 +1,7 @@
 import { Module } from '@nestjs/common';
 import { AgentsModule } from '../agents/agents.module.ts';
-import { EventCatalogue } from '../platform/event-store/event-catalogue.ts';
-import { Projections } from '../platform/projections/projections.ts';
+import { EventCatalogue } from '../eventsourcing/event-store/event-catalogue.ts';
+import { Projections } from '../eventsourcing/projections/projections.ts';
 import { LogCapture } from './capture/log-capture.service.ts';
 import { DrainedRuns } from './output/drained-runs.ts';
 import { LineBound } from './retention/line-bound.ts';

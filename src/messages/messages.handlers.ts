@@ -1,7 +1,7 @@
 import { CommandHandler, type ICommandHandler, type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import { Agents } from '../agents/services.ts';
-import { EventWaits } from '../platform/event-store/following/event-waits.ts';
+import { EventWaits } from '../eventsourcing/log/event-waits.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';
 import { ChatIntake, conversationOf, type Chat } from './intake/chat-intake.service.ts';
 import { isOutcomeOf, type Outcome } from './conversations/conversations.events.ts';

@@ -1,7 +1,7 @@
 import { Module } from '@nestjs/common';
 import { AgentsModule } from '../agents/agents.module.ts';
 import { TemplatesModule } from '../templates/templates.module.ts';
-import { Projections } from '../platform/projections/projections.ts';
+import { Projections } from '../eventsourcing/projections/projections.ts';
 import { MessageBudgets } from './intake/message-budgets.ts';
 import { ChatStreams } from './chat-streams.service.ts';
 import { ChatIntake } from './intake/chat-intake.service.ts';

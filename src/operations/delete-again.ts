@@ -1,12 +1,12 @@
 import type pg from 'pg';
 import { v7 as uuidv7 } from 'uuid';
 
-import type { EventCatalogue } from '../platform/event-store/event-catalogue.ts';
-import type { JsonObject } from '../platform/event-store/event-definition.ts';
-import { START, type EventMetadata } from '../platform/event-store/event-store.ts';
+import type { EventCatalogue } from '../eventsourcing/event-store/event-catalogue.ts';
+import type { JsonObject } from '../eventsourcing/event-store/event-definition.ts';
+import { START, type EventMetadata } from '../eventsourcing/event-store/event-store.ts';
 import { streamOf } from '../sandboxes/index.ts';
 import { endOf, type SandboxEnd } from './sandbox-ends.ts';
-import { storedJson } from '../platform/event-store/stored-json.ts';
+import { storedJson } from '../eventsourcing/event-store/stored-json.ts';
 
 const AT_A_TIME = 1_000;
 

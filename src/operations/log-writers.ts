@@ -9,8 +9,8 @@ import {
   type EventStore,
   type NewEvent,
   type StoredEvent,
-} from '../platform/event-store/event-store.ts';
-import { storedJson } from '../platform/event-store/stored-json.ts';
+} from '../eventsourcing/event-store/event-store.ts';
+import { storedJson } from '../eventsourcing/event-store/stored-json.ts';
 
 /** Appends events to a log, with their ids, revisions and times. May be repeated after a failure. */
 export type LogWriter = (events: StoredEvent[], eventClass: EventClass) => Promise<void>;

@@ -10,10 +10,10 @@ import { emptyDatabase, type TestDatabase } from '../../test/support/postgres.ts
 import { agentEvents } from '../agents/index.ts';
 import { readConfig } from '../kernel/config/config.ts';
 import { openDatabase } from '../postgres/database/database.ts';
-import { EventCatalogue } from '../platform/event-store/event-catalogue.ts';
-import { defineEvent, type JsonObject } from '../platform/event-store/event-definition.ts';
-import { START, type EventStore, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { openEventStore } from '../platform/event-store/event-store.module.ts';
+import { EventCatalogue } from '../eventsourcing/event-store/event-catalogue.ts';
+import { defineEvent, type JsonObject } from '../eventsourcing/event-store/event-definition.ts';
+import { START, type EventStore, type StoredEvent } from '../eventsourcing/event-store/event-store.ts';
+import { openEventStore } from '../eventsourcing/event-store.module.ts';
 import { migrateStore } from './migrate-store.ts';
 
 const catalogue = new EventCatalogue([defineEvent<JsonObject>()('Happened', () => 'Something happened'), ...Object.values(agentEvents)]);

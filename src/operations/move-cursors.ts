@@ -1,6 +1,6 @@
 import type pg from 'pg';
 
-import type { EventStore, Position } from '../platform/event-store/event-store.ts';
+import type { EventStore, Position } from '../eventsourcing/event-store/event-store.ts';
 
 /** The number of events that are looked up at once. */
 const AT_ONCE = 1_000;

@@ -12,7 +12,7 @@ import { grantToApplication } from '../postgres/database/application-role.ts';
 import { addressOf, connectOwner, migrate, restoreMarker } from '../postgres/database/migrate.ts';
 import { migrations } from '../postgres/migrations/index.ts';
 import { holdPostgres } from '../postgres/embedded/reach-postgres.ts';
-import type { EventCatalogue } from '../platform/event-store/event-catalogue.ts';
+import type { EventCatalogue } from '../eventsourcing/event-store/event-catalogue.ts';
 import { readIfThere, writeOnce } from '../kernel/files.ts';
 import type { Manifest } from './archive.ts';
 import { checkedBackup, type CheckedBackup } from './checked-backup.ts';

@@ -1,7 +1,7 @@
 import { agentEvents, deletionOf, evolveAgent, type AgentEvent, type AgentState } from '../agents/index.ts';
 import { computerDeletionOf, computerEvents, evolveComputer, type ComputerEvent, type ComputerState } from '../computers/index.ts';
-import type { JsonObject } from '../platform/event-store/event-definition.ts';
-import type { StoredEvent } from '../platform/event-store/event-store.ts';
+import type { JsonObject } from '../eventsourcing/event-store/event-definition.ts';
+import type { StoredEvent } from '../eventsourcing/event-store/event-store.ts';
 import { kindOf, type SandboxKind } from '../sandboxes/index.ts';
 
 /** The end of the sandboxes of one kind, as their streams tell it. */

@@ -1,6 +1,6 @@
 import { Command } from '@nestjs/cqrs';
 
-import type { Position } from '../platform/event-store/event-store.ts';
+import type { Position } from '../eventsourcing/event-store/event-store.ts';
 import type { CommandContext } from '../kernel/context/command-context.ts';
 import type { ProvisionRequest } from './provision-request.ts';
 

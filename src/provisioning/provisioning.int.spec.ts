@@ -8,9 +8,9 @@ import type { Answer, RequestOptions, TestServer } from '../../test/support/http
 import { until } from '../../test/support/until.ts';
 import { ReleaseSeat, TakeSeat } from '../accounts/index.ts';
 import { agentStream } from '../agents/index.ts';
-import { EventStore, type StoredEvent } from '../platform/event-store/event-store.ts';
+import { EventStore, type StoredEvent } from '../eventsourcing/event-store/event-store.ts';
 import { systemContext } from '../kernel/context/command-context.ts';
-import { Sagas } from '../platform/sagas/saga.ts';
+import { Sagas } from '../eventsourcing/sagas/saga.ts';
 import { ProvisioningModule } from './provisioning.module.ts';
 import { SeatsSaga, seatKey } from './seats.saga.ts';
 

@@ -3,7 +3,7 @@ import { Module } from '@nestjs/common';
 import { AgentsModule } from '../agents/agents.module.ts';
 import { ComputersModule } from '../computers/computers.module.ts';
 import { DeploymentSources } from '../deployments/index.ts';
-import { Projections } from '../platform/projections/projections.ts';
+import { Projections } from '../eventsourcing/projections/projections.ts';
 import { SandboxesModule } from '../sandboxes/sandboxes.module.ts';
 import { SecretsModule } from '../secrets/secrets.module.ts';
 import { TemplatesModule } from '../templates/templates.module.ts';

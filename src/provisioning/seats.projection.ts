@@ -1,8 +1,8 @@
 import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import { Database } from '../postgres/database/database.ts';
-import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { type Projection, tableOf } from '../platform/projections/projection.ts';
+import { idOf, type StoredEvent } from '../eventsourcing/event-store/event-store.ts';
+import { type Projection, tableOf } from '../eventsourcing/projections/projection.ts';
 import { sandboxIdOf, sandboxOfStream, type SandboxOwner } from '../sandboxes/index.ts';
 import { ListUnusedSeats, type UnusedSeat } from './seats.queries.ts';
 import { type SeatRow, seatsTable } from './seats.table.ts';

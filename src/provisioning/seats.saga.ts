@@ -1,9 +1,9 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 
-import { idOf, WrongExpectedRevision, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { sagaStep } from '../platform/sagas/saga-step.ts';
-import { Sagas, type Saga, type SagaKey } from '../platform/sagas/saga.ts';
+import { idOf, WrongExpectedRevision, type StoredEvent } from '../eventsourcing/event-store/event-store.ts';
+import { sagaStep } from '../eventsourcing/sagas/saga-step.ts';
+import { Sagas, type Saga, type SagaKey } from '../eventsourcing/sagas/saga.ts';
 import { Activity } from '../sandboxes/services.ts';
 import { SeatHolders } from './seat-holders.service.ts';
 import { holderOf } from './seats.projection.ts';

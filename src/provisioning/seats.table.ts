@@ -1,5 +1,5 @@
 import { type ReadRow, typed } from '../postgres/database/table.ts';
-import type { ProjectionTable } from '../platform/projections/projection.ts';
+import type { ProjectionTable } from '../eventsourcing/projections/projection.ts';
 
 export const seatsTable = {
   key: 'sandbox_id',

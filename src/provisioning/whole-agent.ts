@@ -1,7 +1,7 @@
 import { evolveAgent, newAgent, type AgentEvent, type AgentSettings, type AgentState, type DeploymentRequest } from '../agents/index.ts';
 import { environmentDecider, type EnvironmentCommand, type EnvironmentEvent } from '../environment/index.ts';
 import type { GivenVariable } from './given-variables.ts';
-import type { Decider } from '../platform/event-store/event-definition.ts';
+import type { Decider } from '../eventsourcing/event-store/event-definition.ts';
 
 export interface MakeAgent {
   type: 'MakeAgent';

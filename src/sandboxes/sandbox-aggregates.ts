@@ -1,9 +1,9 @@
 import type { CommandContext } from '../kernel/context/command-context.ts';
 import type { Refusal } from '../kernel/errors/refusal.ts';
-import type { Aggregates, Executed, ExecuteOptions, Loaded } from '../platform/event-store/aggregates.ts';
-import type { Decider } from '../platform/event-store/event-definition.ts';
-import type { EventStore, ExpectedRevision, Position, ReadStreamOptions, StoredEvent } from '../platform/event-store/event-store.ts';
-import type { EventWaits, EventWatch } from '../platform/event-store/following/event-waits.ts';
+import type { Aggregates, Executed, ExecuteOptions, Loaded } from '../eventsourcing/aggregates/aggregates.ts';
+import type { Decider } from '../eventsourcing/event-store/event-definition.ts';
+import type { EventStore, ExpectedRevision, Position, ReadStreamOptions, StoredEvent } from '../eventsourcing/event-store/event-store.ts';
+import type { EventWaits, EventWatch } from '../eventsourcing/log/event-waits.ts';
 
 type AnyEvent = { type: string; data: unknown };
 

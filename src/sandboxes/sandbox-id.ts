@@ -1,4 +1,4 @@
-import { categoryOf, idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
+import { categoryOf, idOf, type StoredEvent } from '../eventsourcing/event-store/event-store.ts';
 
 /*
  * A sandbox has one id everywhere outside of its own aggregate: on the engine, in holds, for its data key, for commands and files. An agent's is the

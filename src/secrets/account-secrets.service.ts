@@ -1,9 +1,9 @@
 import { Injectable } from '@nestjs/common';
 
 import { Keyring } from '../crypto/keyring.ts';
-import { Aggregates } from '../platform/event-store/aggregates.ts';
-import { changesSince } from '../platform/event-store/changes-since.ts';
-import { EventStore, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
+import { Aggregates } from '../eventsourcing/aggregates/aggregates.ts';
+import { changesSince } from '../eventsourcing/log/changes-since.ts';
+import { EventStore, type Position, type StoredEvent } from '../eventsourcing/event-store/event-store.ts';
 import type { SecretEvent } from './secrets.events.ts';
 import { type Secrets, secretsDecider, secretsStream, unknownSecret } from './secrets.decider.ts';
 

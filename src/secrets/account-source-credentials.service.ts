@@ -4,7 +4,7 @@ import type { CommandContext } from '../kernel/context/command-context.ts';
 import { Keyring } from '../crypto/keyring.ts';
 import { Database } from '../postgres/database/database.ts';
 import { invalidField, Refusal } from '../kernel/errors/refusal.ts';
-import { Aggregates } from '../platform/event-store/aggregates.ts';
+import { Aggregates } from '../eventsourcing/aggregates/aggregates.ts';
 import { valueProblem } from './secret-values.decider.ts';
 import { sourceKinds } from './secrets.events.ts';
 import { isSourceKind, sourceOf, usernameProblem } from './source-fields.ts';

@@ -1,6 +1,6 @@
 import type { Sealed } from '../crypto/keyring.ts';
 import { invalidField, Refusal } from '../kernel/errors/refusal.ts';
-import type { Decider, Json } from '../platform/event-store/event-definition.ts';
+import type { Decider, Json } from '../eventsourcing/event-store/event-definition.ts';
 import type { SecretEvent } from './secrets.events.ts';
 
 /** The most secrets of one account. */

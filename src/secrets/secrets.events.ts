@@ -1,5 +1,5 @@
 import type { Sealed } from '../crypto/keyring.ts';
-import { defineEvent, type EventsOf } from '../platform/event-store/event-definition.ts';
+import { defineEvent, type EventsOf } from '../eventsourcing/event-store/event-definition.ts';
 
 /** The kinds of hosts from which agents are made. */
 export const sourceKinds = ['registry', 'git'] as const;

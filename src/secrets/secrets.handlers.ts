@@ -2,7 +2,7 @@ import { CommandHandler, type ICommandHandler, QueryBus } from '@nestjs/cqrs';
 
 import { Keyring } from '../crypto/keyring.ts';
 import { invalidField } from '../kernel/errors/refusal.ts';
-import { Aggregates } from '../platform/event-store/aggregates.ts';
+import { Aggregates } from '../eventsourcing/aggregates/aggregates.ts';
 import { secretContext } from './account-secrets.service.ts';
 import { maskOf, secretNameProblem, valueProblem } from './secret-values.decider.ts';
 import { RemoveSecret, StoreSecret, type StoredSecret } from './secrets.commands.ts';

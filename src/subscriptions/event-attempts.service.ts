@@ -3,8 +3,8 @@ import { v5 as uuidv5 } from 'uuid';
 
 import { Clock } from '../kernel/clock.ts';
 import { systemContext } from '../kernel/context/command-context.ts';
-import { Aggregates } from '../platform/event-store/aggregates.ts';
-import type { SagaPass } from '../platform/sagas/saga.ts';
+import { Aggregates } from '../eventsourcing/aggregates/aggregates.ts';
+import type { SagaPass } from '../eventsourcing/sagas/saga.ts';
 import { EventDeliveries, type EventDelivery } from './delivery/event-deliveries.ts';
 import { EventSender } from './delivery/event-sender.service.ts';
 import { nextAttempt } from './delivery/schedule.ts';

@@ -2,10 +2,10 @@ import { Injectable } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 
 import { FindOutrun, ListAudit } from '../history/index.ts';
-import { categoryOf, EventStore, type Position, START } from '../platform/event-store/event-store.ts';
-import { LogFollower } from '../platform/event-store/following/log-follower.ts';
-import { ReadModels } from '../platform/projections/projection.ts';
-import type { SagaKey } from '../platform/sagas/saga.ts';
+import { categoryOf, EventStore, type Position, START } from '../eventsourcing/event-store/event-store.ts';
+import { LogFollower } from '../eventsourcing/log/log-follower.ts';
+import { ReadModels } from '../eventsourcing/projections/projection.ts';
+import type { SagaKey } from '../eventsourcing/sagas/saga.ts';
 import { EventDeliveries, type SubscriptionCursor } from './delivery/event-deliveries.ts';
 import { type Subscription, subscriptionStream, wants } from './subscriptions.decider.ts';
 import type { SubscriptionEvent } from './subscriptions.events.ts';

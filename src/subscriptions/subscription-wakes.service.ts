@@ -2,10 +2,10 @@ import { Injectable, type OnApplicationBootstrap, type OnModuleDestroy, type OnM
 import { QueryBus } from '@nestjs/cqrs';
 
 import { retry } from '../kernel/async/retry.ts';
-import { categoryOf, idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { LogFollower } from '../platform/event-store/following/log-follower.ts';
-import { ReadModels } from '../platform/projections/projection.ts';
-import { Sagas } from '../platform/sagas/saga.ts';
+import { categoryOf, idOf, type StoredEvent } from '../eventsourcing/event-store/event-store.ts';
+import { LogFollower } from '../eventsourcing/log/log-follower.ts';
+import { ReadModels } from '../eventsourcing/projections/projection.ts';
+import { Sagas } from '../eventsourcing/sagas/saga.ts';
 import type { SubscriptionEvent } from './subscriptions.events.ts';
 import { subscriptionsProjection } from './subscriptions.projection.ts';
 import { ListAllSubscriptions } from './subscriptions.queries.ts';

@@ -1,5 +1,5 @@
 import type { Sealed } from '../crypto/keyring.ts';
-import { defineEvent, type EventsOf } from '../platform/event-store/event-definition.ts';
+import { defineEvent, type EventsOf } from '../eventsourcing/event-store/event-definition.ts';
 
 /**
  * The address of a subscription may hold a token and its secret signs what is sent, so both are encrypted with the subscription's own data

@@ -3,7 +3,7 @@ import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
 
 import { Keyring } from '../crypto/keyring.ts';
 import { invalidField, Refusal } from '../kernel/errors/refusal.ts';
-import { Aggregates } from '../platform/event-store/aggregates.ts';
+import { Aggregates } from '../eventsourcing/aggregates/aggregates.ts';
 import { EventDeliveries } from './delivery/event-deliveries.ts';
 import { newSecret, sealingContext } from './delivery/event-sender.service.ts';
 import { Targets } from './delivery/targets.ts';

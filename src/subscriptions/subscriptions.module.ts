@@ -1,7 +1,7 @@
 import { Module } from '@nestjs/common';
 
 import { HistoryModule } from '../history/history.module.ts';
-import { Projections } from '../platform/projections/projections.ts';
+import { Projections } from '../eventsourcing/projections/projections.ts';
 import { EventDeliveries } from './delivery/event-deliveries.ts';
 import { EventSender } from './delivery/event-sender.service.ts';
 import { Targets } from './delivery/targets.ts';

@@ -1,10 +1,10 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 
 import { Keyring } from '../crypto/keyring.ts';
-import { Aggregates } from '../platform/event-store/aggregates.ts';
-import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { sagaStep } from '../platform/sagas/saga-step.ts';
-import { type Saga, type SagaKey, type SagaPass, Sagas } from '../platform/sagas/saga.ts';
+import { Aggregates } from '../eventsourcing/aggregates/aggregates.ts';
+import { idOf, type StoredEvent } from '../eventsourcing/event-store/event-store.ts';
+import { sagaStep } from '../eventsourcing/sagas/saga-step.ts';
+import { type Saga, type SagaKey, type SagaPass, Sagas } from '../eventsourcing/sagas/saga.ts';
 import { EventAttempts } from './event-attempts.service.ts';
 import { EventIntake } from './event-intake.service.ts';
 import { type Subscription, subscriptionDecider, subscriptionStream } from './subscriptions.decider.ts';

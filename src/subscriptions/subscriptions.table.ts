@@ -1,6 +1,6 @@
 import type { Sealed } from '../crypto/keyring.ts';
 import { type ReadRow, typed } from '../postgres/database/table.ts';
-import type { ProjectionTable } from '../platform/projections/projection.ts';
+import type { ProjectionTable } from '../eventsourcing/projections/projection.ts';
 
 export const subscriptionsTable = {
   key: 'subscription_id',

@@ -4,8 +4,8 @@ import { type Agent, agentNotFound, type AgentState, publicPathOf, startTimeoutO
 import { Agents, AgentWakes } from '../agents/services.ts';
 import { Config } from '../kernel/config/config.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';
-import { categoryOf, idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { LogFollower } from '../platform/event-store/following/log-follower.ts';
+import { categoryOf, idOf, type StoredEvent } from '../eventsourcing/event-store/event-store.ts';
+import { LogFollower } from '../eventsourcing/log/log-follower.ts';
 import type { Call } from '../platform/http/call.ts';
 import { pathOf } from './agent-domain.ts';
 import { AgentAddresses } from './agent-addresses.service.ts';

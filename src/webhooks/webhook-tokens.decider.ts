@@ -1,5 +1,5 @@
 import type { Sealed } from '../crypto/keyring.ts';
-import type { Decider } from '../platform/event-store/event-definition.ts';
+import type { Decider } from '../eventsourcing/event-store/event-definition.ts';
 import type { WebhookEvent } from './webhook-tokens.events.ts';
 
 /** The token with which senders reach one agent. */

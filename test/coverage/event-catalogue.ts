@@ -29,7 +29,7 @@ export const streams: Record<string, string> = {
   files: '`files-<agent id>`',
   logs: '`log-<agent id>`, a class of its own with retention',
   subscriptions: '`subscription-<id>`',
-  platform: '`projection-<name>`',
+  eventsourcing: '`projection-<name>`',
   admin: '`masterKeyRotation-<rotation id>`',
 };
 

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 
 import { eventDefinitions } from '../../src/app.module.ts';
-import { EventCatalogue, UnknownEvent } from '../../src/platform/event-store/event-catalogue.ts';
-import { categoryOf } from '../../src/platform/event-store/event-store.ts';
+import { EventCatalogue, UnknownEvent } from '../../src/eventsourcing/event-store/event-catalogue.ts';
+import { categoryOf } from '../../src/eventsourcing/event-store/event-store.ts';
 import {
   catalogueOf,
   foldedFile,

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 
 import { eventDefinitions } from '../../src/app.module.ts';
-import { EventCatalogue } from '../../src/platform/event-store/event-catalogue.ts';
+import { EventCatalogue } from '../../src/eventsourcing/event-store/event-catalogue.ts';
 import { eventCatalogue, eventsPage } from './event-catalogue.ts';
 import { catalogueFile, catalogueOf, foldedFile, foldHistory, readCatalogue, sampleHistory, writeMissingSamples } from './event-samples.ts';
 import { routesFile, routesOfTheService, routesTable } from './service-routes.ts';

@@ -5,10 +5,10 @@ import { Client } from 'pg';
 
 import { AssignPlan, OpenAccount } from '../../src/accounts/index.ts';
 import { AppModule, eventDefinitions } from '../../src/app.module.ts';
-import { EventCatalogue } from '../../src/platform/event-store/event-catalogue.ts';
-import { EventStore } from '../../src/platform/event-store/event-store.ts';
+import { EventCatalogue } from '../../src/eventsourcing/event-store/event-catalogue.ts';
+import { EventStore } from '../../src/eventsourcing/event-store/event-store.ts';
 import { systemContext } from '../../src/kernel/context/command-context.ts';
-import { ReadModels } from '../../src/platform/projections/projection.ts';
+import { ReadModels } from '../../src/eventsourcing/projections/projection.ts';
 import { DesktopContainers } from '../support/computer-containers.ts';
 import { startTestServer, type TestServer } from '../support/http-server.ts';
 import { foldedProjections } from '../support/read-models.ts';

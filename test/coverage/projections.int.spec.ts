@@ -3,11 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { eventDefinitions } from '../../src/app.module.ts';
-import { EventCatalogue } from '../../src/platform/event-store/event-catalogue.ts';
-import type { StoredEvent } from '../../src/platform/event-store/event-store.ts';
-import { BoundedFold } from '../../src/platform/projections/rebuild/bounded-fold.ts';
-import { CopyText } from '../../src/platform/projections/tables/row-copy.ts';
-import { fold as foldLive } from '../../src/platform/projections/tables/fold.ts';
+import { EventCatalogue } from '../../src/eventsourcing/event-store/event-catalogue.ts';
+import type { StoredEvent } from '../../src/eventsourcing/event-store/event-store.ts';
+import { BoundedFold } from '../../src/eventsourcing/projections/rebuild/bounded-fold.ts';
+import { CopyText } from '../../src/eventsourcing/projections/tables/row-copy.ts';
+import { fold as foldLive } from '../../src/eventsourcing/projections/tables/fold.ts';
 import { follows, foldedProjections } from '../support/read-models.ts';
 import { sampleHistory } from './event-samples.ts';
 

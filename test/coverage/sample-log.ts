@@ -14,9 +14,9 @@ import type { SecretEvent } from '../../src/secrets/secrets.events.ts';
 import type { SubscriptionEvent } from '../../src/subscriptions/subscriptions.events.ts';
 import type { LogEvent } from '../../src/logs/output/logs.events.ts';
 import type { ConversationEvent } from '../../src/messages/conversations/conversations.events.ts';
-import type { EventsOf } from '../../src/platform/event-store/event-definition.ts';
+import type { EventsOf } from '../../src/eventsourcing/event-store/event-definition.ts';
 import type { WebhookEvent } from '../../src/webhooks/webhook-tokens.events.ts';
-import type { RebuildEvent } from '../../src/platform/projections/rebuild/rebuild.events.ts';
+import type { RebuildEvent } from '../../src/eventsourcing/projections/rebuild/rebuild.events.ts';
 
 type AnyEvent =
   | AccountEvent

@@ -2,9 +2,9 @@ import fc from 'fast-check';
 
 import { SeatMap } from '../../src/accounts/aggregate/seat-map.decider.ts';
 import { eventDefinitions } from '../../src/app.module.ts';
-import { EventCatalogue } from '../../src/platform/event-store/event-catalogue.ts';
-import type { SnapshotShape } from '../../src/platform/event-store/event-definition.ts';
-import type { StoredEvent } from '../../src/platform/event-store/event-store.ts';
+import { EventCatalogue } from '../../src/eventsourcing/event-store/event-catalogue.ts';
+import type { SnapshotShape } from '../../src/eventsourcing/event-store/event-definition.ts';
+import type { StoredEvent } from '../../src/eventsourcing/event-store/event-store.ts';
 import { golden } from './golden.ts';
 import { eventsOf, keptDeciders, shapeOf, snapshotFile, snapshotFiles, snapshotsAfter, storedSnapshots, written } from './snapshots.ts';
 

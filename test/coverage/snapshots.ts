@@ -14,9 +14,9 @@ import { secretsDecider } from '../../src/secrets/secrets.decider.ts';
 import { sourceCredentialsDecider } from '../../src/secrets/source-credentials.decider.ts';
 import { subscriptionDecider } from '../../src/subscriptions/subscriptions.decider.ts';
 import { conversationDecider } from '../../src/messages/conversations/conversations.decider.ts';
-import type { EventCatalogue } from '../../src/platform/event-store/event-catalogue.ts';
-import type { Decider, Json, SnapshotShape } from '../../src/platform/event-store/event-definition.ts';
-import { categoryOf, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
+import type { EventCatalogue } from '../../src/eventsourcing/event-store/event-catalogue.ts';
+import type { Decider, Json, SnapshotShape } from '../../src/eventsourcing/event-store/event-definition.ts';
+import { categoryOf, type StoredEvent } from '../../src/eventsourcing/event-store/event-store.ts';
 import { sampleHistory } from './event-samples.ts';
 
 // oxlint-disable-next-line typescript/no-explicit-any -- each decider is typed by its own events

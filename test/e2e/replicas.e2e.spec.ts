@@ -11,7 +11,7 @@ import { StartedService } from '../support/started-service.ts';
 import { span, until } from '../support/until.ts';
 import { accountsProjection } from '../../src/accounts/accounts.projection.ts';
 import { apiKeysProjection } from '../../src/api-keys/api-keys.projection.ts';
-import { tableOf } from '../../src/platform/projections/projection.ts';
+import { tableOf } from '../../src/eventsourcing/projections/projection.ts';
 
 /** The time in which the replicas are killed and suspended under load, in s; the environment can set a longer soak. */
 const SOAK_SECONDS = Number(process.env.SOAK_SECONDS ?? 40);

@@ -16,7 +16,7 @@ import { CredentialsModule } from '../../src/credentials.module.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import type { TestServer } from '../support/http-server.ts';
 import { Database } from '../../src/postgres/database/database.ts';
-import { EventStore, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
+import { EventStore, type StoredEvent } from '../../src/eventsourcing/event-store/event-store.ts';
 import { systemContext } from '../../src/kernel/context/command-context.ts';
 import { LoginLimiter } from '../../src/platform/http/auth/login-limiter.ts';
 

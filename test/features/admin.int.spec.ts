@@ -3,10 +3,10 @@ import { v7 as uuidv7 } from 'uuid';
 
 import { AdminModule } from '../../src/admin/admin.module.ts';
 import { Database } from '../../src/postgres/database/database.ts';
-import { EventStore, START, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
+import { EventStore, START, type StoredEvent } from '../../src/eventsourcing/event-store/event-store.ts';
 import { scopes, type Caller } from '../../src/kernel/context/caller.ts';
 import { CredentialVerifier } from '../../src/platform/http/auth/credential-verifier.ts';
-import { rebuildEvents } from '../../src/platform/projections/rebuild/rebuild.events.ts';
+import { rebuildEvents } from '../../src/eventsourcing/projections/rebuild/rebuild.events.ts';
 import { AgentBed } from '../support/agent-bed.ts';
 import { FaultyRuntimeModule, type FaultyRuntime } from '../support/faulty-runtime.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
@@ -14,7 +14,7 @@ import { runningFeatures } from '../support/features.ts';
 import type { Answer, RequestOptions, TestServer } from '../support/http-server.ts';
 import { until } from '../support/until.ts';
 import { agentsProjection } from '../../src/agents/services.ts';
-import { tableOf } from '../../src/platform/projections/projection.ts';
+import { tableOf } from '../../src/eventsourcing/projections/projection.ts';
 
 /** Knows credentials by their names: `mk_…` are keys, `ms_root` is an administrator's session, and `ms_…` is a member's. */
 class Credentials extends CredentialVerifier {

@@ -12,8 +12,8 @@ import { startFeatureServer } from '../support/feature-server.ts';
 import type { TestServer } from '../support/http-server.ts';
 import { Clock } from '../../src/kernel/clock.ts';
 import { Database } from '../../src/postgres/database/database.ts';
-import { EventStore } from '../../src/platform/event-store/event-store.ts';
-import { ReadModels, tableOf } from '../../src/platform/projections/projection.ts';
+import { EventStore } from '../../src/eventsourcing/event-store/event-store.ts';
+import { ReadModels, tableOf } from '../../src/eventsourcing/projections/projection.ts';
 import { scopes } from '../../src/kernel/context/caller.ts';
 import { systemContext } from '../../src/kernel/context/command-context.ts';
 

@@ -3,7 +3,7 @@ import { QueryBus } from '@nestjs/cqrs';
 import { EveryAgent } from '../../src/agents/index.ts';
 import { Activity, EngineView } from '../../src/sandboxes/services.ts';
 import { Database } from '../../src/postgres/database/database.ts';
-import { EventStore, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
+import { EventStore, type StoredEvent } from '../../src/eventsourcing/event-store/event-store.ts';
 import { FollowedOutput } from '../support/followed-output.ts';
 import { startTalk, type Talk } from '../support/talk.ts';
 import { until } from '../support/until.ts';

@@ -6,7 +6,7 @@ import { MessageIntake } from '../../src/messages/services.ts';
 import { webhookConversation } from '../../src/messages/index.ts';
 import { Clock } from '../../src/kernel/clock.ts';
 import { systemContext } from '../../src/kernel/context/command-context.ts';
-import { Sagas } from '../../src/platform/sagas/saga.ts';
+import { Sagas } from '../../src/eventsourcing/sagas/saga.ts';
 import { startTalk, type Talk } from '../support/talk.ts';
 import { until } from '../support/until.ts';
 

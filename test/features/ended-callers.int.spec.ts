@@ -13,7 +13,7 @@ import { LogsModule } from '../../src/logs/logs.module.ts';
 import { conversationEvents } from '../../src/messages/index.ts';
 import { MessagesModule } from '../../src/messages/messages.module.ts';
 import { Clock } from '../../src/kernel/clock.ts';
-import { EventStore, START } from '../../src/platform/event-store/event-store.ts';
+import { EventStore, START } from '../../src/eventsourcing/event-store/event-store.ts';
 import { systemContext } from '../../src/kernel/context/command-context.ts';
 import { TemplatesModule } from '../../src/templates/templates.module.ts';
 import { AgentBed } from '../support/agent-bed.ts';

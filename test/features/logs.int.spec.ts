@@ -10,8 +10,8 @@ import { OutputRetentionSaga } from '../../src/logs/retention/output-retention.s
 import { LogRetention } from '../../src/logs/entries/log-entries.projection.ts';
 import type { LogEntry } from '../../src/logs/entries/logs.table.ts';
 import type { CapturedLine, LogLevel } from '../../src/logs/output/logs.events.ts';
-import { EventStore } from '../../src/platform/event-store/event-store.ts';
-import { ReadModels } from '../../src/platform/projections/projection.ts';
+import { EventStore } from '../../src/eventsourcing/event-store/event-store.ts';
+import { ReadModels } from '../../src/eventsourcing/projections/projection.ts';
 import { AgentBed } from '../support/agent-bed.ts';
 import { FaultyRuntimeModule } from '../support/faulty-runtime.ts';
 import { startFeatureServer } from '../support/feature-server.ts';

@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 
 import type { Progress } from '@modelcontextprotocol/sdk/types.js';
 
-import { EventStore } from '../../src/platform/event-store/event-store.ts';
+import { EventStore } from '../../src/eventsourcing/event-store/event-store.ts';
 import { callOf, startTools, type ToolBed, type ToolResult } from '../support/tool-bed.ts';
 import { until } from '../support/until.ts';
 

@@ -9,9 +9,9 @@ import { deploymentsProjection, FindDeploymentHandler, ListDeploymentsHandler } 
 import { DeploymentsController } from '../../src/deployments/deployments.controller.ts';
 import { logEvents } from '../../src/logs/index.ts';
 import { LogsModule } from '../../src/logs/logs.module.ts';
-import { EventStore } from '../../src/platform/event-store/event-store.ts';
+import { EventStore } from '../../src/eventsourcing/event-store/event-store.ts';
 import { systemContext } from '../../src/kernel/context/command-context.ts';
-import { Projections } from '../../src/platform/projections/projections.ts';
+import { Projections } from '../../src/eventsourcing/projections/projections.ts';
 import { AgentBed } from '../support/agent-bed.ts';
 import { FaultyRuntimeModule } from '../support/faulty-runtime.ts';
 import { startFeatureServer, type Features } from '../support/feature-server.ts';

@@ -15,7 +15,7 @@ import { ApiKeyEnds } from '../../src/api-keys/api-key-ends.service.ts';
 import { CredentialsModule } from '../../src/credentials.module.ts';
 import { Clock } from '../../src/kernel/clock.ts';
 import { RequireCaller } from '../../src/platform/http/auth/access.ts';
-import { HeadWatch } from '../../src/platform/event-store/following/log-subscription.ts';
+import { HeadWatch } from '../../src/eventsourcing/event-store/log-subscription.ts';
 import { type Call, CurrentCall } from '../../src/platform/http/call.ts';
 import { systemContext } from '../../src/kernel/context/command-context.ts';
 import { OpenRequests } from '../../src/platform/http/auth/open-requests.ts';

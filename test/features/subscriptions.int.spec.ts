@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { Webhook } from 'standardwebhooks';
 
 import { Database } from '../../src/postgres/database/database.ts';
-import { Sagas } from '../../src/platform/sagas/saga.ts';
+import { Sagas } from '../../src/eventsourcing/sagas/saga.ts';
 import { AgentBed } from '../support/agent-bed.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { subscribedFeatures } from '../support/features.ts';

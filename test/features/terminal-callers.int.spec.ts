@@ -1,6 +1,6 @@
 import { connect, type Socket } from 'node:net';
 
-import { EventStore, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
+import { EventStore, type StoredEvent } from '../../src/eventsourcing/event-store/event-store.ts';
 import { startTalk, type Talk } from '../support/talk.ts';
 import { until, untilTrue } from '../support/until.ts';
 

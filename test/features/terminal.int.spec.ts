@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 
 import { WebSocket } from 'ws';
 
-import { EventStore, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
+import { EventStore, type StoredEvent } from '../../src/eventsourcing/event-store/event-store.ts';
 import { Database } from '../../src/postgres/database/database.ts';
 import { drain } from '../../src/platform/http/drain.ts';
 import { OpenRequests } from '../../src/platform/http/auth/open-requests.ts';

@@ -1,5 +1,5 @@
 import { Threads } from '../../src/messages/conversations/threads.ts';
-import { EventStore } from '../../src/platform/event-store/event-store.ts';
+import { EventStore } from '../../src/eventsourcing/event-store/event-store.ts';
 import { startTalk, type Talk } from '../support/talk.ts';
 import { until } from '../support/until.ts';
 

@@ -1,8 +1,8 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type StoredEvent, START } from '../../src/platform/event-store/event-store.ts';
-import { EventStoreDbEventStore } from '../../src/platform/event-store/eventstoredb/eventstoredb-event-store.ts';
+import { type StoredEvent, START } from '../../src/eventsourcing/event-store/event-store.ts';
+import { EventStoreDbEventStore } from '../../src/eventsourcing/event-store/eventstoredb/eventstoredb-event-store.ts';
 import { contractCatalogue, core, everything } from '../support/event-store-contract.ts';
 import { somePrefix } from '../support/eventstoredb/place.ts';
 import { Writers } from '../support/eventstoredb/writers.ts';

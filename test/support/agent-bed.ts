@@ -1,8 +1,8 @@
 import { accountDecider } from '../../src/accounts/aggregate/accounts.decider.ts';
 import { type AgentCommand, type AgentSettings } from '../../src/agents/index.ts';
 import { Agents } from '../../src/agents/services.ts';
-import { Aggregates } from '../../src/platform/event-store/aggregates.ts';
-import type { StoredEvent } from '../../src/platform/event-store/event-store.ts';
+import { Aggregates } from '../../src/eventsourcing/aggregates/aggregates.ts';
+import type { StoredEvent } from '../../src/eventsourcing/event-store/event-store.ts';
 import { systemContext } from '../../src/kernel/context/command-context.ts';
 import { v7 as uuidv7 } from 'uuid';
 import { settings as usual } from './agents.ts';

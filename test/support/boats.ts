@@ -1,11 +1,11 @@
-import type { AnyEventDefinition } from '../../src/platform/event-store/event-catalogue.ts';
+import type { AnyEventDefinition } from '../../src/eventsourcing/event-store/event-catalogue.ts';
 import { quickIntervals } from './intervals.ts';
 import { Leases } from '../../src/postgres/leases/leases.ts';
-import { idOf } from '../../src/platform/event-store/event-store.ts';
+import { idOf } from '../../src/eventsourcing/event-store/event-store.ts';
 import { typed } from '../../src/postgres/database/table.ts';
-import type { Projection, ProjectionTable } from '../../src/platform/projections/projection.ts';
-import { ProgramReplicas } from '../../src/platform/projections/program-replicas.ts';
-import { Projections } from '../../src/platform/projections/projections.ts';
+import type { Projection, ProjectionTable } from '../../src/eventsourcing/projections/projection.ts';
+import { ProgramReplicas } from '../../src/eventsourcing/projections/program-replicas.ts';
+import { Projections } from '../../src/eventsourcing/projections/projections.ts';
 import { everything, openLog, type OpenedLog } from './log.ts';
 
 /** A table that has columns of every kind that read models use. */

@@ -1,5 +1,5 @@
 import { Database } from '../../src/postgres/database/database.ts';
-import { EventStore, START } from '../../src/platform/event-store/event-store.ts';
+import { EventStore, START } from '../../src/eventsourcing/event-store/event-store.ts';
 import type { Answer, TestServer } from './http-server.ts';
 
 /** Returns the secret as it is, URL-encoded, in base64, and its part before the first slash. */

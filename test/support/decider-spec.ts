@@ -1,4 +1,4 @@
-import type { Decider } from '../../src/platform/event-store/event-definition.ts';
+import type { Decider } from '../../src/eventsourcing/event-store/event-definition.ts';
 import { Refusal, type ErrorCode } from '../../src/kernel/errors/refusal.ts';
 
 /** The time of a decision if a test does not set one. */

@@ -13,8 +13,8 @@ import type { ComputerCommand } from '../../src/computers/aggregate/computers.de
 import type { Computers } from '../../src/computers/aggregate/computers.service.ts';
 import { systemContext } from '../../src/kernel/context/command-context.ts';
 import { Refusal } from '../../src/kernel/errors/refusal.ts';
-import type { StoredEvent } from '../../src/platform/event-store/event-store.ts';
-import type { LogFollower, LogListener } from '../../src/platform/event-store/following/log-follower.ts';
+import type { StoredEvent } from '../../src/eventsourcing/event-store/event-store.ts';
+import type { LogFollower, LogListener } from '../../src/eventsourcing/log/log-follower.ts';
 import { untilTrue } from './until.ts';
 
 /** The computers of a test, which are awake unless it says otherwise. */

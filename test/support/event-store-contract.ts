@@ -1,6 +1,6 @@
 import { v7 as uuidv7 } from 'uuid';
-import { EventCatalogue } from '../../src/platform/event-store/event-catalogue.ts';
-import { defineEvent, type JsonObject } from '../../src/platform/event-store/event-definition.ts';
+import { EventCatalogue } from '../../src/eventsourcing/event-store/event-catalogue.ts';
+import { defineEvent, type JsonObject } from '../../src/eventsourcing/event-store/event-definition.ts';
 import {
   START,
   type EventFilter,
@@ -8,7 +8,7 @@ import {
   type NewEvent,
   type Position,
   type StoredEvent,
-} from '../../src/platform/event-store/event-store.ts';
+} from '../../src/eventsourcing/event-store/event-store.ts';
 
 export const contractCatalogue = new EventCatalogue([
   defineEvent<JsonObject>()('Happened', () => 'Something happened'),

@@ -3,15 +3,15 @@ import { CqrsModule } from '@nestjs/cqrs';
 
 import type { Environment } from '../../src/kernel/config/setting-reader.ts';
 import { CryptoModule } from '../../src/crypto/crypto.module.ts';
-import type { AnyEventDefinition } from '../../src/platform/event-store/event-catalogue.ts';
-import { EventStoreModule } from '../../src/platform/event-store/event-store.module.ts';
+import type { AnyEventDefinition } from '../../src/eventsourcing/event-store/event-catalogue.ts';
+import { EventStoreModule } from '../../src/eventsourcing/event-store.module.ts';
 import { scopes, type Caller, type Scope } from '../../src/kernel/context/caller.ts';
 import { CredentialVerifier } from '../../src/platform/http/auth/credential-verifier.ts';
 import { HttpModule } from '../../src/platform/http/http.module.ts';
 import type { Intervals } from '../../src/kernel/config/intervals.ts';
 import { LeasesModule } from '../../src/postgres/leases/leases.module.ts';
-import { ProjectionsModule } from '../../src/platform/projections/projections.module.ts';
-import { SagasModule } from '../../src/platform/sagas/sagas.module.ts';
+import { ProjectionsModule } from '../../src/eventsourcing/projections/projections.module.ts';
+import { SagasModule } from '../../src/eventsourcing/sagas/sagas.module.ts';
 import { startTestServer, type TestServer } from './http-server.ts';
 import { testDatabase } from './test-database.ts';
 

@@ -1,4 +1,4 @@
-import { EventStore, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
+import { EventStore, type StoredEvent } from '../../src/eventsourcing/event-store/event-store.ts';
 import type { Answer } from './http-server.ts';
 import type { Talk } from './talk.ts';
 

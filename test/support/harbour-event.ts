@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 
-import type { JsonObject } from '../../src/platform/event-store/event-definition.ts';
-import type { NewEvent } from '../../src/platform/event-store/event-store.ts';
+import type { JsonObject } from '../../src/eventsourcing/event-store/event-definition.ts';
+import type { NewEvent } from '../../src/eventsourcing/event-store/event-store.ts';
 
 /** Makes an event of the harbour, which log.ts declares. */
 export function harbourEvent(type: string, data: JsonObject = {}): NewEvent {

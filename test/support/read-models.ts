@@ -15,9 +15,9 @@ import { secretUsesProjection } from '../../src/environment/secret-uses.projecti
 import { subscriptionsProjection } from '../../src/subscriptions/subscriptions.projection.ts';
 import { seatsProjection } from '../../src/provisioning/seats.projection.ts';
 import { viewerSessionsProjection } from '../../src/computers/viewer/viewer-sessions.projection.ts';
-import type { EventCatalogue } from '../../src/platform/event-store/event-catalogue.ts';
-import { classOf, matches, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
-import type { Projection } from '../../src/platform/projections/projection.ts';
+import type { EventCatalogue } from '../../src/eventsourcing/event-store/event-catalogue.ts';
+import { classOf, matches, type StoredEvent } from '../../src/eventsourcing/event-store/event-store.ts';
+import type { Projection } from '../../src/eventsourcing/projections/projection.ts';
 
 /** Returns the projections of all read models of the service. */
 export function foldedProjections(catalogue: EventCatalogue): Projection[] {

@@ -1,10 +1,16 @@
 import { eventDefinitions } from '../../src/app.module.ts';
 import { openDatabase, type Database } from '../../src/postgres/database/database.ts';
-import { EventCatalogue } from '../../src/platform/event-store/event-catalogue.ts';
-import { START, type EventClass, type EventStore, type Position, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
-import { PostgresEventStore } from '../../src/platform/event-store/postgres/postgres-event-store.ts';
-import { fold } from '../../src/platform/projections/tables/fold.ts';
-import { tableOf, type Projection } from '../../src/platform/projections/projection.ts';
+import { EventCatalogue } from '../../src/eventsourcing/event-store/event-catalogue.ts';
+import {
+  START,
+  type EventClass,
+  type EventStore,
+  type Position,
+  type StoredEvent,
+} from '../../src/eventsourcing/event-store/event-store.ts';
+import { PostgresEventStore } from '../../src/eventsourcing/event-store/postgres/postgres-event-store.ts';
+import { fold } from '../../src/eventsourcing/projections/tables/fold.ts';
+import { tableOf, type Projection } from '../../src/eventsourcing/projections/projection.ts';
 import { isTime } from '../../src/postgres/database/table.ts';
 import { follows, foldedProjections } from './read-models.ts';
 import { untilTrue } from './until.ts';

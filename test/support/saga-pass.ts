@@ -1,4 +1,4 @@
-import type { SagaPass } from '../../src/platform/sagas/saga.ts';
+import type { SagaPass } from '../../src/eventsourcing/sagas/saga.ts';
 
 /** Makes a pass as a saga's runner does, but outside of any queue: it may always act, and always has its slot. */
 export function freePass(change: Partial<SagaPass> = {}): SagaPass {

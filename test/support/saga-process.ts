@@ -1,13 +1,13 @@
 import { Clock } from '../../src/kernel/clock.ts';
-import type { Aggregates } from '../../src/platform/event-store/aggregates.ts';
-import { LogFollower } from '../../src/platform/event-store/following/log-follower.ts';
+import type { Aggregates } from '../../src/eventsourcing/aggregates/aggregates.ts';
+import { LogFollower } from '../../src/eventsourcing/log/log-follower.ts';
 import { quickIntervals } from './intervals.ts';
 import { Leases } from '../../src/postgres/leases/leases.ts';
-import { Projections } from '../../src/platform/projections/projections.ts';
-import { DurableSagas } from '../../src/platform/sagas/durable-sagas.ts';
+import { Projections } from '../../src/eventsourcing/projections/projections.ts';
+import { DurableSagas } from '../../src/eventsourcing/sagas/durable-sagas.ts';
 import { Replica } from '../../src/postgres/leases/replica.ts';
-import { ShardLeases } from '../../src/platform/sagas/shard-leases.ts';
-import { UnseenEvents } from '../../src/platform/sagas/unseen-events.ts';
+import { ShardLeases } from '../../src/eventsourcing/sagas/shard-leases.ts';
+import { UnseenEvents } from '../../src/eventsourcing/sagas/unseen-events.ts';
 import { openAggregates, type OpenedLog } from './log.ts';
 
 /** A clock that a test can set ahead. */

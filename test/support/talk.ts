@@ -1,7 +1,7 @@
 import { v7 as uuidv7 } from 'uuid';
 
 import { Keyring } from '../../src/crypto/keyring.ts';
-import { EventStore, type NewEvent, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
+import { EventStore, type NewEvent, type StoredEvent } from '../../src/eventsourcing/event-store/event-store.ts';
 import { AgentBed } from './agent-bed.ts';
 import { FaultyRuntime, FaultyRuntimeModule } from './faulty-runtime.ts';
 import { startFeatureServer } from './feature-server.ts';

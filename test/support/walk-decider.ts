@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 
 import { Refusal } from '../../src/kernel/errors/refusal.ts';
-import type { Decider } from '../../src/platform/event-store/event-definition.ts';
+import type { Decider } from '../../src/eventsourcing/event-store/event-definition.ts';
 import { fold, NOON } from './decider-spec.ts';
 
 export interface Step<Command> {

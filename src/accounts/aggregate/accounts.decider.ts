@@ -1,4 +1,4 @@
-import type { Decider, Json } from '../../platform/event-store/event-definition.ts';
+import type { Decider, Json } from '../../eventsourcing/event-store/event-definition.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
 import type { AccountEvent } from './accounts.events.ts';
 import { SeatMap } from './seat-map.decider.ts';

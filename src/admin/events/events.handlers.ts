@@ -1,8 +1,8 @@
 import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import { historyItem, isSelected } from '../../history/index.ts';
-import { EventCatalogue } from '../../platform/event-store/event-catalogue.ts';
-import { EventStore, START, type StoredEvent } from '../../platform/event-store/event-store.ts';
+import { EventCatalogue } from '../../eventsourcing/event-store/event-catalogue.ts';
+import { EventStore, START, type StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
 import { PageBytes } from '../../kernel/limits/page-bytes.ts';
 import type { BrowsedEventDto } from './events.dto.ts';
 import { BrowseEvents, type EventPage } from './events.queries.ts';

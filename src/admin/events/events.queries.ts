@@ -1,7 +1,7 @@
 import { Query } from '@nestjs/cqrs';
 
 import type { EventSelection } from '../../history/index.ts';
-import type { EventClass, Position } from '../../platform/event-store/event-store.ts';
+import type { EventClass, Position } from '../../eventsourcing/event-store/event-store.ts';
 import type { BrowsedEventDto } from './events.dto.ts';
 
 export interface EventPage {

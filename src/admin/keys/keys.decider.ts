@@ -1,4 +1,4 @@
-import type { Decider } from '../../platform/event-store/event-definition.ts';
+import type { Decider } from '../../eventsourcing/event-store/event-definition.ts';
 import type { KeyEvent } from './keys.events.ts';
 
 /** The last record in the stream of one rotation of the master key. The rotation itself is a row, since no event may hold a key. */

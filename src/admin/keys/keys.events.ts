@@ -1,4 +1,4 @@
-import { defineEvent, type EventsOf } from '../../platform/event-store/event-definition.ts';
+import { defineEvent, type EventsOf } from '../../eventsourcing/event-store/event-definition.ts';
 
 /** The events of rotations of the master key. They contain ids of keys, which are hashes, and no key. */
 export const keyEvents = {

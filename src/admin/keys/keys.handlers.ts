@@ -4,7 +4,7 @@ import { masterKeyBytes } from '../../kernel/config/config.ts';
 import { type MasterKeyRotation, MasterKeyRotations } from '../../crypto/master-key-rotations.ts';
 import { MasterKeys } from '../../crypto/master-keys.ts';
 import { invalidField } from '../../kernel/errors/refusal.ts';
-import { Aggregates } from '../../platform/event-store/aggregates.ts';
+import { Aggregates } from '../../eventsourcing/aggregates/aggregates.ts';
 import { RotateMasterKey } from './keys.commands.ts';
 import { keyRotationDecider, keyRotationStream } from './keys.decider.ts';
 import type { MasterKeyDto, RotationDto } from './keys.dto.ts';

@@ -3,10 +3,10 @@ import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { Clock } from '../../kernel/clock.ts';
 import { systemContext } from '../../kernel/context/command-context.ts';
 import { type MasterKeyRotation, MasterKeyRotations } from '../../crypto/master-key-rotations.ts';
-import { Aggregates } from '../../platform/event-store/aggregates.ts';
-import { idOf, type StoredEvent } from '../../platform/event-store/event-store.ts';
-import { sagaStep } from '../../platform/sagas/saga-step.ts';
-import { type Saga, type SagaKey, type SagaPass, Sagas } from '../../platform/sagas/saga.ts';
+import { Aggregates } from '../../eventsourcing/aggregates/aggregates.ts';
+import { idOf, type StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
+import { sagaStep } from '../../eventsourcing/sagas/saga-step.ts';
+import { type Saga, type SagaKey, type SagaPass, Sagas } from '../../eventsourcing/sagas/saga.ts';
 import { keyRotationDecider, keyRotationStream } from './keys.decider.ts';
 
 /** The pause before the next look at the replicas that do not have the new key yet, in milliseconds. They announce it every 5 s. */

@@ -1,10 +1,10 @@
 import { CommandHandler, type ICommandHandler, type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { v7 as uuidv7 } from 'uuid';
 
-import { Aggregates } from '../../platform/event-store/aggregates.ts';
-import { Projections, shareOf } from '../../platform/projections/projections.ts';
-import { rebuildDecider, rebuildStream } from '../../platform/projections/rebuild/rebuild.decider.ts';
-import type { RebuildProgress } from '../../platform/projections/rebuild/rebuild-progress.ts';
+import { Aggregates } from '../../eventsourcing/aggregates/aggregates.ts';
+import { Projections, shareOf } from '../../eventsourcing/projections/projections.ts';
+import { rebuildDecider, rebuildStream } from '../../eventsourcing/projections/rebuild/rebuild.decider.ts';
+import type { RebuildProgress } from '../../eventsourcing/projections/rebuild/rebuild-progress.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
 import type { ProjectionDto, RebuildDto, VerificationDto } from './projections.dto.ts';
 import { CancelRebuild, RebuildProjection, VerifyProjection } from './projections.commands.ts';

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
-import { DurableSagas } from '../../platform/sagas/durable-sagas.ts';
+import { DurableSagas } from '../../eventsourcing/sagas/durable-sagas.ts';
 import type { SagaWorkDto } from './work.dto.ts';
 
 /** Reports the work of this process's sagas. */

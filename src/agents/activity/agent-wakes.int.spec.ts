@@ -6,7 +6,7 @@ import { agentFeatures } from '../../../test/support/features.ts';
 import type { TestServer } from '../../../test/support/http-server.ts';
 import { refusalOf } from '../../../test/support/decider-spec.ts';
 import { until } from '../../../test/support/until.ts';
-import { Aggregates } from '../../platform/event-store/aggregates.ts';
+import { Aggregates } from '../../eventsourcing/aggregates/aggregates.ts';
 import { systemContext } from '../../kernel/context/command-context.ts';
 import { Activity } from '../../sandboxes/services.ts';
 import type { Agent } from '../aggregate/agent-state.decider.ts';

@@ -1,4 +1,4 @@
-import { isOneOf } from '../../platform/event-store/event-definition.ts';
+import { isOneOf } from '../../eventsourcing/event-store/event-definition.ts';
 import { CRASHES_MAX } from '../../sandboxes/lifecycle/crashes.decider.ts';
 import type { Sandbox } from '../../sandboxes/lifecycle/sandbox.decider.ts';
 import {

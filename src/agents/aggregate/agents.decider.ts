@@ -1,4 +1,4 @@
-import type { Decider } from '../../platform/event-store/event-definition.ts';
+import type { Decider } from '../../eventsourcing/event-store/event-definition.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
 import { bringUpSeconds, deadlineIn, restartSeconds } from '../../sandboxes/lifecycle/deadlines.decider.ts';
 import type { SleepDepth, SleepReason } from '../../sandboxes/lifecycle/sandbox.decider.ts';

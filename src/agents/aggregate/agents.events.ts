@@ -1,6 +1,6 @@
 import type { AgentEgress } from '../../platform/runtime/runtime.ts';
 import type { SleepDepth, SleepReason } from '../../sandboxes/lifecycle/sandbox.decider.ts';
-import { defineEvent, type EventsOf, type JsonObject } from '../../platform/event-store/event-definition.ts';
+import { defineEvent, type EventsOf, type JsonObject } from '../../eventsourcing/event-store/event-definition.ts';
 
 export type ImageChoice = 'openclaw' | 'crewai' | 'langgraph' | 'docker' | 'custom' | 'auto';
 export type DeploymentSource = 'docker' | 'github' | 'template';

@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
 
-import { Aggregates, type Loaded } from '../../platform/event-store/aggregates.ts';
-import { EventStore, type Position } from '../../platform/event-store/event-store.ts';
-import { EventWaits } from '../../platform/event-store/following/event-waits.ts';
+import { Aggregates, type Loaded } from '../../eventsourcing/aggregates/aggregates.ts';
+import { EventStore, type Position } from '../../eventsourcing/event-store/event-store.ts';
+import { EventWaits } from '../../eventsourcing/log/event-waits.ts';
 import { NETWORK_BITS, networkOf } from '../../kernel/network/network-of.ts';
 import { SandboxAggregates } from '../../sandboxes/index.ts';
 import type { Agent, AgentState } from './agent-state.decider.ts';

@@ -1,6 +1,6 @@
 import type { Sealed } from '../../crypto/keyring.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
-import type { Decider } from '../../platform/event-store/event-definition.ts';
+import type { Decider } from '../../eventsourcing/event-store/event-definition.ts';
 import { bringUpSeconds, deadlineIn, restartSeconds } from '../../sandboxes/lifecycle/deadlines.decider.ts';
 import type { SleepDepth, SleepReason } from '../../sandboxes/lifecycle/sandbox.decider.ts';
 import { computerSandbox } from '../../sandboxes/sandbox-id.ts';

@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
 
-import { Aggregates } from '../../platform/event-store/aggregates.ts';
-import { EventStore } from '../../platform/event-store/event-store.ts';
-import { EventWaits } from '../../platform/event-store/following/event-waits.ts';
+import { Aggregates } from '../../eventsourcing/aggregates/aggregates.ts';
+import { EventStore } from '../../eventsourcing/event-store/event-store.ts';
+import { EventWaits } from '../../eventsourcing/log/event-waits.ts';
 import { computerSandbox, SandboxAggregates } from '../../sandboxes/index.ts';
 import type { Computer } from './computer-state.decider.ts';
 import { computerDecider, computerNotFound, owned, type ComputerCommand } from './computers.decider.ts';

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
 import { Database } from '../../postgres/database/database.ts';
-import { tableOf } from '../../platform/projections/projection.ts';
+import { tableOf } from '../../eventsourcing/projections/projection.ts';
 import { computerIdOf, computerSandbox, type KnownSandbox, type SandboxOfAccount } from '../../sandboxes/index.ts';
 import { abandonedBy, HOLD_COUNTS, IDLE_FROM } from '../../sandboxes/services.ts';
 import type { Computer } from '../aggregate/computer-state.decider.ts';

@@ -1,10 +1,10 @@
 import { type IQueryHandler, QueryBus, QueryHandler } from '@nestjs/cqrs';
 
 import { ListAudit, type AuditPage, type EventSelection, type HistoryItem } from '../../history/index.ts';
-import type { Position } from '../../platform/event-store/event-store.ts';
-import { EventWaits } from '../../platform/event-store/following/event-waits.ts';
-import { LogFollower } from '../../platform/event-store/following/log-follower.ts';
-import { ReadModels } from '../../platform/projections/projection.ts';
+import type { Position } from '../../eventsourcing/event-store/event-store.ts';
+import { EventWaits } from '../../eventsourcing/log/event-waits.ts';
+import { LogFollower } from '../../eventsourcing/log/log-follower.ts';
+import { ReadModels } from '../../eventsourcing/projections/projection.ts';
 import { computerSandbox } from '../../sandboxes/index.ts';
 import { Computers } from '../aggregate/computers.service.ts';
 import { FollowComputerHistory, GetComputerHistory } from './computer-history.queries.ts';

@@ -1,7 +1,7 @@
 import { Query } from '@nestjs/cqrs';
 
 import type { AuditPage, EventSelection, HistoryItem } from '../../history/index.ts';
-import type { Position } from '../../platform/event-store/event-store.ts';
+import type { Position } from '../../eventsourcing/event-store/event-store.ts';
 
 /**
  * Lists what happened to the computer and in it, in the order of the log, even if it is deleted. Throws `computer_not_found`.

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
-import type { Position } from '../../platform/event-store/event-store.ts';
+import type { Position } from '../../eventsourcing/event-store/event-store.ts';
 
 /** The part of viewers that knows who is in control. */
 export interface ControlWatch {

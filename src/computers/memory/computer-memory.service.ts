@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 
 import { Config } from '../../kernel/config/config.ts';
 import { Database } from '../../postgres/database/database.ts';
-import { tableOf } from '../../platform/projections/projection.ts';
+import { tableOf } from '../../eventsourcing/projections/projection.ts';
 import { computersProjection } from '../rows/computers.projection.ts';
 import type { MemoryLack } from './memory-lacks.ts';
 

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
-import { LogFollower } from '../../platform/event-store/following/log-follower.ts';
-import { ReadModels } from '../../platform/projections/projection.ts';
+import { LogFollower } from '../../eventsourcing/log/log-follower.ts';
+import { ReadModels } from '../../eventsourcing/projections/projection.ts';
 import { computersProjection } from '../rows/computers.projection.ts';
 import { ComputerMemory } from './computer-memory.service.ts';
 

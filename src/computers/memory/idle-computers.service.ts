@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
 import { Database } from '../../postgres/database/database.ts';
-import { tableOf } from '../../platform/projections/projection.ts';
+import { tableOf } from '../../eventsourcing/projections/projection.ts';
 import { HOLD_COUNTS, IDLE_FROM } from '../../sandboxes/services.ts';
 import { computersProjection } from '../rows/computers.projection.ts';
 import { IS_WATCHED } from '../watch/viewer-watch.service.ts';

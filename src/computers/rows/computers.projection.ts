@@ -1,5 +1,5 @@
-import { idOf, type StoredEvent } from '../../platform/event-store/event-store.ts';
-import type { Projection } from '../../platform/projections/projection.ts';
+import { idOf, type StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
+import type { Projection } from '../../eventsourcing/projections/projection.ts';
 import { evolve, shownStatus } from '../aggregate/computer-state.decider.ts';
 import type { ComputerEvent } from '../aggregate/computers.events.ts';
 import { computersTable } from './computers.table.ts';

@@ -1,6 +1,6 @@
 import type { WrittenRow } from '../../postgres/database/table.ts';
-import type { StoredEvent } from '../../platform/event-store/event-store.ts';
-import type { Projection } from '../../platform/projections/projection.ts';
+import type { StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
+import type { Projection } from '../../eventsourcing/projections/projection.ts';
 import { computerOf } from '../../sandboxes/index.ts';
 import type { ComputerEvent } from '../aggregate/computers.events.ts';
 import { computerCountsTable } from './computer-counts.table.ts';

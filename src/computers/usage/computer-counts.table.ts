@@ -1,4 +1,4 @@
-import type { ProjectionTable } from '../../platform/projections/projection.ts';
+import type { ProjectionTable } from '../../eventsourcing/projections/projection.ts';
 
 /** The use of each computer on each day, UTC. */
 export const computerCountsTable = {

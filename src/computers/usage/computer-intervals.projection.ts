@@ -1,6 +1,6 @@
 import type { WrittenRow } from '../../postgres/database/table.ts';
-import { idOf, type StoredEvent } from '../../platform/event-store/event-store.ts';
-import type { Projection, Rows } from '../../platform/projections/projection.ts';
+import { idOf, type StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
+import type { Projection, Rows } from '../../eventsourcing/projections/projection.ts';
 import type { ComputerEvent } from '../aggregate/computers.events.ts';
 import { computerIntervalsTable } from './computer-intervals.table.ts';
 

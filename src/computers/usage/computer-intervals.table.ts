@@ -1,5 +1,5 @@
 import { typed } from '../../postgres/database/table.ts';
-import type { ProjectionTable } from '../../platform/projections/projection.ts';
+import type { ProjectionTable } from '../../eventsourcing/projections/projection.ts';
 import type { ComputerSize } from '../aggregate/computers.events.ts';
 
 /** The times awake of all computers, deleted ones too: one row for each that is over, and one for each computer that exists. */

@@ -2,7 +2,7 @@ import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import { Clock } from '../../kernel/clock.ts';
 import { Database } from '../../postgres/database/database.ts';
-import { tableOf } from '../../platform/projections/projection.ts';
+import { tableOf } from '../../eventsourcing/projections/projection.ts';
 import { computerCountsProjection } from './computer-counts.projection.ts';
 import { computerIntervalsProjection } from './computer-intervals.projection.ts';
 import {

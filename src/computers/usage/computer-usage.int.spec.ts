@@ -4,7 +4,7 @@ import { ComputerBed, computerFeatures } from '../../../test/support/computer-be
 import { startFeatureServer } from '../../../test/support/feature-server.ts';
 import type { TestServer } from '../../../test/support/http-server.ts';
 import { Database } from '../../postgres/database/database.ts';
-import { tableOf } from '../../platform/projections/projection.ts';
+import { tableOf } from '../../eventsourcing/projections/projection.ts';
 import { computerIntervalsProjection } from './computer-intervals.projection.ts';
 
 let server: TestServer;

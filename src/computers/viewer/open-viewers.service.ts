@@ -1,7 +1,7 @@
 import { Injectable, Logger, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 
-import { categoryOf, idOf, type StoredEvent } from '../../platform/event-store/event-store.ts';
-import { LogFollower } from '../../platform/event-store/following/log-follower.ts';
+import { categoryOf, idOf, type StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
+import { LogFollower } from '../../eventsourcing/log/log-follower.ts';
 import { CLOSE } from '../../platform/http/close-codes.ts';
 import { Replica } from '../../postgres/leases/replica.ts';
 import type { ViewerRelay } from './viewer-relay.ts';

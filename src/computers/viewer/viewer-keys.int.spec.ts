@@ -6,7 +6,7 @@ import { until } from '../../../test/support/until.ts';
 import { ViewerBed } from '../../../test/support/viewer-bed.ts';
 import { IssueApiKey, RevokeApiKey } from '../../api-keys/index.ts';
 import { type CommandContext, systemContext } from '../../kernel/context/command-context.ts';
-import { Sagas } from '../../platform/sagas/saga.ts';
+import { Sagas } from '../../eventsourcing/sagas/saga.ts';
 import { ViewerKeysSaga } from './viewer-keys.saga.ts';
 import { ViewerRecords } from './viewer-records.service.ts';
 

@@ -1,9 +1,9 @@
 import { Injectable } from '@nestjs/common';
 
 import type { CommandContext } from '../../kernel/context/command-context.ts';
-import { Aggregates } from '../../platform/event-store/aggregates.ts';
-import type { Position } from '../../platform/event-store/event-store.ts';
-import { EventWaits } from '../../platform/event-store/following/event-waits.ts';
+import { Aggregates } from '../../eventsourcing/aggregates/aggregates.ts';
+import type { Position } from '../../eventsourcing/event-store/event-store.ts';
+import { EventWaits } from '../../eventsourcing/log/event-waits.ts';
 import type { ControlWatch } from '../live/viewer-control.service.ts';
 import { isHumanInControl, viewersDecider, type ViewersCommand, type ViewersState } from './viewers.decider.ts';
 

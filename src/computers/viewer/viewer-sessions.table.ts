@@ -1,6 +1,6 @@
 import type { ReadRow } from '../../postgres/database/table.ts';
 import { typed } from '../../postgres/database/table.ts';
-import type { ProjectionTable } from '../../platform/projections/projection.ts';
+import type { ProjectionTable } from '../../eventsourcing/projections/projection.ts';
 import type { ViewerMode } from './viewers.events.ts';
 
 export const sessionStatuses = ['pending', 'connected', 'disconnected', 'closed', 'expired'] as const;

@@ -1,5 +1,5 @@
 import { invalidField, Refusal } from '../../kernel/errors/refusal.ts';
-import type { Decider } from '../../platform/event-store/event-definition.ts';
+import type { Decider } from '../../eventsourcing/event-store/event-definition.ts';
 import { computerSandbox } from '../../sandboxes/sandbox-id.ts';
 import type { ViewerEnd, ViewerEvent, ViewerMode } from './viewers.events.ts';
 

@@ -1,4 +1,4 @@
-import { defineEvent, type EventsOf } from '../../platform/event-store/event-definition.ts';
+import { defineEvent, type EventsOf } from '../../eventsourcing/event-store/event-definition.ts';
 
 /** A viewer controls the desktop, or only sees it. */
 export type ViewerMode = 'control' | 'view';

@@ -1,9 +1,9 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 
 import { systemContext } from '../../kernel/context/command-context.ts';
-import { idOf, type StoredEvent } from '../../platform/event-store/event-store.ts';
-import { type Saga, type SagaKey, type SagaPass, Sagas } from '../../platform/sagas/saga.ts';
-import { sagaStep } from '../../platform/sagas/saga-step.ts';
+import { idOf, type StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
+import { type Saga, type SagaKey, type SagaPass, Sagas } from '../../eventsourcing/sagas/saga.ts';
+import { sagaStep } from '../../eventsourcing/sagas/saga-step.ts';
 import { ViewedDesktops } from './viewed-desktops.ts';
 import { ViewerConnections } from './viewer-connections.service.ts';
 import { ViewerRecords } from './viewer-records.service.ts';

@@ -2,7 +2,7 @@ import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import type { AgentEvent } from '../../agents/index.ts';
 import { Database } from '../../postgres/database/database.ts';
-import { tableOf, type Projection } from '../../platform/projections/projection.ts';
+import { tableOf, type Projection } from '../../eventsourcing/projections/projection.ts';
 import { AccountHasImage } from './account-images.queries.ts';
 import { accountImagesTable } from './account-images.table.ts';
 

@@ -1,4 +1,4 @@
-import type { ProjectionTable } from '../../platform/projections/projection.ts';
+import type { ProjectionTable } from '../../eventsourcing/projections/projection.ts';
 
 export const accountImagesTable = {
   key: 'id',

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
-import { EventStore } from '../../platform/event-store/event-store.ts';
-import { ReadModels } from '../../platform/projections/projection.ts';
+import { EventStore } from '../../eventsourcing/event-store/event-store.ts';
+import { ReadModels } from '../../eventsourcing/projections/projection.ts';
 import { ContainerKinds } from '../../sandboxes/services.ts';
 import { type ImageClaim, ImageClaims } from './image-claims.service.ts';
 

@@ -2,7 +2,7 @@ import { Injectable, Logger } from '@nestjs/common';
 
 import type { StoredImage } from '../../platform/runtime/image-store.ts';
 import { ContainerRuntime, RuntimeRefused } from '../../platform/runtime/runtime.ts';
-import { sagaStep } from '../../platform/sagas/saga-step.ts';
+import { sagaStep } from '../../eventsourcing/sagas/saga-step.ts';
 import { ImageNeeds } from './image-needs.service.ts';
 import { ImageReferences } from './image-references.service.ts';
 import { ImageSweepRecords } from './image-sweep-records.service.ts';

@@ -1,4 +1,4 @@
-import type { SagaPass, Sagas } from '../../platform/sagas/saga.ts';
+import type { SagaPass, Sagas } from '../../eventsourcing/sagas/saga.ts';
 import type { EngineLimits } from '../../sandboxes/services.ts';
 import type { ImageSweep } from './image-sweep.service.ts';
 import { ImagesSaga } from './images.saga.ts';

@@ -1,6 +1,6 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 
-import { Sagas, type Saga, type SagaKey, type SagaPass } from '../../platform/sagas/saga.ts';
+import { Sagas, type Saga, type SagaKey, type SagaPass } from '../../eventsourcing/sagas/saga.ts';
 import { EngineLimits } from '../../sandboxes/services.ts';
 import { ImageSweep } from './image-sweep.service.ts';
 

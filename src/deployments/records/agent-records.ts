@@ -5,7 +5,7 @@ import { Agents } from '../../agents/services.ts';
 import { Config } from '../../kernel/config/config.ts';
 import { Variables } from '../../environment/services.ts';
 import { Keyring } from '../../crypto/keyring.ts';
-import { EventStore } from '../../platform/event-store/event-store.ts';
+import { EventStore } from '../../eventsourcing/event-store/event-store.ts';
 import { systemContext } from '../../kernel/context/command-context.ts';
 import { executeOnce, type KindRecords, type Seen } from '../../sandboxes/index.ts';
 import type { Order } from '../../sandboxes/lifecycle/steps.decider.ts';

@@ -1,6 +1,6 @@
-import { EventCatalogue } from '../../platform/event-store/event-catalogue.ts';
-import { START, type EventStore } from '../../platform/event-store/event-store.ts';
-import { prepare } from '../../platform/event-store/new-events.ts';
+import { EventCatalogue } from '../../eventsourcing/event-store/event-catalogue.ts';
+import { START, type EventStore } from '../../eventsourcing/event-store/event-store.ts';
+import { prepare } from '../../eventsourcing/event-store/new-events.ts';
 import { deploymentEvents } from '../deployments.events.ts';
 import { BuildLog } from './build-log.ts';
 

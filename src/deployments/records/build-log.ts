@@ -1,6 +1,6 @@
 import { v5 as uuidv5 } from 'uuid';
 
-import { EventStore, OutcomeUnknown, WrongExpectedRevision, type NewEvent } from '../../platform/event-store/event-store.ts';
+import { EventStore, OutcomeUnknown, WrongExpectedRevision, type NewEvent } from '../../eventsourcing/event-store/event-store.ts';
 import { Redaction } from './redaction.ts';
 
 const NAMESPACE = 'a3a5c0de-2f0b-4f3e-9a2b-6c1d2e3f4a5b';

@@ -1,11 +1,11 @@
 import { Injectable } from '@nestjs/common';
 
 import { Database } from '../../postgres/database/database.ts';
-import { EventStore, type Position, type StoredEvent } from '../../platform/event-store/event-store.ts';
+import { EventStore, type Position, type StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
 import { actorCode, agentOf, auditProjection, kindCode, positionOf, typeCode, uuidOf } from './audit.projection.ts';
 import { type AuditRow, BUCKET, bucketOf } from './audit.table.ts';
 import { computerOf } from '../../sandboxes/index.ts';
-import { tableOf } from '../../platform/projections/projection.ts';
+import { tableOf } from '../../eventsourcing/projections/projection.ts';
 import type { EventSelection } from '../entries/history-item.ts';
 
 const AUDIT = tableOf(auditProjection);

@@ -1,7 +1,7 @@
 import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import { PageBytes } from '../../kernel/limits/page-bytes.ts';
-import { EventCatalogue } from '../../platform/event-store/event-catalogue.ts';
+import { EventCatalogue } from '../../eventsourcing/event-store/event-catalogue.ts';
 import { type AccountPlace, type AuditedEvent, AuditEntries } from './audit-entries.ts';
 import { historyItem, type AuditItem } from '../entries/history-item.ts';
 import { type AuditPage, ExportAudit, FindOutrun, ListAudit } from './audit.queries.ts';

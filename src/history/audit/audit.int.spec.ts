@@ -8,11 +8,11 @@ import { operate } from '../../../test/support/log.ts';
 import { agentStream } from '../../agents/index.ts';
 import { Agents } from '../../agents/services.ts';
 import { conversationDecider, conversationEvents } from '../../messages/index.ts';
-import { Aggregates } from '../../platform/event-store/aggregates.ts';
-import { EventStore } from '../../platform/event-store/event-store.ts';
+import { Aggregates } from '../../eventsourcing/aggregates/aggregates.ts';
+import { EventStore } from '../../eventsourcing/event-store/event-store.ts';
 import { encodeCursor } from '../../platform/http/responses/paging.ts';
 import { systemContext } from '../../kernel/context/command-context.ts';
-import { tableOf } from '../../platform/projections/projection.ts';
+import { tableOf } from '../../eventsourcing/projections/projection.ts';
 import { auditProjection } from './audit.projection.ts';
 
 let server: TestServer;

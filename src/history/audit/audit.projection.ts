@@ -2,9 +2,9 @@ import { hash } from 'node:crypto';
 
 import { v5 as uuidv5 } from 'uuid';
 
-import { categoryOf, idOf, type Position, type StoredEvent } from '../../platform/event-store/event-store.ts';
+import { categoryOf, idOf, type Position, type StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
 import type { ActorKind } from '../../kernel/context/actor.ts';
-import type { Projection } from '../../platform/projections/projection.ts';
+import type { Projection } from '../../eventsourcing/projections/projection.ts';
 import { computerOf } from '../../sandboxes/index.ts';
 import { auditTable } from './audit.table.ts';
 

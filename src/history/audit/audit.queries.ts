@@ -1,6 +1,6 @@
 import { Query } from '@nestjs/cqrs';
 
-import type { Position } from '../../platform/event-store/event-store.ts';
+import type { Position } from '../../eventsourcing/event-store/event-store.ts';
 import type { AccountPlace, AuditSelection } from './audit-entries.ts';
 import type { AuditItem } from '../entries/history-item.ts';
 

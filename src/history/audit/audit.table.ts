@@ -1,5 +1,5 @@
 import type { ReadRow } from '../../postgres/database/table.ts';
-import type { ProjectionTable } from '../../platform/projections/projection.ts';
+import type { ProjectionTable } from '../../eventsourcing/projections/projection.ts';
 
 /**
  * The number of low bits of a position that the indexes by account, subject, type and actor ignore. Equal keys share one entry of a B-tree,

@@ -1,6 +1,6 @@
-import type { EventCatalogue } from '../../platform/event-store/event-catalogue.ts';
-import type { Json, JsonObject } from '../../platform/event-store/event-definition.ts';
-import type { StoredEvent } from '../../platform/event-store/event-store.ts';
+import type { EventCatalogue } from '../../eventsourcing/event-store/event-catalogue.ts';
+import type { Json, JsonObject } from '../../eventsourcing/event-store/event-definition.ts';
+import type { StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
 import type { ActorKind, Actor } from '../../kernel/context/actor.ts';
 
 /** The actor of an event: the holder of a key or a session, an anonymous caller, a webhook, a viewer of a computer, or a part of the service itself. */

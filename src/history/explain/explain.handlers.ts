@@ -2,9 +2,9 @@ import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import { agentStream } from '../../agents/index.ts';
 import { Agents } from '../../agents/services.ts';
-import { EventCatalogue } from '../../platform/event-store/event-catalogue.ts';
-import type { StoredEvent } from '../../platform/event-store/event-store.ts';
-import { ReadModels } from '../../platform/projections/projection.ts';
+import { EventCatalogue } from '../../eventsourcing/event-store/event-catalogue.ts';
+import type { StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
+import { ReadModels } from '../../eventsourcing/projections/projection.ts';
 import { AuditEntries } from '../audit/audit-entries.ts';
 import { auditProjection } from '../audit/audit.projection.ts';
 import type { CauseDto, ExplanationDto } from '../entries/history.dto.ts';

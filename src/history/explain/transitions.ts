@@ -1,5 +1,5 @@
 import { beginsTransition, evolveAgent, type AgentEvent, type AgentState } from '../../agents/index.ts';
-import type { StoredEvent } from '../../platform/event-store/event-store.ts';
+import type { StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
 
 /** The number of transitions that are kept, which exceeds the largest number of causes in an explanation. */
 const KEPT = 100;

@@ -8,7 +8,7 @@ import { agentDecider } from '../../agents/aggregate/agents.decider.ts';
 import { agentStream, type AgentEvent } from '../../agents/index.ts';
 import { environmentDecider, type EnvironmentEvent } from '../../environment/index.ts';
 import type { Sealed } from '../../crypto/keyring.ts';
-import type { StoredEvent } from '../../platform/event-store/event-store.ts';
+import type { StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
 import { differences } from './differences.ts';
 import { AgentReplay, type AgentThen } from './agent-replay.ts';

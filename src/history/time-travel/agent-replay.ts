@@ -2,8 +2,8 @@ import { toAgentDto, type AgentDto } from '../../agents/index.ts';
 import { agentsProjection } from '../../agents/services.ts';
 import { toDeploymentRecordDto, deploymentsProjection, type DeploymentRecordDto } from '../../deployments/index.ts';
 import { environmentDecider, keyedVariables, toVariableDto, type EnvironmentEvent, type VariableDto } from '../../environment/index.ts';
-import type { StoredEvent } from '../../platform/event-store/event-store.ts';
-import { Replay } from '../../platform/projections/tables/replay.ts';
+import type { StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
+import { Replay } from '../../eventsourcing/projections/tables/replay.ts';
 
 /** The state of an agent that callers saw at one moment. */
 export interface AgentThen {

@@ -2,7 +2,7 @@ import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import { agentNotFound } from '../../agents/index.ts';
 import { Agents } from '../../agents/services.ts';
-import type { StoredEvent } from '../../platform/event-store/event-store.ts';
+import type { StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
 import { invalidField, Refusal } from '../../kernel/errors/refusal.ts';
 import { differences, overlaps } from './differences.ts';
 import type { ChangeDto, DiffDto, Moment, MomentDto, PastStateDto } from '../entries/history.dto.ts';

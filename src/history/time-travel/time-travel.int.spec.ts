@@ -11,10 +11,10 @@ import type { Answer, RequestOptions, TestServer } from '../../../test/support/h
 import { agentStream, type AgentCommand } from '../../agents/index.ts';
 import { Agents } from '../../agents/services.ts';
 import { conversationDecider, conversationEvents } from '../../messages/index.ts';
-import { Aggregates } from '../../platform/event-store/aggregates.ts';
-import { EventStore, type EventMetadata, type StoredEvent } from '../../platform/event-store/event-store.ts';
+import { Aggregates } from '../../eventsourcing/aggregates/aggregates.ts';
+import { EventStore, type EventMetadata, type StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
 import { systemContext, type CommandContext } from '../../kernel/context/command-context.ts';
-import { ReadModels } from '../../platform/projections/projection.ts';
+import { ReadModels } from '../../eventsourcing/projections/projection.ts';
 
 let server: TestServer;
 let agents: AgentBed;

@@ -7,7 +7,7 @@ import {
   StreamClosed,
   WrongExpectedRevision,
   type NewEvent,
-} from '../../platform/event-store/event-store.ts';
+} from '../../eventsourcing/event-store/event-store.ts';
 import {
   ContainerGone,
   ContainerRuntime,

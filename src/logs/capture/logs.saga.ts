@@ -1,9 +1,9 @@
 import { Injectable, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 import { Agents } from '../../agents/services.ts';
-import { idOf, type StoredEvent } from '../../platform/event-store/event-store.ts';
+import { idOf, type StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
 import { kindOf } from '../../sandboxes/index.ts';
 import { ContainerRuntime, RuntimeUnavailable, type ListedContainer } from '../../platform/runtime/runtime.ts';
-import { Sagas, type Saga, type SagaKey, type SagaPass } from '../../platform/sagas/saga.ts';
+import { Sagas, type Saga, type SagaKey, type SagaPass } from '../../eventsourcing/sagas/saga.ts';
 import { LogCapture } from './log-capture.service.ts';
 import { DrainedRuns } from '../output/drained-runs.ts';
 

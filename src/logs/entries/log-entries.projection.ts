@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { Database } from '../../postgres/database/database.ts';
 import type { ReadRow } from '../../postgres/database/table.ts';
-import type { Position } from '../../platform/event-store/event-store.ts';
+import type { Position } from '../../eventsourcing/event-store/event-store.ts';
 import { PAGE_BYTES_MAX } from '../../kernel/limits/page-bytes.ts';
 import { entryId, LOG_JOURNAL, LOG_LINES } from './logs.projection.ts';
 import { AGENTS_THAT_ARE, KEPT_DAYS, type LogTable } from './logs.table.ts';

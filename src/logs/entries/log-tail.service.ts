@@ -1,7 +1,7 @@
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
-import { EventStore, type Position, type StoredEvent, type Subscription } from '../../platform/event-store/event-store.ts';
-import { EventCatalogue } from '../../platform/event-store/event-catalogue.ts';
-import { ReadModels, type Projection } from '../../platform/projections/projection.ts';
+import { EventStore, type Position, type StoredEvent, type Subscription } from '../../eventsourcing/event-store/event-store.ts';
+import { EventCatalogue } from '../../eventsourcing/event-store/event-catalogue.ts';
+import { ReadModels, type Projection } from '../../eventsourcing/projections/projection.ts';
 import type { LogEntry, LogTable } from './logs.table.ts';
 import { journalAgentOf, journalProjection, logLinesProjection } from './logs.projection.ts';
 

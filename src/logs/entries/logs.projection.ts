@@ -1,5 +1,5 @@
-import { categoryOf, idOf, type StoredEvent } from '../../platform/event-store/event-store.ts';
-import { type Projection, tableOf } from '../../platform/projections/projection.ts';
+import { categoryOf, idOf, type StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
+import { type Projection, tableOf } from '../../eventsourcing/projections/projection.ts';
 import type { LogEvent, LogLevel } from '../output/logs.events.ts';
 import { type LogTable, logTable } from './logs.table.ts';
 

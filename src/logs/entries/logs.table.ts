@@ -1,6 +1,6 @@
 import { agentsProjection } from '../../agents/services.ts';
 import { typed, type WrittenRow } from '../../postgres/database/table.ts';
-import { type ProjectionTable, tableOf } from '../../platform/projections/projection.ts';
+import { type ProjectionTable, tableOf } from '../../eventsourcing/projections/projection.ts';
 import type { LogLevel } from '../output/logs.events.ts';
 
 /** The number of days for which entries are kept. */

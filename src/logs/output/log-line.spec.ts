@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { storedJson } from '../../platform/event-store/stored-json.ts';
+import { storedJson } from '../../eventsourcing/event-store/stored-json.ts';
 import { readLogLine } from './log-line.ts';
 
 const line = (text: string, stream: 'stdout' | 'stderr' = 'stdout') => ({

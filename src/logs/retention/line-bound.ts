@@ -1,6 +1,6 @@
 import { Injectable, Logger } from '@nestjs/common';
 
-import { EventStore, idOf, type StoredEvent } from '../../platform/event-store/event-store.ts';
+import { EventStore, idOf, type StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
 import { LogRetention } from '../entries/log-entries.projection.ts';
 import type { LogEvent } from '../output/logs.events.ts';
 

@@ -2,8 +2,8 @@ import { Injectable } from '@nestjs/common';
 import { v5 as uuidv5 } from 'uuid';
 
 import { agentStream } from '../../agents/index.ts';
-import { EventStore, WrongExpectedRevision, type StoredEvent } from '../../platform/event-store/event-store.ts';
-import { ReadModels } from '../../platform/projections/projection.ts';
+import { EventStore, WrongExpectedRevision, type StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
+import { ReadModels } from '../../eventsourcing/projections/projection.ts';
 import { DrainedRuns } from '../output/drained-runs.ts';
 import { LogRetention } from '../entries/log-entries.projection.ts';
 import { totalOf } from './line-bound.ts';

@@ -1,8 +1,8 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 
 import { Agents } from '../../agents/services.ts';
-import { idOf, type StoredEvent } from '../../platform/event-store/event-store.ts';
-import { Sagas, type Saga, type SagaKey, type SagaPass } from '../../platform/sagas/saga.ts';
+import { idOf, type StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
+import { Sagas, type Saga, type SagaKey, type SagaPass } from '../../eventsourcing/sagas/saga.ts';
 import { LogRetention } from '../entries/log-entries.projection.ts';
 import { OutputRemoval } from './output-removal.service.ts';
 

@@ -1,4 +1,4 @@
-import type { Decider } from '../../platform/event-store/event-definition.ts';
+import type { Decider } from '../../eventsourcing/event-store/event-definition.ts';
 import type { Sealed } from '../../crypto/keyring.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
 import type { AcceptedData, Channel, ConversationEvent, CountedBytes, DeadLetterCode } from './conversations.events.ts';

@@ -1,10 +1,10 @@
 import { type IQueryHandler, QueryBus, QueryHandler } from '@nestjs/cqrs';
 import { GetAgent } from '../../agents/index.ts';
 import { Database } from '../../postgres/database/database.ts';
-import { idOf, type StoredEvent } from '../../platform/event-store/event-store.ts';
+import { idOf, type StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
 import { entityOf, newestFirst } from '../../postgres/database/entities.ts';
-import { LogFollower } from '../../platform/event-store/following/log-follower.ts';
-import { type Projection, ReadModels, tableOf } from '../../platform/projections/projection.ts';
+import { LogFollower } from '../../eventsourcing/log/log-follower.ts';
+import { type Projection, ReadModels, tableOf } from '../../eventsourcing/projections/projection.ts';
 import type { ConversationEvent } from './conversations.events.ts';
 import { LatestConversation, ListConversations, ListWaitingConversations } from './conversations.queries.ts';
 import { type ConversationRow, conversationsTable } from './conversations.table.ts';

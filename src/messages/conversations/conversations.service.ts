@@ -1,11 +1,11 @@
 import { Injectable } from '@nestjs/common';
 
 import { Keyring, type Sealed } from '../../crypto/keyring.ts';
-import { Aggregates, type Executed, type ExecuteOptions, type Loaded } from '../../platform/event-store/aggregates.ts';
-import type { Position } from '../../platform/event-store/event-store.ts';
+import { Aggregates, type Executed, type ExecuteOptions, type Loaded } from '../../eventsourcing/aggregates/aggregates.ts';
+import type { Position } from '../../eventsourcing/event-store/event-store.ts';
 import type { CommandContext } from '../../kernel/context/command-context.ts';
 import { Clock } from '../../kernel/clock.ts';
-import { EventWaits } from '../../platform/event-store/following/event-waits.ts';
+import { EventWaits } from '../../eventsourcing/log/event-waits.ts';
 import { conversationDecider, hasDueMessage, type ConversationCommand, type ConversationState } from './conversations.decider.ts';
 import type { ConversationEvent } from './conversations.events.ts';
 

@@ -1,5 +1,5 @@
 import type { ReadRow } from '../../postgres/database/table.ts';
-import type { ProjectionTable } from '../../platform/projections/projection.ts';
+import type { ProjectionTable } from '../../eventsourcing/projections/projection.ts';
 
 export const conversationsTable = {
   key: 'conversation_id',

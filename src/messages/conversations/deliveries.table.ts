@@ -1,5 +1,5 @@
 import { typed, type ReadRow } from '../../postgres/database/table.ts';
-import type { ProjectionTable } from '../../platform/projections/projection.ts';
+import type { ProjectionTable } from '../../eventsourcing/projections/projection.ts';
 import type { Channel } from './conversations.events.ts';
 
 export const deliveryStatuses = ['pending', 'delivered', 'dead_letter'] as const;

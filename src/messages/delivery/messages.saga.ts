@@ -3,10 +3,10 @@ import { QueryBus } from '@nestjs/cqrs';
 import { v5 as uuidv5 } from 'uuid';
 
 import { Clock } from '../../kernel/clock.ts';
-import { idOf, type StoredEvent } from '../../platform/event-store/event-store.ts';
+import { idOf, type StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
 import { systemContext } from '../../kernel/context/command-context.ts';
-import { Sagas, type Saga, type SagaKey, type SagaPass } from '../../platform/sagas/saga.ts';
-import { sagaStep } from '../../platform/sagas/saga-step.ts';
+import { Sagas, type Saga, type SagaKey, type SagaPass } from '../../eventsourcing/sagas/saga.ts';
+import { sagaStep } from '../../eventsourcing/sagas/saga-step.ts';
 import {
   isPostponed,
   nextMessage,

@@ -1,6 +1,6 @@
 import type { Config } from '../../kernel/config/config.ts';
-import type { StoredEvent } from '../../platform/event-store/event-store.ts';
-import type { LogFollower, LogListener } from '../../platform/event-store/following/log-follower.ts';
+import type { StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
+import type { LogFollower, LogListener } from '../../eventsourcing/log/log-follower.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
 import { MessageRate } from './message-rate.ts';
 

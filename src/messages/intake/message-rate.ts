@@ -1,8 +1,8 @@
 import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 
 import { Config } from '../../kernel/config/config.ts';
-import type { StoredEvent } from '../../platform/event-store/event-store.ts';
-import { LogFollower } from '../../platform/event-store/following/log-follower.ts';
+import type { StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
+import { LogFollower } from '../../eventsourcing/log/log-follower.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
 import type { ConversationEvent } from '../conversations/conversations.events.ts';
 

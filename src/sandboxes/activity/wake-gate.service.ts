@@ -1,8 +1,8 @@
 import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 
 import { unlessAborted } from '../../kernel/async/unless-aborted.ts';
-import { START, type Position, type StoredEvent } from '../../platform/event-store/event-store.ts';
-import { LogFollower } from '../../platform/event-store/following/log-follower.ts';
+import { START, type Position, type StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
+import { LogFollower } from '../../eventsourcing/log/log-follower.ts';
 import type { Sandbox } from '../lifecycle/sandbox.decider.ts';
 import { sandboxOfStream } from '../sandbox-id.ts';
 import { Activity, type HeldRow } from './activity.service.ts';

@@ -1,6 +1,6 @@
 import type { CommandContext } from '../../kernel/context/command-context.ts';
 import type { Refusal } from '../../kernel/errors/refusal.ts';
-import type { Executed, Loaded } from '../../platform/event-store/aggregates.ts';
+import type { Executed, Loaded } from '../../eventsourcing/aggregates/aggregates.ts';
 import type { Sandbox } from '../lifecycle/sandbox.decider.ts';
 import type { SandboxKind } from '../sandbox-id.ts';
 

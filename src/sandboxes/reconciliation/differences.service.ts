@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
 import { ContainerRuntime, RuntimeUnavailable, type RuntimeList } from '../../platform/runtime/runtime.ts';
-import type { SagaKey } from '../../platform/sagas/saga.ts';
+import type { SagaKey } from '../../eventsourcing/sagas/saga.ts';
 import { kindOf, type SandboxKind } from '../sandbox-id.ts';
 import type { FollowedKind, KnownSandbox } from './container-kind.ts';
 import { ContainerSteps } from './container-steps.service.ts';

@@ -1,6 +1,6 @@
 import { untilTrue } from '../../../test/support/until.ts';
 import type { ContainerRuntime, ListedContainer, RuntimeEvent, RuntimeList } from '../../platform/runtime/runtime.ts';
-import type { Sagas } from '../../platform/sagas/saga.ts';
+import type { Sagas } from '../../eventsourcing/sagas/saga.ts';
 import { computerSandbox, type SandboxKind } from '../sandbox-id.ts';
 import type { FollowedKind } from './container-kind.ts';
 import { ContainerKinds } from './container-kinds.ts';

@@ -1,7 +1,7 @@
 import { Injectable, Logger, type BeforeApplicationShutdown, type OnApplicationBootstrap } from '@nestjs/common';
 
 import { pause } from '../../kernel/async/pause.ts';
-import { Sagas } from '../../platform/sagas/saga.ts';
+import { Sagas } from '../../eventsourcing/sagas/saga.ts';
 import { ContainerKinds } from './container-kinds.ts';
 import { Differences } from './differences.service.ts';
 import { EngineUptime } from './engine-uptime.service.ts';

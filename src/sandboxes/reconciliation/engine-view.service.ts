@@ -2,8 +2,8 @@ import { Injectable } from '@nestjs/common';
 
 import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import { Clock } from '../../kernel/clock.ts';
-import { EventWaits, type EventWatch } from '../../platform/event-store/following/event-waits.ts';
-import type { SagaPass } from '../../platform/sagas/saga.ts';
+import { EventWaits, type EventWatch } from '../../eventsourcing/log/event-waits.ts';
+import type { SagaPass } from '../../eventsourcing/sagas/saga.ts';
 import { ContainerRuntime, type ContainerHandle, type ContainerView } from '../../platform/runtime/runtime.ts';
 import { Activity } from '../activity/activity.service.ts';
 import type { Sandbox } from '../lifecycle/sandbox.decider.ts';

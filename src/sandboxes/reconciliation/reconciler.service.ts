@@ -9,8 +9,8 @@ import {
   RuntimeUnavailable,
   type ContainerView,
 } from '../../platform/runtime/runtime.ts';
-import { sagaStep } from '../../platform/sagas/saga-step.ts';
-import type { SagaKey, SagaPass } from '../../platform/sagas/saga.ts';
+import { sagaStep } from '../../eventsourcing/sagas/saga-step.ts';
+import type { SagaKey, SagaPass } from '../../eventsourcing/sagas/saga.ts';
 import type { Sandbox } from '../lifecycle/sandbox.decider.ts';
 import { actualAfter, isGoingToSleep, overdue, type Actual, type Rules, type Step } from '../lifecycle/steps.decider.ts';
 import type { ContainerKind, Seen, Work } from './container-kind.ts';

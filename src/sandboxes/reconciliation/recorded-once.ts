@@ -2,7 +2,7 @@ import { v5 as uuidv5 } from 'uuid';
 
 import { systemContext, type CommandContext } from '../../kernel/context/command-context.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
-import type { ReadStreamOptions, StoredEvent } from '../../platform/event-store/event-store.ts';
+import type { ReadStreamOptions, StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
 import type { Sandbox } from '../lifecycle/sandbox.decider.ts';
 import type { Seen } from './container-kind.ts';
 

@@ -1,7 +1,7 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 
-import { sagaStep } from '../../platform/sagas/saga-step.ts';
-import { Sagas, type Saga, type SagaKey, type SagaPass } from '../../platform/sagas/saga.ts';
+import { sagaStep } from '../../eventsourcing/sagas/saga-step.ts';
+import { Sagas, type Saga, type SagaKey, type SagaPass } from '../../eventsourcing/sagas/saga.ts';
 import { ContainerKinds } from '../reconciliation/container-kinds.ts';
 import { VolumeMeter } from './volume-meter.service.ts';
 

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
 import { Database } from '../../postgres/database/database.ts';
-import type { Position } from '../../platform/event-store/event-store.ts';
+import type { Position } from '../../eventsourcing/event-store/event-store.ts';
 
 export const deliveryStatuses = ['pending', 'delivered', 'dead_letter'] as const;
 export type DeliveryStatus = (typeof deliveryStatuses)[number];

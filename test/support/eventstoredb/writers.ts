@@ -5,7 +5,7 @@ import {
   type EventStore,
   type ExpectedRevision,
   type NewEvent,
-} from '../../../src/platform/event-store/event-store.ts';
+} from '../../../src/eventsourcing/event-store/event-store.ts';
 import { newEvents } from '../event-store-contract.ts';
 import { span } from '../until.ts';
 

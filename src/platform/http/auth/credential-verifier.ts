@@ -1,5 +1,5 @@
 import type { Caller } from '../../../kernel/context/caller.ts';
-import type { Position } from '../../event-store/event-store.ts';
+import type { Position } from '../../../eventsourcing/event-store/event-store.ts';
 
 /** A call of an agent's webhook, as far as its headers tell. */
 export interface Invoke {

@@ -2,7 +2,7 @@ import type { TestServer } from '../../../../test/support/http-server.ts';
 import { expectProblem, grants, positions, reached, seen, startThings } from '../../../../test/support/things-server.ts';
 import { Database } from '../../../postgres/database/database.ts';
 import { Refusal } from '../../../kernel/errors/refusal.ts';
-import { START } from '../../event-store/event-store.ts';
+import { START } from '../../../eventsourcing/event-store/event-store.ts';
 
 let server: TestServer;
 beforeAll(async () => {

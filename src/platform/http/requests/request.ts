@@ -1,6 +1,6 @@
 import type { Caller } from '../../../kernel/context/caller.ts';
 import type { CommandContext } from '../../../kernel/context/command-context.ts';
-import type { Position } from '../../event-store/event-store.ts';
+import type { Position } from '../../../eventsourcing/event-store/event-store.ts';
 import { NETWORK_BITS, networkOf } from '../../../kernel/network/network-of.ts';
 
 /** One try of a request with an `Idempotency-Key`. */

@@ -3,10 +3,10 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 
 import type { MooringRequest } from '../requests/request.ts';
 import type { Caller } from '../../../kernel/context/caller.ts';
-import { AccountPositions } from '../../event-store/following/account-positions.ts';
-import { START, type Position } from '../../event-store/event-store.ts';
-import { LogFollower } from '../../event-store/following/log-follower.ts';
-import { ReadModels } from '../../projections/projection.ts';
+import { AccountPositions } from '../../../eventsourcing/log/account-positions.ts';
+import { START, type Position } from '../../../eventsourcing/event-store/event-store.ts';
+import { LogFollower } from '../../../eventsourcing/log/log-follower.ts';
+import { ReadModels } from '../../../eventsourcing/projections/projection.ts';
 import { Refusal } from '../../../kernel/errors/refusal.ts';
 
 export const POSITION_HEADER = 'x-event-position';

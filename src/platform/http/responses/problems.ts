@@ -1,6 +1,6 @@
 import { HttpException } from '@nestjs/common';
 
-import { isOutage } from '../../event-store/outage.ts';
+import { isOutage } from '../../../eventsourcing/event-store/outage.ts';
 import { type ErrorCode, type FieldError, Refusal, type RefusalFacts } from '../../../kernel/errors/refusal.ts';
 import { RuntimeUnavailable } from '../../runtime/runtime.ts';
 

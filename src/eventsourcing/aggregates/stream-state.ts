@@ -1,0 +1,54 @@
+import type { Decider } from '../event-store/event-definition.ts';
+import { START, type Position, type StoredEvent } from '../event-store/event-store.ts';
+import { DerivedIds } from './derived-ids.ts';
+
+/** The state that one decider folded from a stream's events, up to one of them. It is immutable, since calls share it. */
+export interface StreamState<S = unknown> {
+  readonly state: S;
+  /** The revision of the last event; -1 if the stream does not exist. */
+  readonly revision: number;
+  /** The position of the last event; `START` if the stream does not exist. */
+  readonly position: Position;
+  /** The id of the last event; empty if the stream does not exist. After a restore, it shows whether the stream still holds that event. */
+  readonly eventId: string;
+  /** The ids of the latest records. */
+  readonly derivedIds: DerivedIds;
+  /** The account that owns the stream: the one that its latest event with an account names. */
+  readonly account: string | null;
+  /** The revision of the latest snapshot; -1 if none is known. */
+  readonly snapshotAt: number;
+}
+
+// Deciders are each typed by their own commands and events; what is kept of them is the same for all.
+// oxlint-disable-next-line typescript/no-explicit-any -- as above
+export type AnyDecider<S = any> = Decider<S, any, any> & {
+  /** Returns the state that another place keeps, up to some revision, or null if it keeps none. It saves folding a long stream. */
+  standing?: (stream: string) => Promise<{ state: S; revision: number } | null>;
+};
+
+export function absent<S>(decider: AnyDecider<S>): StreamState<S> {
+  return {
+    state: decider.initialState(),
+    revision: -1,
+    position: START,
+    eventId: '',
+    derivedIds: DerivedIds.none,
+    account: null,
+    snapshotAt: -1,
+  };
+}
+
+/** Returns the state after the events. Throws `RangeError` if an event does not directly follow the one before. */
+export function advanced<S>(decider: AnyDecider<S>, from: StreamState<S>, events: readonly StoredEvent[]): StreamState<S> {
+  const last = events.at(-1);
+  if (last === undefined) return from;
+  let { state, revision, account } = from;
+  for (const event of events) {
+    if (event.revision !== revision + 1) throw new RangeError(`${event.stream}: event ${event.revision} does not follow ${revision}`);
+    state = decider.evolve(state, event);
+    revision = event.revision;
+  }
+  account = last.metadata.account_id ?? account;
+  const derivedIds = from.derivedIds.with(events.map(({ id }) => id));
+  return { ...from, state, revision, position: last.position, eventId: last.id, derivedIds, account };
+}

@@ -1,0 +1,275 @@
+import { Injectable } from '@nestjs/common';
+import { LRUCache } from 'lru-cache';
+import { Backoff } from '../../kernel/async/retry.ts';
+import { Config } from '../../kernel/config/config.ts';
+import { EventStore, type Position, type StoredEvent } from '../event-store/event-store.ts';
+import { LogFollower } from '../log/log-follower.ts';
+import { AbsentStreams } from './absent-streams.ts';
+import { sizeOf } from './size.ts';
+import { Snapshots } from './snapshots.ts';
+import { StateCache } from './state-cache.ts';
+import { absent, advanced, type AnyDecider, type StreamState } from './stream-state.ts';
+import { StrangersReads } from './strangers-reads.ts';
+
+/** The number of events that are read before a snapshot is looked up: most streams are shorter. */
+const FIRST_EVENTS = 200;
+/** The number of events after which the next snapshot is due. */
+const SNAPSHOT_EVENTS = 500;
+/** The bytes of a state for each of which one event must pass before the next snapshot, so that large states are written less often. */
+const SNAPSHOT_BYTES_PER_EVENT = 1_000;
+/**
+ * The number of streams whose last received revision is remembered. If more events than this arrive during a read, it is unknown whether
+ * the read is complete.
+ */
+const HEARD_MAX = 20_000;
+/**
+ * The number of times that a stream is read while the store's answer lacks events that were received, and the first wait between reads in
+ * milliseconds, which doubles.
+ */
+const READS_MAX = 6;
+const READ_AGAIN_MS = 100;
+/** The number of events that are folded in at a time. */
+const FOLD_AT_ONCE = 500;
+
+/** A count of the events received so far, to be compared with a later count. */
+export type Moment = number;
+
+/** For whom a state is read, and how new it has to be. */
+export interface ReadOptions {
+  /** The end of the log up to which every event has to be in the state; by default it is that at the time of the call. */
+  upTo?: Position | undefined;
+  /** The network of a caller that is not known, whose reads have a small share of the database. */
+  stranger?: string | undefined;
+}
+
+/**
+ * Keeps the states of streams. A cached state holds every event of its stream that was received from the log, since each is folded in on
+ * arrival; so once the log's head has been received, the state is the newest, and the stream need not be read. That a stream does not exist
+ * is remembered likewise, until an event of it is received.
+ */
+@Injectable()
+export class StreamStates {
+  private readonly cache: StateCache;
+  private readonly absences = new AbsentStreams();
+  private readonly strangers = new StrangersReads();
+  /** The revision of the last event received, by stream. */
+  private readonly heard = new LRUCache<string, number>({ max: HEARD_MAX });
+  private currentMoment: Moment = 0;
+
+  constructor(
+    private readonly store: EventStore,
+    private readonly follower: LogFollower,
+    private readonly snapshots: Snapshots,
+    config: Config,
+  ) {
+    this.cache = new StateCache(config.stateCacheMb * 1024 * 1024);
+    follower.listen({ onEvents: (events) => this.hear(events), onGap: () => this.miss() });
+  }
+
+  /** The current moment, for `appended`. */
+  get moment(): Moment {
+    return this.currentMoment;
+  }
+
+  /** Returns the cached state; another replica may have written since. */
+  known<S>(stream: string, decider: AnyDecider<S>): StreamState<S> | undefined {
+    return this.cache.get(stream, decider);
+  }
+
+  /**
+   * Returns the state with all events up to the position, or up to the log's head at the time of the call. Throws `EventStoreUnavailable`,
+   * and `rate_limited` for a caller that is not known.
+   */
+  async newest<S>(stream: string, decider: AnyDecider<S>, { upTo, stranger }: ReadOptions = {}): Promise<StreamState<S>> {
+    const before = this.known(stream, decider);
+    if (before === undefined) {
+      if (await this.isAbsent(stream, upTo)) return absent(decider);
+      if (stranger === undefined) return this.read(stream, decider);
+      return this.strangers.run(stranger, () => this.readForStranger(stream, decider));
+    }
+    if (upTo !== undefined && upTo <= this.follower.position) return before;
+    const head = await this.catchUpToHead();
+    const known = this.known(stream, decider);
+    if (head === null || known === undefined) return this.read(stream, decider);
+    if (head >= before.position) return known;
+    // The log ends before an event that it held: it was restored to an older state.
+    this.forget(stream);
+    return this.read(stream, decider);
+  }
+
+  /** Returns the newest state by reading the stream. Throws `EventStoreUnavailable`. */
+  async read<S>(stream: string, decider: AnyDecider<S>, isForStranger = false): Promise<StreamState<S>> {
+    const backoff = new Backoff({ firstMs: READ_AGAIN_MS, lastMs: Infinity });
+    for (let reads = 1; ; reads += 1) {
+      const since = this.currentMoment;
+      const { position } = this.follower;
+      const found = await this.readOn(stream, decider);
+      if (found.revision < 0) {
+        if (this.isComplete(stream, found, since)) this.absences.add(stream, position, isForStranger);
+        return found;
+      }
+      // A writer elsewhere may have begun it, whose event has not been heard here.
+      this.absences.forget(stream);
+      if (this.isComplete(stream, found, since)) return this.keep(stream, decider, found);
+      // Events arrived meanwhile, or a node of the store lags, or the log was restored. A state that may be incomplete is not kept.
+      if (reads === READS_MAX) {
+        this.forget(stream);
+        return found;
+      }
+      if (reads > 1) await backoff.pause();
+    }
+  }
+
+  /** Returns the state after events that this process appended to it. `since` is a moment before the append began. */
+  appended<S>(
+    stream: string,
+    decider: AnyDecider<S>,
+    before: StreamState<S>,
+    events: readonly StoredEvent[],
+    since: Moment,
+  ): StreamState<S> {
+    const after = this.withSnapshot(stream, decider, advanced(decider, before, events));
+    if (this.cache.get(stream, decider)?.eventId === before.eventId) this.cache.advance(stream, decider, after, events);
+    else if (this.isComplete(stream, after, since)) this.keep(stream, decider, after);
+    for (const event of events) this.take(event);
+    return after;
+  }
+
+  /** Drops everything that is known of the stream. */
+  forget(stream: string): void {
+    this.cache.forget(stream);
+    this.absences.forget(stream);
+    this.heard.delete(stream);
+  }
+
+  private hear(events: readonly StoredEvent[]): void {
+    for (const event of events) {
+      this.currentMoment += 1;
+      this.heard.set(event.stream, event.revision);
+      this.take(event);
+    }
+  }
+
+  /** Drops everything: the skipped events may belong to any stream. */
+  private miss(): void {
+    this.currentMoment += HEARD_MAX + 1;
+    this.cache.clear();
+    this.absences.clear();
+    this.heard.clear();
+  }
+
+  /** Folds the event into the cached states of its stream; a state that it does not directly follow is dropped. The stream exists now. */
+  private take(event: StoredEvent): void {
+    const { stream, revision, id } = event;
+    this.absences.forget(stream);
+    try {
+      for (const [decider, known] of this.cache.peek(stream)) {
+        if (revision < known.revision || (revision === known.revision && id === known.eventId)) continue;
+        this.cache.advance(stream, decider, advanced(decider, known, [event]), [event]);
+      }
+    } catch {
+      this.cache.forget(stream);
+    }
+  }
+
+  /** Returns whether the stream is known not to exist, up to the position or to the log's head at the time of the call. */
+  private async isAbsent(stream: string, upTo: Position | undefined): Promise<boolean> {
+    const found = this.absences.get(stream);
+    if (found === undefined) return false;
+    if (upTo !== undefined && upTo <= this.follower.position) return true;
+    const head = await this.catchUpToHead();
+    if (head === null) return false;
+    // A log that ends earlier than it did was restored to an older state, and may have gone on in another way since.
+    if (head < found) this.absences.forget(stream);
+    return this.absences.get(stream) !== undefined;
+  }
+
+  /** Reads the stream, unless another caller has done so while this one waited for its turn. */
+  private async readForStranger<S>(stream: string, decider: AnyDecider<S>): Promise<StreamState<S>> {
+    if (this.known(stream, decider) !== undefined) return this.newest(stream, decider);
+    return (await this.isAbsent(stream, undefined)) ? absent(decider) : this.read(stream, decider, true);
+  }
+
+  /** Returns the log's head once all events up to it were received; null if that fails, so that the stream has to be read. */
+  private async catchUpToHead(): Promise<Position | null> {
+    if (!this.follower.started) return null;
+    return this.follower.catchUpToHead().catch(() => null);
+  }
+
+  private keep<S>(stream: string, decider: AnyDecider<S>, state: StreamState<S>): StreamState<S> {
+    const known = this.cache.get(stream, decider);
+    if (known !== undefined && known.revision >= state.revision) return known;
+    this.cache.put(stream, decider, state);
+    return state;
+  }
+
+  /** Returns true if no event of the stream was received that the state lacks. */
+  private isComplete(stream: string, { revision }: StreamState, since: Moment): boolean {
+    return this.currentMoment - since <= HEARD_MAX && (this.heard.peek(stream) ?? -1) <= revision;
+  }
+
+  private async readOn<S>(stream: string, decider: AnyDecider<S>): Promise<StreamState<S>> {
+    const known = this.known(stream, decider);
+    const found = known === undefined ? null : await this.continued(stream, decider, known);
+    if (found !== null) return found;
+    if (known !== undefined) this.forget(stream);
+    return this.withSnapshot(stream, decider, await this.fromStart(stream, decider));
+  }
+
+  private async fromStart<S>(stream: string, decider: AnyDecider<S>): Promise<StreamState<S>> {
+    const first = this.store.readStream(stream, { limit: FIRST_EVENTS });
+    const begun = await folded(decider, absent(decider), first);
+    if (begun.revision + 1 < FIRST_EVENTS) return begun;
+    const later =
+      decider.snapshot === undefined ? await this.standing(stream, decider) : await this.snapshots.find<S>(stream, decider.snapshot);
+    const continued = later !== null && later.revision > begun.revision ? await this.continued(stream, decider, later) : null;
+    if (continued !== null) return continued;
+    let state = begun;
+    for await (const events of this.store.readStreamInBulk(stream, begun.revision + 1)) state = advanced(decider, state, events);
+    return state;
+  }
+
+  private async standing<S>(stream: string, decider: AnyDecider<S>): Promise<StreamState<S> | null> {
+    const standing = (await decider.standing?.(stream)) ?? null;
+    if (standing === null) return null;
+    for await (const { position, id, metadata } of this.store.readStream(stream, { from: standing.revision, limit: 1 }))
+      return { ...absent(decider), ...standing, position, eventId: id, account: metadata.account_id };
+    return null;
+  }
+
+  /**
+   * Returns the state with the events that follow it in its stream; null if its last event is not in the stream, because the log was
+   * restored.
+   */
+  private async continued<S>(stream: string, decider: AnyDecider<S>, from: StreamState<S>): Promise<StreamState<S> | null> {
+    const events = this.store.readStream(stream, { from: from.revision })[Symbol.asyncIterator]();
+    const last = await events.next();
+    if (last.done === true || last.value.revision !== from.revision || last.value.id !== from.eventId) {
+      await events.return?.();
+      return null;
+    }
+    // The log may have moved to another store, where the same event has another position.
+    return folded(decider, { ...from, position: last.value.position }, { [Symbol.asyncIterator]: () => events });
+  }
+
+  /** Starts writing a snapshot in the background if one is due. */
+  private withSnapshot<S>(stream: string, decider: AnyDecider<S>, state: StreamState<S>): StreamState<S> {
+    const events = state.revision - state.snapshotAt;
+    if (decider.snapshot === undefined || events < SNAPSHOT_EVENTS) return state;
+    if (events < sizeOf(state.state) / SNAPSHOT_BYTES_PER_EVENT) return state;
+    this.snapshots.take(stream, decider.snapshot, state);
+    return { ...state, snapshotAt: state.revision };
+  }
+}
+
+async function folded<S>(decider: AnyDecider<S>, from: StreamState<S>, events: AsyncIterable<StoredEvent>): Promise<StreamState<S>> {
+  let state = from;
+  let batch: StoredEvent[] = [];
+  for await (const event of events) {
+    batch.push(event);
+    if (batch.length < FOLD_AT_ONCE) continue;
+    state = advanced(decider, state, batch);
+    batch = [];
+  }
+  return advanced(decider, state, batch);
+}

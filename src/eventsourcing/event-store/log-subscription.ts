@@ -1,0 +1,125 @@
+import { Logger } from '@nestjs/common';
+import { pause } from '../../kernel/async/pause.ts';
+import { Backoff } from '../../kernel/async/retry.ts';
+import { EventStoreUnavailable, START, type BatchHandler, type Position, type Subscription } from './event-store.ts';
+import type { Batch } from './events-up-to.ts';
+
+/** Intervals in milliseconds. */
+const POLL_INTERVAL_MS = 2_000;
+const FIRST_RETRY_MS = 100;
+const LAST_RETRY_MS = 5_000;
+
+const logger = new Logger('EventStore');
+
+/**
+ * Knows the head of one log and wakes those who wait for more. It is told of own appends and of notifications; since both may be missed, it
+ * also asks the store every 2 s while somebody waits.
+ */
+export class HeadWatch {
+  private known: Position = START;
+  private readonly waiting = new Map<() => void, Position>();
+  private pollTimer: NodeJS.Timeout | null = null;
+
+  constructor(private readonly head: () => Promise<Position>) {}
+
+  notify(position: Position): void {
+    if (position <= this.known) return;
+    this.known = position;
+    for (const [wake, after] of this.waiting) if (position > after) wake();
+  }
+
+  /** Returns true if no later position is known. */
+  isReached(position: Position): boolean {
+    return this.known <= position;
+  }
+
+  /** Asks the store for the head. If that fails, the next call asks again. */
+  async poll(): Promise<void> {
+    const head = await this.head().catch(() => START);
+    this.notify(head);
+  }
+
+  /** Resolves when there is more after the position, or the signal aborts. */
+  async waitBeyond(after: Position, signal: AbortSignal): Promise<void> {
+    if (signal.aborted || this.known > after) return;
+    await new Promise<void>((resolve) => {
+      const wake = () => {
+        this.waiting.delete(wake);
+        signal.removeEventListener('abort', wake);
+        if (this.waiting.size === 0) this.rest();
+        resolve();
+      };
+      this.waiting.set(wake, after);
+      signal.addEventListener('abort', wake);
+      this.pollTimer ??= setInterval(() => void this.poll(), POLL_INTERVAL_MS).unref();
+    });
+  }
+
+  private rest(): void {
+    if (this.pollTimer) clearInterval(this.pollTimer);
+    this.pollTimer = null;
+  }
+}
+
+/**
+ * Follows a log: reads, hands over, waits, until it is stopped. Only an error of the handler, or an event that this program does not know,
+ * ends it.
+ */
+export class LogSubscription implements Subscription {
+  readonly ended: Promise<void>;
+  private readonly stopping = new AbortController();
+
+  constructor(
+    private readonly watch: HeadWatch,
+    private readonly read: (after: Position, atHead: boolean) => Promise<Batch>,
+    private readonly onBatch: BatchHandler,
+    after: Position,
+  ) {
+    this.ended = this.follow(after);
+    // Callers that need to know await `ended`; a rejection that nobody awaits must not end the process.
+    this.ended.catch(() => undefined);
+  }
+
+  async stop(): Promise<void> {
+    this.stopping.abort();
+    await this.ended.catch(() => undefined);
+  }
+
+  private async follow(start: Position): Promise<void> {
+    const { signal } = this.stopping;
+    let after = start;
+    for (let woken = false; !signal.aborted;) {
+      const { events, upTo } = await this.readOn(after, woken);
+      if (signal.aborted) return;
+      if (upTo > after) {
+        await this.onBatch(events, upTo);
+        after = upTo;
+        // The head is found by reading until nothing comes. After that `watch` knows the head, so a reader at the head need not read once
+        // more.
+        if (!woken || !this.watch.isReached(after)) continue;
+      } else if (woken) {
+        // The reported head is beyond what the store holds (a server was restored to an older state): wait, so as not to spin.
+        await pause(FIRST_RETRY_MS, signal, { ref: false });
+      }
+      await this.watch.waitBeyond(after, signal);
+      woken = true;
+    }
+  }
+
+  /** Reads until it succeeds: the store may be unavailable for hours. */
+  private async readOn(after: Position, atHead: boolean): Promise<Batch> {
+    const { signal } = this.stopping;
+    const backoff = new Backoff({ firstMs: FIRST_RETRY_MS, lastMs: LAST_RETRY_MS });
+    while (!signal.aborted) {
+      try {
+        return await this.read(after, atHead);
+      } catch (error) {
+        // A retry would meet the same error (an event that this program does not know), so the subscriber must see it.
+        if (!(error instanceof EventStoreUnavailable)) throw error;
+        logger.warn(`Following the log waits for the store: ${(error.cause as Error).message}`);
+        await backoff.pause(signal, { ref: false });
+      }
+    }
+    return { events: [], upTo: after };
+  }
+}

@@ -1,0 +1,90 @@
+import { matches, type EventClass, type EventFilter, type Position, type StoredEvent } from '../event-store.ts';
+import type { Batch } from '../events-up-to.ts';
+import type { EventReader } from './reading.ts';
+
+/** The bounds on what is kept of the log's end: events, and bytes of their data and metadata. */
+const KEPT_EVENTS_MAX = 1_000;
+const KEPT_BYTES_MAX = 4 * 1024 * 1024;
+
+/** All events of the class after one position, up to another. */
+export interface Stretch extends Batch {
+  after: Position;
+  /** The size of the events' data and metadata, in bytes. */
+  size: number;
+}
+
+/**
+ * Keeps the end of one log in memory. The subscribers at the head wait for the same position and are woken together: one query serves them
+ * all, and none is needed if this process appended the events itself. The events after a position never change, and positions have no gaps,
+ * so what is kept stays valid for later reads.
+ */
+export class SharedReads {
+  /** The stretches, in order: each begins where the one before ends. */
+  private kept: Stretch[] = [];
+  private keptEvents = 0;
+  private keptBytes = 0;
+  private readonly reading = new Map<Position, Promise<Stretch>>();
+
+  constructor(
+    private readonly reader: EventReader,
+    private readonly eventClass: EventClass,
+  ) {}
+
+  /** Returns the events after the position that pass the filter. */
+  async batch(after: Position, filter: EventFilter): Promise<Batch> {
+    const shared = this.following(after) ?? (await (this.reading.get(after) ?? this.read(after)).catch(() => null));
+    // The shared read began before the events were there, or failed, perhaps at an unreadable event that this filter excludes: read again.
+    if (shared === null || shared.upTo <= after) return this.reader.batch(after, filter);
+    return { events: shared.events.filter(matches(filter)), upTo: shared.upTo };
+  }
+
+  /**
+   * Keeps a committed stretch, and drops the oldest ones beyond the bounds. If events are missing before it, all earlier stretches are
+   * dropped.
+   */
+  keep(stretch: Stretch): void {
+    const end = this.kept.at(-1)?.upTo;
+    if (end !== undefined && stretch.upTo <= end) return;
+    if (end !== stretch.after) this.forget();
+    this.kept.push(stretch);
+    this.keptEvents += stretch.events.length;
+    this.keptBytes += stretch.size;
+    while (this.keptEvents > KEPT_EVENTS_MAX || this.keptBytes > KEPT_BYTES_MAX) {
+      const oldest = this.kept.shift();
+      this.keptEvents -= oldest?.events.length ?? 0;
+      this.keptBytes -= oldest?.size ?? 0;
+    }
+  }
+
+  /** Returns the event of the stream at that revision, if it is kept. */
+  find(stream: string, revision: number): StoredEvent | undefined {
+    const isWanted = (event: StoredEvent) => event.revision === revision && event.stream === stream;
+    return this.kept.findLast(({ events }) => events.some(isWanted))?.events.find(isWanted);
+  }
+
+  /** Returns the events after the position, or null if they are not kept. */
+  private following(after: Position): Batch | null {
+    const first = this.kept.findLastIndex((stretch) => stretch.after <= after);
+    const last = this.kept.at(-1);
+    if (first < 0 || last === undefined || last.upTo <= after) return null;
+    const events = this.kept.slice(first).flatMap((stretch) => stretch.events);
+    return { events: events.filter(({ position }) => position > after), upTo: last.upTo };
+  }
+
+  private read(after: Position): Promise<Stretch> {
+    const reading = this.reader.batch(after, { eventClass: this.eventClass }).then((batch) => ({ ...batch, after }));
+    this.reading.set(after, reading);
+    const forget = () => void this.reading.delete(after);
+    reading.then((stretch) => {
+      forget();
+      if (stretch.upTo > after) this.keep(stretch);
+    }, forget);
+    return reading;
+  }
+
+  private forget(): void {
+    this.kept = [];
+    this.keptEvents = 0;
+    this.keptBytes = 0;
+  }
+}

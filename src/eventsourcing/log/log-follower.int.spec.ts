@@ -1,0 +1,112 @@
+import { harbourEvent } from '../../../test/support/harbour-event.ts';
+import { appendTo, eventually, openLog, openStore, type OpenedLog } from '../../../test/support/log.ts';
+import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
+import { EventCatalogue } from '../event-store/event-catalogue.ts';
+import { defineEvent, type JsonObject } from '../event-store/event-definition.ts';
+import type { Position } from '../event-store/event-store.ts';
+import { LogFollower } from './log-follower.ts';
+
+/** Records what a listener is told, in order. */
+class Notes {
+  readonly told: string[] = [];
+  readonly heardMeanwhile: Position[] = [];
+
+  constructor(follower: LogFollower) {
+    follower.listen({
+      onEvents: (events) => {
+        this.told.push(...events.map(({ type }) => type));
+        this.heardMeanwhile.push(follower.position);
+      },
+      onGap: () => this.told.push('gap'),
+    });
+  }
+}
+
+describe('following the log', () => {
+  let test: TestDatabase;
+  const opened: { log: OpenedLog; follower: LogFollower }[] = [];
+  const replica = async () => {
+    const log = await openLog(test.url);
+    const follower = new LogFollower(log.store);
+    const notes = new Notes(follower);
+    opened.push({ log, follower });
+    await follower.onApplicationBootstrap();
+    return { log, follower, notes };
+  };
+
+  beforeEach(async () => {
+    test = await freshDatabase();
+  });
+  afterEach(async () => {
+    for (const { log, follower } of opened.splice(0)) {
+      await follower.beforeApplicationShutdown();
+      await log.close();
+    }
+    await test.drop();
+  });
+
+  it('tells a listener of each event, in order, before it counts as heard', async () => {
+    const { log, follower, notes } = await replica();
+    const types = ['BoatArrived', 'BoatLoaded', 'BoatLeft'];
+    const positions: Position[] = [];
+    for (const type of types) {
+      positions.push((await appendTo(log.store, 'boat-Ark', harbourEvent(type))).position);
+      expect(await follower.catchUpToHead()).toBe(positions.at(-1));
+      expect(follower.position).toBe(positions.at(-1));
+    }
+    expect(notes.told).toEqual(['gap', ...types]);
+    expect(notes.heardMeanwhile.every((heard, index) => heard < (positions[index] as Position))).toBe(true);
+  });
+
+  it('has received, when asked, all events that another replica stored before', async () => {
+    const [one, two] = [await replica(), await replica()];
+    for (let round = 0; round < 100; round += 1) {
+      const { position } = await appendTo(one.log.store, 'boat-Ark', harbourEvent('BoatArrived'));
+      expect(await two.follower.catchUpToHead()).toBe(position);
+      expect(two.notes.told).toHaveLength(round + 2);
+    }
+  });
+
+  it('asks the store once for many callers, and resolves with null while the store is unavailable', async () => {
+    const { log, follower } = await replica();
+    await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
+    let asked = 0;
+    const head = log.store.head.bind(log.store);
+    log.store.head = (eventClass) => ((asked += 1), head(eventClass));
+    await Promise.all(Array.from({ length: 100 }, () => follower.catchUpToHead()));
+    expect(asked).toBe(1);
+    log.store.head = () => Promise.reject(new Error('away'));
+    expect(await follower.catchUpToHead()).toBeNull();
+  });
+
+  it('hands nothing to a listener that was removed', async () => {
+    const { log, follower } = await replica();
+    let told = 0;
+    const stop = follower.listen({ onEvents: () => (told += 1) });
+    stop();
+    await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
+    await follower.catchUpToHead();
+    expect(told).toBe(0);
+  });
+
+  it('reports a gap after an event that this program does not know, and continues after it', async () => {
+    const { log, follower, notes } = await replica();
+    const newer = openStore(log.database, test.url, new EventCatalogue([defineEvent<JsonObject>()('WhirlpoolSeen', () => '')]));
+    await appendTo(newer, 'boat-Ark', harbourEvent('WhirlpoolSeen'));
+    await newer.close();
+    await eventually(() => notes.told.length === 2);
+    await appendTo(log.store, 'boat-Dory', harbourEvent('BoatArrived'));
+    await follower.catchUpToHead();
+    expect(notes.told).toEqual(['gap', 'gap', 'BoatArrived']);
+  });
+
+  it('refuses waiting callers when the service stops', async () => {
+    const { log, follower } = await replica();
+    log.store.head = () => Promise.resolve('9'.repeat(20));
+    const waiting = follower.catchUpToHead();
+    await Promise.all([
+      expect(waiting).rejects.toThrow('The newest events have not been heard here yet: the service is stopping.'),
+      log.store.ping().then(() => follower.beforeApplicationShutdown()),
+    ]);
+  });
+});

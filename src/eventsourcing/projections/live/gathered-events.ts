@@ -1,0 +1,82 @@
+import type { Position, StoredEvent } from '../../event-store/event-store.ts';
+import { sizeOf } from '../../aggregates/size.ts';
+
+/** Events that come within this time after a write are written together, ms. */
+const GATHER_MS = 25;
+/** The bounds on gathered events: at either one they are written at once, and `add` waits for that write. */
+const EVENTS_MAX = 500;
+const BYTES_MAX = 4 * 1024 * 1024;
+
+/**
+ * Writes the events of the log in batches: at once if the last write was not just now or a reader waits, and otherwise together with the
+ * events of the next `GATHER_MS`.
+ */
+export class GatheredEvents {
+  /** Rejects once a write has failed. Nothing is written after that. */
+  readonly failed: Promise<never>;
+  private fail: (error: unknown) => void = () => undefined;
+  private events: StoredEvent[] = [];
+  private bytes = 0;
+  private upTo: Position | null = null;
+  private isWriting = false;
+  private turn: Promise<void> = Promise.resolve();
+  private timer: NodeJS.Timeout | null = null;
+  private nextAt = 0;
+
+  constructor(
+    private readonly write: (events: StoredEvent[], upTo: Position) => Promise<void>,
+    private readonly isAwaited: () => boolean,
+  ) {
+    this.failed = new Promise((_, reject) => (this.fail = reject));
+    this.failed.catch(() => undefined);
+  }
+
+  /** Returns whether everything that was added is written. */
+  get isWritten(): boolean {
+    return this.upTo === null && !this.isWriting;
+  }
+
+  /** Takes the events that follow those added before. Resolves when more may be added; throws what the write throws. */
+  async add(events: readonly StoredEvent[], upTo: Position): Promise<void> {
+    for (const event of events) {
+      this.events.push(event);
+      this.bytes += sizeOf(event);
+    }
+    this.upTo = upTo;
+    const waitMs = this.nextAt - performance.now();
+    const isFull = this.events.length >= EVENTS_MAX || this.bytes >= BYTES_MAX;
+    if (isFull || waitMs <= 0 || this.isAwaited()) return this.flush();
+    this.timer ??= setTimeout(() => this.flushSoon(), waitMs);
+  }
+
+  /** Starts a write of everything gathered, now. */
+  flushSoon(): void {
+    this.flush().catch(() => undefined);
+  }
+
+  /** Resolves when everything that was added is written; throws what the write throws. */
+  flush(): Promise<void> {
+    if (this.timer !== null) clearTimeout(this.timer);
+    this.timer = null;
+    if (this.upTo !== null) {
+      this.turn = this.turn.then(() => this.writeAll());
+      this.turn.catch(this.fail);
+    }
+    return this.turn;
+  }
+
+  private async writeAll(): Promise<void> {
+    const [events, upTo] = [this.events, this.upTo];
+    if (upTo === null) return;
+    this.events = [];
+    this.bytes = 0;
+    this.upTo = null;
+    this.nextAt = performance.now() + GATHER_MS;
+    this.isWriting = true;
+    try {
+      await this.write(events, upTo);
+    } finally {
+      this.isWriting = false;
+    }
+  }
+}

@@ -1,0 +1,348 @@
+import type { BeforeApplicationShutdown } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
+import type pg from 'pg';
+
+import { Config } from '../../kernel/config/config.ts';
+import { Database } from '../../postgres/database/database.ts';
+import { Aggregates } from '../aggregates/aggregates.ts';
+import {
+  type EventClass,
+  type EventFilter,
+  EventStore,
+  idOf,
+  START,
+  type Position,
+  type Subscription,
+} from '../event-store/event-store.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
+import { Leases } from '../../postgres/leases/leases.ts';
+import { LogPasses, WRITERS } from './rebuild/log-pass.ts';
+import { type Projection, type ReadModelProgress, ReadModels, tableOf } from './projection.ts';
+import type { RebuildParts } from './rebuild/projection-rebuild.ts';
+import { SerialQueue } from '../../kernel/async/serial-queue.ts';
+import { ProjectionRegistry, type ProjectionStatus } from './tables/projection-registry.ts';
+import { ProjectionRunner } from './live/projection-runner.ts';
+import { checkTable } from './tables/projection-sql.ts';
+import { type Comparison, compareWithLog } from './verify/projection-verification.ts';
+import { RebuildOrders } from './rebuild/rebuild-orders.ts';
+import { rebuildsUnderWay, type RebuildProgress } from './rebuild/rebuild-progress.ts';
+
+const REACHED_TIMEOUT_MS = 5_000;
+/** The interval at which a replica reads the checkpoints that another one moves, while a reader waits for one of them, ms. */
+const LOOK_EVERY_MS = 20;
+/** The first position after `START`. A read model that is being filled stays at `START` until it is done. */
+const FIRST: Position = START.replace(/0$/, '1');
+const WAITERS_MAX = 10_000;
+/** The number of events that a read model may lack and still count as caught up. */
+const NEAR_EVENTS = 1_000;
+/** The memory for the rows of rebuilds, in bytes; rows beyond it are kept on disk meanwhile. */
+const FOLD_MEMORY_BYTES = 48 * 1024 * 1024;
+/** The connections for rebuilds, and one for a comparison. */
+const BULK_CONNECTIONS = WRITERS + 1;
+
+interface Waiter {
+  position: Position;
+  /** The value is true if the reader can go on without the projection once that has stopped. */
+  isOptional: boolean;
+  settle(refusal: Refusal | null): void;
+}
+
+/** The state of one projection as this process knows it. */
+interface Entry {
+  runner: ProjectionRunner;
+  /** The newest position that any process is known to have reached. */
+  known: Position;
+  /** The session of the leases in which `known` was learned. After its end, the database may have crashed and lost the last rows. */
+  knownIn: string | null;
+  waiters: Set<Waiter>;
+  /** The value is true once it has been near the end of the log since this process started. */
+  caughtUp: boolean;
+}
+
+/** The read models of this process. Features register theirs in `onModuleInit`; they follow the log from the bootstrap on. */
+@Injectable()
+export class Projections extends ReadModels implements BeforeApplicationShutdown {
+  private readonly registry: ProjectionRegistry;
+  private readonly entries = new Map<string, Entry>();
+  private waiting = 0;
+  private looking = false;
+  private stopped = false;
+  private readonly parts: RebuildParts;
+  private bulkPool: pg.Pool | null = null;
+  private orders: Subscription | null = null;
+
+  constructor(
+    private readonly database: Database,
+    private readonly store: EventStore,
+    private readonly leases: Leases,
+    private readonly aggregates: Aggregates,
+    config: Config,
+  ) {
+    super();
+    this.registry = new ProjectionRegistry(database);
+    this.parts = {
+      database,
+      store,
+      passes: new LogPasses(store, { memoryBytes: FOLD_MEMORY_BYTES, directory: config.dataDir }, leases.intervals.foldGatherMs),
+      pool: () => (this.bulkPool ??= database.openPool('rebuilds', BULK_CONNECTIONS, { statement_timeout: 0, lock_timeout: 0 })),
+      comparisons: new SerialQueue(),
+      catchUps: new SerialQueue(),
+    };
+  }
+
+  /**
+   * Registers a projection; it must be called before `start`. Throws if its name is taken, or its table's definition
+   * is invalid.
+   */
+  register(projection: Projection): void {
+    checkTable(projection);
+    if (this.entries.has(projection.name)) throw new Error(`the projection ${projection.name} is registered twice`);
+    const orders = new RebuildOrders(this.aggregates, tableOf(projection));
+    const owner = { moved: () => this.moved(entry), isAwaited: () => entry.waiters.size > 0 };
+    const entry: Entry = {
+      runner: new ProjectionRunner(projection, this.parts, this.leases, orders, owner),
+      known: START,
+      knownIn: null,
+      waiters: new Set(),
+      caughtUp: false,
+    };
+    this.entries.set(projection.name, entry);
+  }
+
+  /** Returns the names of the projections that follow the class. */
+  names(eventClass: EventClass): string[] {
+    return [...this.entries].filter(([, { runner }]) => runner.projection.filter.eventClass === eventClass).map(([name]) => name);
+  }
+
+  /** Returns the tables from which this program serves. */
+  tables(): string[] {
+    return [...this.entries.values()].map(({ runner }) => tableOf(runner.projection));
+  }
+
+  /** Resolves when all tables exist; the projections follow the log from then on. After a failure it may be called again. */
+  async start(): Promise<void> {
+    await Promise.all([...this.entries.values()].map(({ runner }) => runner.start()));
+    this.followOrders();
+  }
+
+  async beforeApplicationShutdown(): Promise<void> {
+    this.stopped = true;
+    for (const entry of this.entries.values()) for (const waiter of entry.waiters) waiter.settle(behind(entry, 'the service is stopping'));
+    await this.orders?.stop();
+    await Promise.all([...this.entries.values()].map(({ runner }) => runner.stop()));
+  }
+
+  has(projection: string): boolean {
+    return this.entries.has(projection);
+  }
+
+  /** Returns the running rebuilds of this program's tables, on any replica, by projection. */
+  async rebuilds(): Promise<Map<string, RebuildProgress>> {
+    const all = new Map((await rebuildsUnderWay(this.database)).map((progress) => [progress.table, progress]));
+    return new Map(
+      [...this.entries].flatMap(([name, { runner }]) => {
+        const progress = all.get(tableOf(runner.projection));
+        return progress === undefined ? [] : [[name, progress]];
+      }),
+    );
+  }
+
+  /** Returns the subject of the projection's rebuild orders; their stream is `projection-<subject>`. */
+  subjectOf(projection: string): string {
+    return tableOf(this.entryOf(projection).runner.projection);
+  }
+
+  /**
+   * Folds the log anew into tables of its own and compares them with the serving rows as of the same position, without disturbing readers
+   * or writers. Throws Refusal `invalid_state` if the table is not filled for this version.
+   */
+  verify(projection: string): Promise<Comparison> {
+    const { runner } = this.entryOf(projection);
+    return compareWithLog(this.parts, runner.projection);
+  }
+
+  /** Returns how much of the log the projection has not taken in. */
+  async lag(projection: string): Promise<{ head: Position; events: number; seconds: number }> {
+    const { runner, known } = this.entryOf(projection);
+    const { eventClass } = runner.projection.filter;
+    const head = await this.store.head(eventClass);
+    if (known >= head) return { head, events: 0, seconds: 0 };
+    const { events, since } = await this.store.lag(known, eventClass);
+    return { head, events, seconds: since === null ? 0 : Math.max(0, Date.now() - Date.parse(since)) / 1_000 };
+  }
+
+  override filterOf(projection: string): EventFilter {
+    return this.entryOf(projection).runner.projection.filter;
+  }
+
+  override async waitUntilFilled(projection: string): Promise<void> {
+    const { runner } = this.entryOf(projection);
+    // Another replica may have filled it.
+    if (!runner.filled) await this.status();
+    if (!runner.filled) await this.waitFor(projection, FIRST);
+  }
+
+  override async progress(): Promise<ReadModelProgress[]> {
+    const [statuses, rebuilds] = await Promise.all([this.status(), this.rebuilds()]);
+    return Promise.all(
+      statuses.map(async ({ name, filled, error, status, outdated }) => {
+        const entry = this.entryOf(name);
+        const lag = entry.caughtUp ? 0 : (await this.lag(name)).events;
+        if (filled && lag <= NEAR_EVENTS) entry.caughtUp = true;
+        const rebuild = rebuilds.get(name);
+        const folded = rebuild === undefined ? 0 : shareOf(rebuild);
+        const outdatedBy = entry.runner.outdatedBy ?? (outdated ? error : null);
+        if (outdatedBy !== null) return { name, ready: false, serving: filled, reason: outdatedBy };
+        if (status === 'failed') return { name, ready: filled, serving: false, reason: `stopped: ${error}` };
+        if (!filled) return { name, ready: false, serving: false, reason: `is being filled: ${Math.floor(folded * 100)} %` };
+        if (!entry.caughtUp)
+          return {
+            name,
+            ready: false,
+            serving: true,
+            reason:
+              rebuild === undefined ? `catches up: ${lag} events are left` : `is far behind and made anew: ${Math.floor(folded * 100)} %`,
+          };
+        return { name, ready: true, serving: true, reason: null };
+      }),
+    );
+  }
+
+  override async waitFor(projection: string, position: Position, timeoutMs = REACHED_TIMEOUT_MS): Promise<void> {
+    const refusal = await this.wait(this.entryOf(projection), position, timeoutMs, false);
+    if (refusal !== null) throw refusal;
+  }
+
+  override async waitIfRunning(projection: string, position: Position): Promise<void> {
+    await this.wait(this.entryOf(projection), position, REACHED_TIMEOUT_MS, true);
+  }
+
+  /** Returns the newest position that this process knows the projection to have reached, or `START` while that is in doubt. */
+  checkpoint(projection: string): Position {
+    const entry = this.entryOf(projection);
+    return this.isInDoubt(entry) ? START : entry.known;
+  }
+
+  /** Returns how far each projection registered here has come, and whether it runs. */
+  async status(): Promise<ProjectionStatus[]> {
+    const { sessionId } = this.leases;
+    const all = await this.registry.status();
+    // An answer that was under way while the session ended, or that came while there was none, may be older than the crash that ended it.
+    const isCurrent = sessionId !== null && sessionId === this.leases.sessionId;
+    return all.flatMap((stored) => {
+      const entry = this.entries.get(stored.name);
+      if (entry === undefined || entry.runner.projection.version !== stored.version) return [];
+      if (stored.filled) entry.runner.filled = true;
+      if (isCurrent) this.learn(entry, stored.position);
+      // It failed on another replica, or here before the last start, and may run again soon. Only readers that can do without it stop
+      // waiting.
+      if (stored.status === 'failed') for (const waiter of entry.waiters) if (waiter.isOptional) waiter.settle(stopped(entry));
+      return [{ ...stored, position: entry.known }];
+    });
+  }
+
+  /** Rebuild orders are in the log: every replica reads them there, and the one that holds the projection's lease carries them out. */
+  private followOrders(): void {
+    const filter = { eventClass: 'core', categories: ['projection'] } as const;
+    const follow = (head: Position) => {
+      if (this.stopped) return;
+      this.orders = this.store.subscribe(head, filter, async (events) => {
+        const subjects = new Set(events.map(({ stream }) => idOf(stream)));
+        for (const { runner } of this.entries.values()) if (subjects.has(tableOf(runner.projection))) runner.orders.notify();
+      });
+      for (const { runner } of this.entries.values()) runner.orders.notify();
+    };
+    // If the store is unavailable, the runners still look for orders every 30 s.
+    this.store.head('core').then(follow, () => undefined);
+  }
+
+  private entryOf(projection: string): Entry {
+    const entry = this.entries.get(projection);
+    if (entry === undefined) throw new Error(`there is no projection ${projection}`);
+    return entry;
+  }
+
+  private async wait(entry: Entry, position: Position, timeoutMs: number, isOptional: boolean): Promise<Refusal | null> {
+    const isInDoubt = this.isInDoubt(entry);
+    if (position <= entry.known && !isInDoubt) return null;
+    if (this.stopped) return behind(entry, 'the service is stopping');
+    if (entry.runner.state === 'failed' && !isInDoubt) return stopped(entry);
+    if (this.waiting >= WAITERS_MAX) return behind(entry, 'too many reads wait already');
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => waiter.settle(behind(entry, `it was not there within ${timeoutMs} ms`)), timeoutMs);
+      const waiter: Waiter = {
+        position,
+        isOptional,
+        settle: (refusal) => {
+          clearTimeout(timer);
+          if (entry.waiters.delete(waiter)) this.waiting -= 1;
+          resolve(refusal);
+        },
+      };
+      entry.waiters.add(waiter);
+      this.waiting += 1;
+      entry.runner.flushSoon();
+      this.lookWhileNeeded();
+    });
+  }
+
+  private moved(entry: Entry): void {
+    if (entry.runner.state === 'failed') for (const waiter of entry.waiters) waiter.settle(stopped(entry));
+    else if (entry.runner.state === 'live') this.learn(entry, entry.runner.position);
+    this.lookWhileNeeded();
+  }
+
+  /**
+   * Returns whether the rows of the known position may be gone. Read models are written without waiting for the disk, so a crash of the
+   * database can take the last of them back; it also ends the session of the leases (decisions/0043).
+   */
+  private isInDoubt({ knownIn }: Entry): boolean {
+    return knownIn === null || knownIn !== this.leases.sessionId;
+  }
+
+  /** Takes in a position. One that is learned in doubt may be older than the one known before. */
+  private learn(entry: Entry, position: Position): void {
+    if (position <= entry.known && !this.isInDoubt(entry)) return;
+    entry.known = position;
+    entry.knownIn = this.leases.sessionId;
+    for (const waiter of entry.waiters) if (waiter.position <= position) waiter.settle(null);
+  }
+
+  /**
+   * The process that holds a projection's lease signals its waiters itself. On any other replica one small query at a time serves all
+   * waiters, and only while there are some: a NOTIFY with each batch would slow down every append.
+   */
+  private lookWhileNeeded(): void {
+    if (this.looking || this.stopped) return;
+    const needed = [...this.entries.values()].some(
+      (entry) => entry.waiters.size > 0 && (entry.runner.state === 'standby' || this.isInDoubt(entry)),
+    );
+    if (!needed) return;
+    this.looking = true;
+    setTimeout(() => {
+      this.status()
+        .catch(() => undefined)
+        .finally(() => {
+          this.looking = false;
+          this.lookWhileNeeded();
+        });
+    }, LOOK_EVERY_MS);
+  }
+}
+
+function stopped(entry: Entry): Refusal {
+  return behind(entry, 'it stopped at an event that it can not take in');
+}
+
+function behind({ runner }: Entry, why: string): Refusal {
+  return new Refusal('read_model_behind', `The read model ${runner.projection.name} does not show that position yet: ${why}.`, {
+    retryAfterSeconds: 1,
+  });
+}
+
+/** Returns the share of its log that a rebuild has folded, from 0 to 1, estimated from positions. */
+export function shareOf({ phase, position, target }: RebuildProgress): number {
+  if (phase !== 'folding') return phase === 'waiting' ? 0 : 1;
+  const [done, all] = [BigInt(position), BigInt(target)];
+  return all === 0n ? 1 : Math.min(1, Number((done * 10_000n) / all) / 10_000);
+}
