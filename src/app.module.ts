@@ -44,7 +44,7 @@ import { HttpModule } from './platform/http/http.module.ts';
 import { LeasesModule } from './postgres/leases/leases.module.ts';
 import { ProjectionsModule } from './eventsourcing/projections/projections.module.ts';
 import { rebuildEvents } from './eventsourcing/projections/rebuild/rebuild.events.ts';
-import { RuntimeModule } from './platform/runtime/runtime.module.ts';
+import { RuntimeModule } from './runtime/runtime.module.ts';
 import { SagasModule } from './eventsourcing/sagas/sagas.module.ts';
 import type { Startup } from './kernel/startup.ts';
 import { ProvisioningModule } from './provisioning/provisioning.module.ts';

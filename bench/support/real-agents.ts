@@ -6,8 +6,8 @@ import { promisify } from 'node:util';
 
 import Dockerode from 'dockerode';
 
-import { tarOf } from '../../src/platform/runtime/docker/image-sources/build-context.ts';
-import { importImage } from '../../src/platform/runtime/docker/image-sources/registry.ts';
+import { tarOf } from '../../src/runtime/docker/image-sources/build-context.ts';
+import { importImage } from '../../src/runtime/docker/image-sources/registry.ts';
 import { removeInstance } from '../../test/support/images.ts';
 
 export const REAL_IMAGE = 'mooring-bench-agent:1';

@@ -1,4 +1,4 @@
-import { findImage } from '../../src/platform/runtime/docker/image-sources/registry.ts';
+import { findImage } from '../../src/runtime/docker/image-sources/registry.ts';
 import { check, differs, type Exception } from './outcome.ts';
 import { agentNamed, type Part, type Walk } from './step.ts';
 

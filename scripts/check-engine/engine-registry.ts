@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto';
 import type Dockerode from 'dockerode';
 
-import { tarOf, type TarEntry } from '../../src/platform/runtime/docker/image-sources/build-context.ts';
+import { tarOf, type TarEntry } from '../../src/runtime/docker/image-sources/build-context.ts';
 import { RegistryContent } from '../../test/support/registry-content.ts';
 import type { Engine } from './engine.ts';
 import type { WalkImages } from './walk-images.ts';

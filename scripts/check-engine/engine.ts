@@ -1,9 +1,9 @@
 import type Dockerode from 'dockerode';
 
-import { pinApiVersion } from '../../src/platform/runtime/docker/engine/engine.ts';
-import { connectToEngine, type EngineConnection } from '../../src/platform/runtime/docker/engine/engine-connection.ts';
-import { tarOf, type TarEntry } from '../../src/platform/runtime/docker/image-sources/build-context.ts';
-import { pull } from '../../src/platform/runtime/docker/image-sources/registry.ts';
+import { pinApiVersion } from '../../src/runtime/docker/engine/engine.ts';
+import { connectToEngine, type EngineConnection } from '../../src/runtime/docker/engine/engine-connection.ts';
+import { tarOf, type TarEntry } from '../../src/runtime/docker/image-sources/build-context.ts';
+import { pull } from '../../src/runtime/docker/image-sources/registry.ts';
 import { removeInstance } from '../../test/support/images.ts';
 import type { EngineInfoAnswer, EngineVersionAnswer } from './report.ts';
 

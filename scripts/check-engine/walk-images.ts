@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises';
 
-import { importImage, findImage, pull } from '../../src/platform/runtime/docker/image-sources/registry.ts';
-import { tarOf, type TarEntry } from '../../src/platform/runtime/docker/image-sources/build-context.ts';
-import { isStatic } from '../../src/platform/runtime/docker/volumes/helper-volume.ts';
+import { importImage, findImage, pull } from '../../src/runtime/docker/image-sources/registry.ts';
+import { tarOf, type TarEntry } from '../../src/runtime/docker/image-sources/build-context.ts';
+import { isStatic } from '../../src/runtime/docker/volumes/helper-volume.ts';
 import type { Engine } from './engine.ts';
 
 const publicBase = 'busybox:1.37.0-musl';

@@ -4,7 +4,7 @@ import { IsBoolean, IsOptional, IsString, MaxLength } from 'class-validator';
 import { PageQueryDto } from '../platform/http/requests/page.dto.ts';
 import { IntegerQuery } from '../platform/http/requests/validation.ts';
 import { WAIT_SECONDS_MAX } from '../platform/http/responses/prefer.ts';
-import type { AgentEgress } from '../platform/runtime/runtime.ts';
+import type { AgentEgress } from '../runtime/runtime.ts';
 import { agentStatuses, desiredState, type AgentStatus } from './aggregate/agent-state.decider.ts';
 import {
   branchRule,

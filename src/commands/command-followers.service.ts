@@ -1,7 +1,7 @@
 import { type BeforeApplicationShutdown, Injectable } from '@nestjs/common';
 
 import { pause } from '../kernel/async/pause.ts';
-import { ContainerRuntime, type ContainerHandle } from '../platform/runtime/runtime.ts';
+import { ContainerRuntime, type ContainerHandle } from '../runtime/runtime.ts';
 import { Sagas } from '../eventsourcing/sagas/saga.ts';
 
 export const COMMANDS_SAGA = 'commands';

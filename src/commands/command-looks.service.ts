@@ -4,14 +4,14 @@ import { QueryBus } from '@nestjs/cqrs';
 import { Agents } from '../agents/services.ts';
 import { timeoutSignal } from '../kernel/async/timeout-signal.ts';
 import { Clock } from '../kernel/clock.ts';
-import type { CommandState } from '../platform/runtime/agent-commands.ts';
+import type { CommandState } from '../runtime/agent-commands.ts';
 import {
   ContainerRuntime,
   RuntimeUnavailable,
   type ContainerHandle,
   type ContainerView,
   type ListedContainer,
-} from '../platform/runtime/runtime.ts';
+} from '../runtime/runtime.ts';
 import { containerOf, seen, type Seen } from './command-ends.ts';
 import type { RunningCommand } from './commands.decider.ts';
 import { type AgentWithCommands, ListAgentsWithCommands } from './commands.queries.ts';

@@ -3,7 +3,7 @@ import { Injectable } from '@nestjs/common';
 import type { CommandContext } from '../kernel/context/command-context.ts';
 import { Keyring, type Sealed } from '../crypto/keyring.ts';
 import { Aggregates } from '../eventsourcing/aggregates/aggregates.ts';
-import type { ExecResult } from '../platform/runtime/runtime.ts';
+import type { ExecResult } from '../runtime/runtime.ts';
 import { execDecider, type ExecCommand } from './exec.decider.ts';
 import type { ExecFailure, TerminalEnd } from './exec.events.ts';
 

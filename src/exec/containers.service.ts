@@ -8,7 +8,7 @@ import {
   RuntimeUnavailable,
   type Terminal,
   type TerminalRequest,
-} from '../platform/runtime/runtime.ts';
+} from '../runtime/runtime.ts';
 import { containerLost } from '../sandboxes/index.ts';
 import { LiveContainers } from '../sandboxes/services.ts';
 

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 
 import type { ServerSentEvent } from '../platform/http/response-streams.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';
-import type { ExecResult } from '../platform/runtime/runtime.ts';
+import type { ExecResult } from '../runtime/runtime.ts';
 import { execEventsOf } from './exec-stream.ts';
 import type { ExecListener, ExecOrder, Exec } from './exec.service.ts';
 

@@ -3,7 +3,7 @@ import { Injectable, Logger } from '@nestjs/common';
 import { FairLimiter } from '../kernel/limits/fair-limiter.ts';
 import { ReadShare } from '../kernel/limits/read-share.ts';
 import type { CommandContext } from '../kernel/context/command-context.ts';
-import { type ContainerHandle, ContainerRuntime, type ExecResult, type OutputStream } from '../platform/runtime/runtime.ts';
+import { type ContainerHandle, ContainerRuntime, type ExecResult, type OutputStream } from '../runtime/runtime.ts';
 import { LiveContainers } from '../sandboxes/services.ts';
 import { AgentExecs } from './agent-execs.service.ts';
 import { argvOf } from './command-fields.ts';

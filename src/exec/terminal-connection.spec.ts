@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { WebSocket, WebSocketServer } from 'ws';
 
 import { until } from '../../test/support/until.ts';
-import type { Terminal } from '../platform/runtime/runtime.ts';
+import type { Terminal } from '../runtime/runtime.ts';
 import { connectTerminal, sizeOf } from './terminal-connection.ts';
 
 const CHUNK_BYTES = 65_536;

@@ -1,7 +1,7 @@
 import type { RawData, WebSocket } from 'ws';
 
 import { CLOSE } from '../platform/http/close-codes.ts';
-import type { Terminal } from '../platform/runtime/runtime.ts';
+import type { Terminal } from '../runtime/runtime.ts';
 
 /** The largest frame of a caller, in bytes. */
 export const FRAME_BYTES_MAX = 65_536;

@@ -8,7 +8,7 @@ import { Refusal } from '../kernel/errors/refusal.ts';
 import type { Call } from '../platform/http/call.ts';
 import { CLOSE } from '../platform/http/close-codes.ts';
 import { WebSockets } from '../platform/http/web-sockets.ts';
-import type { Terminal } from '../platform/runtime/runtime.ts';
+import type { Terminal } from '../runtime/runtime.ts';
 import { WakeGate } from '../sandboxes/services.ts';
 import { AgentExecs } from './agent-execs.service.ts';
 import { commandRefused, Containers } from './containers.service.ts';

@@ -4,7 +4,7 @@ import type { CommandContext } from '../kernel/context/command-context.ts';
 import { Keyring, type Sealed } from '../crypto/keyring.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';
 import { Aggregates } from '../eventsourcing/aggregates/aggregates.ts';
-import { FileRefused } from '../platform/runtime/files.ts';
+import { FileRefused } from '../runtime/files.ts';
 import { filesDecider, type FileCommand, type FileOutcome } from './files.decider.ts';
 import type { FileChange, FileChangeFailure } from './files.events.ts';
 

@@ -1,5 +1,5 @@
 import type { ErrorCode } from '../kernel/errors/refusal.ts';
-import type { FileRefusal } from '../platform/runtime/files.ts';
+import type { FileRefusal } from '../runtime/files.ts';
 
 /** The refusals of calls to files, by the reason that the runtime gives. */
 export const REFUSALS: Record<FileRefusal, [code: ErrorCode, detail: string]> = {

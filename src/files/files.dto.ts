@@ -2,7 +2,7 @@ import { ApiProperty } from '@nestjs/swagger';
 import { IsBoolean, IsOptional, IsString } from 'class-validator';
 
 import { checked } from '../agents/index.ts';
-import type { FileList } from '../platform/runtime/files.ts';
+import type { FileList } from '../runtime/files.ts';
 import { isReserved, RESERVED_NAME } from './upload-names.ts';
 
 const PATH_BYTES_MAX = 4_095;

@@ -1,4 +1,4 @@
-import { UNFINISHED_PREFIX } from '../platform/runtime/file-paths.ts';
+import { UNFINISHED_PREFIX } from '../runtime/file-paths.ts';
 
 /** The number of names with a number that are tried in the inbox, before one with an id. */
 const NUMBERS_MAX = 8;

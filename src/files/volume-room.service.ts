@@ -2,8 +2,8 @@ import { Injectable } from '@nestjs/common';
 import { LRUCache } from 'lru-cache';
 
 import { Config } from '../kernel/config/config.ts';
-import type { ReserveBytes, VolumeSize } from '../platform/runtime/files.ts';
-import { ContainerRuntime, RuntimeRefused, type ContainerHandle } from '../platform/runtime/runtime.ts';
+import type { ReserveBytes, VolumeSize } from '../runtime/files.ts';
+import { ContainerRuntime, RuntimeRefused, type ContainerHandle } from '../runtime/runtime.ts';
 import { VolumeCount } from './volume-count.ts';
 
 const MIB = 1_048_576;

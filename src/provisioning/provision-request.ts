@@ -1,6 +1,6 @@
 import type { ImageChoice } from '../agents/index.ts';
 import type { GivenVariable } from './given-variables.ts';
-import type { AgentEgress } from '../platform/runtime/runtime.ts';
+import type { AgentEgress } from '../runtime/runtime.ts';
 
 /** The desired agent; absent members have their defaults. */
 export interface ProvisionRequest {

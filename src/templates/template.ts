@@ -1,6 +1,6 @@
 import { type HealthCheck, type ProtocolSpec, historyKeepers, protocolNames } from '../platform/agent-protocol/agent-protocol.ts';
-import type { ProjectPlan } from '../platform/runtime/project-plan.ts';
-import type { ImageSource } from '../platform/runtime/runtime.ts';
+import type { ProjectPlan } from '../runtime/project-plan.ts';
+import type { ImageSource } from '../runtime/runtime.ts';
 import { Members } from './members.ts';
 
 /** A variable that an agent of the template understands. */

@@ -4,7 +4,7 @@ import type { Agent } from '../agents/index.ts';
 import type { AgentAddress } from '../kernel/network/agent-address.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';
 import { type AgentEndpoint, endpointOf } from '../platform/agent-protocol/agent-protocol.ts';
-import { ContainerGone, type ContainerName, ContainerRuntime, RuntimeRefused } from '../platform/runtime/runtime.ts';
+import { ContainerGone, type ContainerName, ContainerRuntime, RuntimeRefused } from '../runtime/runtime.ts';
 import { Templates } from '../templates/index.ts';
 
 /**

@@ -9,7 +9,7 @@ const files = readdirSync(source, { recursive: true, encoding: 'utf8' }).filter(
   (path) => /\.(ts|mjs)$/.test(path) && !/\.(spec|contract|probe)\.ts$/.test(path),
 );
 /** The files with a regular expression that is made of a text which the service gives them. */
-const madeElsewhere = ['eventsourcing/event-store/eventstoredb/names.ts', 'platform/runtime/local/supervisor.mjs'];
+const madeElsewhere = ['eventsourcing/event-store/eventstoredb/names.ts', 'runtime/local/supervisor.mjs'];
 
 describe('a regular expression of the service', () => {
   it('takes no time that grows by the square of the text that it reads, since most texts are tenants’ or strangers’', () => {

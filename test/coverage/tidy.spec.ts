@@ -74,7 +74,7 @@ const bad: Record<string, { path: string; text: string; line: number }> = {
   'a class bears the name of its file and its role': { path: 'src/a/boats.saga.ts', text: 'f();\nexport class BoatSaga {}\n', line: 2 },
   'the name of a bound ends in MAX or MIN': { path: 'src/a.ts', text: 'const PAGE_MAX = 5;\nconst RETRY_MAX_MS = 5;\n', line: 2 },
   "the engine's calls on files of containers are made in engine/archive.ts alone": {
-    path: 'src/platform/runtime/docker/a.ts',
+    path: 'src/runtime/docker/a.ts',
     text: "import { fileIn } from '../engine/archive.ts';\nawait container.putArchive(tar, { path });\n",
     line: 2,
   },

@@ -88,7 +88,7 @@ export const tidyRules: TidyRule[] = [
   },
   {
     name: "the engine's calls on files of containers are made in engine/archive.ts alone",
-    applies: (path) => isProduct(path) && path !== 'src/platform/runtime/docker/engine/archive.ts',
+    applies: (path) => isProduct(path) && path !== 'src/runtime/docker/engine/archive.ts',
     check: lines(/\b(get|put|info)Archive\b|\/archive\b(?!\.ts)/, 'a call on the files of a container'),
   },
   {

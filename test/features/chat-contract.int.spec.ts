@@ -2,7 +2,7 @@ import { keptConnections } from '../../src/platform/agent-protocol/kept-connecti
 import { Config } from '../../src/kernel/config/config.ts';
 import { MessageDelivery } from '../../src/messages/delivery/message-delivery.service.ts';
 import { Database } from '../../src/postgres/database/database.ts';
-import { RuntimeUnavailable } from '../../src/platform/runtime/runtime.ts';
+import { RuntimeUnavailable } from '../../src/runtime/runtime.ts';
 import { startTalk, type Talk } from '../support/talk.ts';
 import { until } from '../support/until.ts';
 

@@ -4,7 +4,7 @@ import { ComputerContainersModule } from '../../src/computers/computer-container
 import { execEvents } from '../../src/exec/index.ts';
 import { fileEvents } from '../../src/files/index.ts';
 import { Database } from '../../src/postgres/database/database.ts';
-import { ContainerRuntime } from '../../src/platform/runtime/runtime.ts';
+import { ContainerRuntime } from '../../src/runtime/runtime.ts';
 import { ComputerBed, computerFeatures } from '../support/computer-bed.ts';
 import { withDesktopPrograms } from '../support/desktop-programs.ts';
 import { startFeatureServer } from '../support/feature-server.ts';

@@ -8,8 +8,8 @@ import { DesktopDriver } from '../../src/computers/driver/desktop-driver.ts';
 import type { Frame, ScreenSize } from '../../src/computers/rfb/frame.ts';
 import type { ImageOptions } from '../../src/computers/screen/encode-image.ts';
 import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
-import type { RuntimeUnderTest } from '../../src/platform/runtime/runtime.bed.contract.ts';
-import type { ContainerRuntime, ContainerSpec, ContainerView, ResolvedImage } from '../../src/platform/runtime/runtime.ts';
+import type { RuntimeUnderTest } from '../../src/runtime/runtime.bed.contract.ts';
+import type { ContainerRuntime, ContainerSpec, ContainerView, ResolvedImage } from '../../src/runtime/runtime.ts';
 import { containerSpec } from '../support/container-spec.ts';
 import { until } from '../support/until.ts';
 

@@ -6,10 +6,10 @@ import { Module, type DynamicModule } from '@nestjs/common';
 import Dockerode from 'dockerode';
 import { WebSocket } from 'ws';
 
-import { tarOf } from '../../src/platform/runtime/docker/image-sources/build-context.ts';
-import { importImage } from '../../src/platform/runtime/docker/image-sources/registry.ts';
-import { DockerRuntime } from '../../src/platform/runtime/docker/docker-runtime.ts';
-import { ContainerRuntime } from '../../src/platform/runtime/runtime.ts';
+import { tarOf } from '../../src/runtime/docker/image-sources/build-context.ts';
+import { importImage } from '../../src/runtime/docker/image-sources/registry.ts';
+import { DockerRuntime } from '../../src/runtime/docker/docker-runtime.ts';
+import { ContainerRuntime } from '../../src/runtime/runtime.ts';
 import { AgentBed } from '../support/agent-bed.ts';
 import { testContainerKey } from '../support/container-key.ts';
 import { startFeatureServer } from '../support/feature-server.ts';

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { Module, type DynamicModule } from '@nestjs/common';
 
 import { Config } from '../../src/kernel/config/config.ts';
-import { ContainerRuntime } from '../../src/platform/runtime/runtime.ts';
+import { ContainerRuntime } from '../../src/runtime/runtime.ts';
 import { FaultyRuntime } from '../support/faulty-runtime.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { runningFeatures } from '../support/features.ts';

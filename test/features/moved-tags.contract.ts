@@ -6,8 +6,8 @@ import { AgentBed } from '../support/agent-bed.ts';
 import type { TestServer } from '../support/http-server.ts';
 import { answering } from '../support/answering-image.ts';
 import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
-import { tarOf } from '../../src/platform/runtime/docker/image-sources/build-context.ts';
-import { importImage, pull } from '../../src/platform/runtime/docker/image-sources/registry.ts';
+import { tarOf } from '../../src/runtime/docker/image-sources/build-context.ts';
+import { importImage, pull } from '../../src/runtime/docker/image-sources/registry.ts';
 import { ImageSweep } from '../../src/deployments/images/image-sweep.service.ts';
 
 /** A service on an engine, and a registry from which that pulls. */

@@ -8,11 +8,11 @@ import { once } from 'node:events';
 import { resolve } from 'node:path';
 
 const chosen = [
-  'src/platform/runtime/docker/docker-runtime.docker',
-  'src/platform/runtime/docker/images/images.docker',
-  'src/platform/runtime/docker/networks/egress.docker',
-  'src/platform/runtime/docker/networks/egress-list.docker',
-  'src/platform/runtime/docker/networks/networks-apart.docker',
+  'src/runtime/docker/docker-runtime.docker',
+  'src/runtime/docker/images/images.docker',
+  'src/runtime/docker/networks/egress.docker',
+  'src/runtime/docker/networks/egress-list.docker',
+  'src/runtime/docker/networks/networks-apart.docker',
   'src/deployments/images/image-sweep.docker',
   'test/features/moved-tags.docker',
   'test/features/source-credentials.docker',

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 
-import type { TarEntry } from '../../src/platform/runtime/docker/image-sources/build-context.ts';
+import type { TarEntry } from '../../src/runtime/docker/image-sources/build-context.ts';
 
 /** An image whose program answers on the agent's port with what is published in it. */
 export const answering = {

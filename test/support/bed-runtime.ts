@@ -1,6 +1,6 @@
 import { Module, type DynamicModule, type ValueProvider } from '@nestjs/common';
 
-import { ContainerRuntime } from '../../src/platform/runtime/runtime.ts';
+import { ContainerRuntime } from '../../src/runtime/runtime.ts';
 import type { DockerBed } from './docker-bed.ts';
 
 @Module({})

@@ -2,7 +2,7 @@
  * Builds a Dockerfile whose step waits, as a service of the installation would: for tests that kill the service meanwhile. The arguments are the
  * installation's id, the image to begin at, the path of the builder's image, and the folder with the Dockerfile.
  */
-import { DockerRuntime } from '../../src/platform/runtime/docker/docker-runtime.ts';
+import { DockerRuntime } from '../../src/runtime/docker/docker-runtime.ts';
 import { testContainerKey } from './container-key.ts';
 
 const [instance = '', base = '', image = '', directory = ''] = process.argv.slice(2);

@@ -9,7 +9,7 @@ import { ComputerDesktopsModule } from '../../src/computers/computer-desktops.mo
 import { viewerEvents } from '../../src/computers/index.ts';
 import { ViewedDesktopsModule } from '../../src/computers/viewed-desktops.module.ts';
 import { ViewersModule } from '../../src/computers/viewers.module.ts';
-import { ContainerRuntime } from '../../src/platform/runtime/runtime.ts';
+import { ContainerRuntime } from '../../src/runtime/runtime.ts';
 import { computerSandbox } from '../../src/sandboxes/index.ts';
 import { ComputerBed, computerFeatures } from './computer-bed.ts';
 import { containerSpec } from './container-spec.ts';

@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 
-import { desktopPrograms } from '../../src/platform/runtime/local/computer-image.ts';
+import { desktopPrograms } from '../../src/runtime/local/computer-image.ts';
 
 /**
  * Declares tests that need the programs of a desktop. Continuous integration has them; on a laptop without them, a test says which packages are

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import Dockerode from 'dockerode';
-import { DockerRuntime } from '../../src/platform/runtime/docker/docker-runtime.ts';
-import { ContainerIdentities } from '../../src/platform/runtime/docker/engine/container-identities.ts';
+import { DockerRuntime } from '../../src/runtime/docker/docker-runtime.ts';
+import { ContainerIdentities } from '../../src/runtime/docker/engine/container-identities.ts';
 import type { OpenRange } from '../../src/kernel/network/open-ranges.ts';
-import type { ContainerSpec, ContainerView, ExecResult } from '../../src/platform/runtime/runtime.ts';
+import type { ContainerSpec, ContainerView, ExecResult } from '../../src/runtime/runtime.ts';
 import type { AgentAddresses, EgressMode } from '../../src/kernel/config/config.ts';
 import { addWitness } from '../runner/evidence.ts';
 import { testContainerKey } from './container-key.ts';

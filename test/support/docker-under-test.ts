@@ -5,8 +5,8 @@ import { dirname, join } from 'node:path';
 
 import type Dockerode from 'dockerode';
 
-import { DockerRuntime, type DockerRuntimeOptions } from '../../src/platform/runtime/docker/docker-runtime.ts';
-import type { RuntimeUnderTest } from '../../src/platform/runtime/runtime.bed.contract.ts';
+import { DockerRuntime, type DockerRuntimeOptions } from '../../src/runtime/docker/docker-runtime.ts';
+import type { RuntimeUnderTest } from '../../src/runtime/runtime.bed.contract.ts';
 import { addWitness } from '../runner/evidence.ts';
 import { testContainerKey } from './container-key.ts';
 import { containersOn } from './witnesses.ts';

@@ -3,8 +3,8 @@ import type Dockerode from 'dockerode';
 
 import { RESOLVE_HOST } from '../../src/agents/services.ts';
 import type { ResolveHost } from '../../src/kernel/network/public-addresses.ts';
-import { DockerRuntime, type DockerRuntimeOptions } from '../../src/platform/runtime/docker/docker-runtime.ts';
-import { ContainerRuntime } from '../../src/platform/runtime/runtime.ts';
+import { DockerRuntime, type DockerRuntimeOptions } from '../../src/runtime/docker/docker-runtime.ts';
+import { ContainerRuntime } from '../../src/runtime/runtime.ts';
 import { testContainerKey } from './container-key.ts';
 import type { TestServer } from './http-server.ts';
 

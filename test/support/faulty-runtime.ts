@@ -5,15 +5,15 @@ import { join } from 'node:path';
 import { type DynamicModule, Inject, Module, type OnApplicationShutdown } from '@nestjs/common';
 
 import { Config } from '../../src/kernel/config/config.ts';
-import { LocalRuntime } from '../../src/platform/runtime/local/local-runtime.ts';
-import { probeFiles, startCommand } from '../../src/platform/runtime/runtime.probe.ts';
+import { LocalRuntime } from '../../src/runtime/local/local-runtime.ts';
+import { probeFiles, startCommand } from '../../src/runtime/runtime.probe.ts';
 import {
   ContainerRuntime,
   RuntimeUnavailable,
   type ContainerName,
   type ImageSource,
   type ResolvedImage,
-} from '../../src/platform/runtime/runtime.ts';
+} from '../../src/runtime/runtime.ts';
 
 interface Fault {
   /** The number of the agent's call that fails, from 1. */

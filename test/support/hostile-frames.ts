@@ -1,4 +1,4 @@
-import { encodeFields, encodeFrame, FrameType } from '../../src/platform/runtime/channel/frames.ts';
+import { encodeFields, encodeFrame, FrameType } from '../../src/runtime/channel/frames.ts';
 
 /**
  * The frames that each side is sent. `TEST_FRAMES=1000000` makes it a million, which takes minutes: too long for every

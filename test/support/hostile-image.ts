@@ -1,7 +1,7 @@
 import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
-import { tarOf } from '../../src/platform/runtime/docker/image-sources/build-context.ts';
-import { machineProgram } from '../../src/platform/runtime/docker/image-sources/node-base.ts';
-import { importImage } from '../../src/platform/runtime/docker/image-sources/registry.ts';
+import { tarOf } from '../../src/runtime/docker/image-sources/build-context.ts';
+import { machineProgram } from '../../src/runtime/docker/image-sources/node-base.ts';
+import { importImage } from '../../src/runtime/docker/image-sources/registry.ts';
 import type { DockerBed } from './docker-bed.ts';
 import { busyboxEntries } from './images.ts';
 import { requirePrograms } from './private-engine.ts';

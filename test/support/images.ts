@@ -1,13 +1,13 @@
 import { readFile } from 'node:fs/promises';
 import Dockerode from 'dockerode';
-import { tarOf, type TarEntry } from '../../src/platform/runtime/docker/image-sources/build-context.ts';
-import { ensureNodeBase } from '../../src/platform/runtime/docker/image-sources/node-base.ts';
-import { noRules } from '../../src/platform/runtime/docker/networks/egress-rules.ts';
-import { noLinkRules } from '../../src/platform/runtime/docker/networks/link-rules.ts';
-import { EgressImages } from '../../src/platform/runtime/docker/networks/egress-images.ts';
-import { Nft } from '../../src/platform/runtime/docker/networks/nft.ts';
-import { RuntimeRefused } from '../../src/platform/runtime/runtime.ts';
-import { importImage } from '../../src/platform/runtime/docker/image-sources/registry.ts';
+import { tarOf, type TarEntry } from '../../src/runtime/docker/image-sources/build-context.ts';
+import { ensureNodeBase } from '../../src/runtime/docker/image-sources/node-base.ts';
+import { noRules } from '../../src/runtime/docker/networks/egress-rules.ts';
+import { noLinkRules } from '../../src/runtime/docker/networks/link-rules.ts';
+import { EgressImages } from '../../src/runtime/docker/networks/egress-images.ts';
+import { Nft } from '../../src/runtime/docker/networks/nft.ts';
+import { RuntimeRefused } from '../../src/runtime/runtime.ts';
+import { importImage } from '../../src/runtime/docker/image-sources/registry.ts';
 
 const importMs = 60_000;
 

@@ -3,8 +3,8 @@ import { randomUUID } from 'node:crypto';
 import { type DynamicModule, Inject, Module, type OnApplicationShutdown } from '@nestjs/common';
 
 import { Config } from '../../src/kernel/config/config.ts';
-import { LocalRuntime } from '../../src/platform/runtime/local/local-runtime.ts';
-import { ContainerRuntime } from '../../src/platform/runtime/runtime.ts';
+import { LocalRuntime } from '../../src/runtime/local/local-runtime.ts';
+import { ContainerRuntime } from '../../src/runtime/runtime.ts';
 
 /** Opens the local runtime in the data folder of the server, and removes its containers with it. */
 @Module({})

@@ -3,8 +3,8 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 
-import { LocalRuntime } from '../../src/platform/runtime/local/local-runtime.ts';
-import type { RuntimeUnderTest } from '../../src/platform/runtime/runtime.bed.contract.ts';
+import { LocalRuntime } from '../../src/runtime/local/local-runtime.ts';
+import type { RuntimeUnderTest } from '../../src/runtime/runtime.bed.contract.ts';
 
 export interface LocalUnderTest extends RuntimeUnderTest {
   dataDir: string;

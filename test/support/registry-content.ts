@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 
-import { tarOf, type TarEntry } from '../../src/platform/runtime/docker/image-sources/build-context.ts';
+import { tarOf, type TarEntry } from '../../src/runtime/docker/image-sources/build-context.ts';
 
 const MANIFEST = 'application/vnd.docker.distribution.manifest.v2+json';
 

@@ -1,6 +1,6 @@
 import { PassThrough } from 'node:stream';
-import { Channel, type ChannelTransport } from '../../src/platform/runtime/channel/channel.ts';
-import { encodeFields, encodeFrame, FrameType } from '../../src/platform/runtime/channel/frames.ts';
+import { Channel, type ChannelTransport } from '../../src/runtime/channel/channel.ts';
+import { encodeFields, encodeFrame, FrameType } from '../../src/runtime/channel/frames.ts';
 
 export const greeting = encodeFrame(0, FrameType.hello, encodeFields(['mooring-supervisor', '1', '262144', '64']));
 

@@ -2,7 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 
-import { Channel, type ChannelTransport } from '../../src/platform/runtime/channel/channel.ts';
+import { Channel, type ChannelTransport } from '../../src/runtime/channel/channel.ts';
 import { addWitness } from '../runner/evidence.ts';
 
 const processors: Readonly<Record<string, string>> = { x64: 'amd64', arm64: 'arm64' };

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-import type { TarEntry } from '../../src/platform/runtime/docker/image-sources/build-context.ts';
+import type { TarEntry } from '../../src/runtime/docker/image-sources/build-context.ts';
 import { HeldRequests } from './held-requests.ts';
 import { digestOf, RegistryContent } from './registry-content.ts';
 

@@ -1,5 +1,5 @@
 import { Refusal } from '../../kernel/errors/refusal.ts';
-import type { ContainerRuntime } from '../../platform/runtime/runtime.ts';
+import type { ContainerRuntime } from '../../runtime/runtime.ts';
 import { AllowLists } from './allow-lists.service.ts';
 
 const on = (name: ContainerRuntime['name']) => new AllowLists({ name } as ContainerRuntime);

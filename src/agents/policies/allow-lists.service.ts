@@ -1,7 +1,7 @@
 import { Injectable, Optional } from '@nestjs/common';
 
 import { invalidField } from '../../kernel/errors/refusal.ts';
-import { ContainerRuntime, type AgentEgress } from '../../platform/runtime/runtime.ts';
+import { ContainerRuntime, type AgentEgress } from '../../runtime/runtime.ts';
 
 /** Determines whether an agent can be held to a list of names. */
 @Injectable()

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 
 import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import { Config } from '../../kernel/config/config.ts';
-import { RuntimeRefused, type ContainerSpec, type ContainerView } from '../../platform/runtime/runtime.ts';
+import { RuntimeRefused, type ContainerSpec, type ContainerView } from '../../runtime/runtime.ts';
 import { computerIdOf, type KindContainers } from '../../sandboxes/index.ts';
 import type { Computer } from '../aggregate/computer-state.decider.ts';
 import { DesktopPool } from '../live/desktop-pool.service.ts';

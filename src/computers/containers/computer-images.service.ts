@@ -4,7 +4,7 @@ import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import { unlessAborted } from '../../kernel/async/unless-aborted.ts';
 import { Config } from '../../kernel/config/config.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
-import { ContainerRuntime, RuntimeRefused, type ResolvedImage } from '../../platform/runtime/runtime.ts';
+import { ContainerRuntime, RuntimeRefused, type ResolvedImage } from '../../runtime/runtime.ts';
 
 /** Has the image of computers made ready, which is the same for all of them. */
 @Injectable()

@@ -1,5 +1,5 @@
-import type { ContainerRuntime, ContainerView, Transition } from '../../platform/runtime/runtime.ts';
-import { RuntimeRefused } from '../../platform/runtime/runtime.ts';
+import type { ContainerRuntime, ContainerView, Transition } from '../../runtime/runtime.ts';
+import { RuntimeRefused } from '../../runtime/runtime.ts';
 import type { EngineUptime } from '../../sandboxes/services.ts';
 import type { ComputerRecord } from '../aggregate/computer-records.decider.ts';
 import type { Computer } from '../aggregate/computer-state.decider.ts';

@@ -2,13 +2,7 @@ import { uptime as machineUptime } from 'node:os';
 
 import { Injectable } from '@nestjs/common';
 
-import {
-  ContainerRuntime,
-  RuntimeRefused,
-  RuntimeUnavailable,
-  type ContainerState,
-  type ContainerView,
-} from '../../platform/runtime/runtime.ts';
+import { ContainerRuntime, RuntimeRefused, RuntimeUnavailable, type ContainerState, type ContainerView } from '../../runtime/runtime.ts';
 import { EngineUptime } from '../../sandboxes/services.ts';
 import type { ComputerRecord } from '../aggregate/computer-records.decider.ts';
 import type { Computer } from '../aggregate/computer-state.decider.ts';

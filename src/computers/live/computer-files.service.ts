@@ -12,7 +12,7 @@ import {
   type FileCall,
   type PlacedFile,
 } from '../../files/services.ts';
-import type { FileList } from '../../platform/runtime/files.ts';
+import type { FileList } from '../../runtime/files.ts';
 import { computerSandbox } from '../../sandboxes/index.ts';
 import type { ComputerCall } from './computer-actions.service.ts';
 

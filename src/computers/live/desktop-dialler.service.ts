@@ -2,7 +2,7 @@ import type { Duplex } from 'node:stream';
 
 import { Injectable } from '@nestjs/common';
 
-import { ContainerRuntime } from '../../platform/runtime/runtime.ts';
+import { ContainerRuntime } from '../../runtime/runtime.ts';
 import { computerSandbox } from '../../sandboxes/index.ts';
 import { LiveContainers } from '../../sandboxes/services.ts';
 import type { AwakeComputer } from './live-computers.service.ts';

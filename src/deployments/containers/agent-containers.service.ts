@@ -4,7 +4,7 @@ import type { Agent } from '../../agents/index.ts';
 import { Config } from '../../kernel/config/config.ts';
 import { LogCapture } from '../../logs/index.ts';
 import { ready } from '../../platform/agent-protocol/agent-protocol.ts';
-import { ContainerRuntime, type ContainerSpec, type ContainerView, type ImageGone } from '../../platform/runtime/runtime.ts';
+import { ContainerRuntime, type ContainerSpec, type ContainerView, type ImageGone } from '../../runtime/runtime.ts';
 import type { KindContainers } from '../../sandboxes/index.ts';
 import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import type { Template } from '../../templates/index.ts';

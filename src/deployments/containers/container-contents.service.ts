@@ -8,8 +8,8 @@ import { absoluteOf, isScript, isWithin, type CustomFile } from '../../custom-fi
 import { CustomFiles } from '../../custom-files/services.ts';
 import { Variables } from '../../environment/services.ts';
 import type { Pass } from '../../sandboxes/index.ts';
-import { OutputLines } from '../../platform/runtime/output-lines.ts';
-import { ContainerRuntime, RuntimeRefused, type ContainerHandle } from '../../platform/runtime/runtime.ts';
+import { OutputLines } from '../../runtime/output-lines.ts';
+import { ContainerRuntime, RuntimeRefused, type ContainerHandle } from '../../runtime/runtime.ts';
 import type { Template } from '../../templates/index.ts';
 import type { BuildLog } from '../records/build-log.ts';
 import { VOLUME_PATH } from './container-spec.ts';

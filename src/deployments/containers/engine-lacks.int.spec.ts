@@ -8,8 +8,8 @@ import { startFeatureServer } from '../../../test/support/feature-server.ts';
 import { runningFeatures } from '../../../test/support/features.ts';
 import type { TestServer } from '../../../test/support/http-server.ts';
 import { until } from '../../../test/support/until.ts';
-import { request } from '../../platform/runtime/runtime.probe.ts';
-import { ContainerRuntime } from '../../platform/runtime/runtime.ts';
+import { request } from '../../runtime/runtime.probe.ts';
+import { ContainerRuntime } from '../../runtime/runtime.ts';
 
 const IMAGE = 'operator/probe:1';
 const REFUSAL = 'OCI runtime pause failed: cannot toggle freezer: cgroups not configured for container: unknown';

@@ -4,14 +4,7 @@ import { type Agent, type AgentRecord, type Deployment, type EarlierImage } from
 import { retry } from '../../kernel/async/retry.ts';
 import { RepositoryRefused } from '../../platform/git/repository-refused.ts';
 import { parseImageReference } from '../../kernel/network/image-reference.ts';
-import {
-  ContainerRuntime,
-  ImageGone,
-  ImageLost,
-  RuntimeRefused,
-  type ImageSource,
-  type ResolvedImage,
-} from '../../platform/runtime/runtime.ts';
+import { ContainerRuntime, ImageGone, ImageLost, RuntimeRefused, type ImageSource, type ResolvedImage } from '../../runtime/runtime.ts';
 import { Templates, type Template } from '../../templates/index.ts';
 import type { BuildLog } from '../records/build-log.ts';
 import { ImageClaims } from './image-claims.service.ts';

@@ -15,7 +15,7 @@ import { TestRegistry } from '../../../test/support/test-registry.ts';
 import { until } from '../../../test/support/until.ts';
 import { SourceHosts } from '../../agents/services.ts';
 import { Database } from '../../postgres/database/database.ts';
-import { pull } from '../../platform/runtime/docker/image-sources/registry.ts';
+import { pull } from '../../runtime/docker/image-sources/registry.ts';
 import { ImageClaims } from './image-claims.service.ts';
 import { ImageSweep } from './image-sweep.service.ts';
 

@@ -7,8 +7,8 @@ import type { Builder } from '../../kernel/config/config.ts';
 import { ThreadFailed, WorkerThread } from '../../kernel/async/worker-thread.ts';
 import { RepositoryRefused } from '../../platform/git/repository-refused.ts';
 import type { ProjectFiles } from '../../platform/projects/project-files.ts';
-import type { ProjectPlan } from '../../platform/runtime/project-plan.ts';
-import { RuntimeRefused } from '../../platform/runtime/runtime.ts';
+import type { ProjectPlan } from '../../runtime/project-plan.ts';
+import { RuntimeRefused } from '../../runtime/runtime.ts';
 import type { SourceAnswer, SourceQuestion } from './source-reading.ts';
 
 /** Files of 256 KiB are read within a second on a busy machine. */

@@ -1,7 +1,7 @@
 import type { Builder } from '../../kernel/config/config.ts';
 import { planOf } from '../../platform/projects/plan-project.ts';
 import type { ProjectFiles } from '../../platform/projects/project-files.ts';
-import type { ProjectPlan } from '../../platform/runtime/project-plan.ts';
+import type { ProjectPlan } from '../../runtime/project-plan.ts';
 import { basesOf } from './dockerfile-bases.ts';
 
 /** The port that agents of projects get. */

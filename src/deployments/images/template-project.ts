@@ -1,7 +1,7 @@
 import { RepositoryRefused } from '../../platform/git/repository-refused.ts';
 import { planProject } from '../../platform/projects/plan-project.ts';
-import type { BuildSettings } from '../../platform/runtime/project-plan.ts';
-import type { ImageSource } from '../../platform/runtime/runtime.ts';
+import type { BuildSettings } from '../../runtime/project-plan.ts';
+import type { ImageSource } from '../../runtime/runtime.ts';
 import type { ProjectFolder } from '../../templates/index.ts';
 import type { BuildLog } from '../records/build-log.ts';
 

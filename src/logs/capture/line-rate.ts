@@ -1,4 +1,4 @@
-import type { LogLine } from '../../platform/runtime/runtime.ts';
+import type { LogLine } from '../../runtime/runtime.ts';
 
 /** The number of lines that an agent may print in a second, and at once after it was silent. */
 export const LINES_PER_SECOND = 2_000;

@@ -9,7 +9,7 @@ import { openDatabase, type Database } from '../../postgres/database/database.ts
 import { EventCatalogue } from '../../eventsourcing/event-store/event-catalogue.ts';
 import { EventStoreUnavailable, OutcomeUnknown, type EventStore } from '../../eventsourcing/event-store/event-store.ts';
 import { PostgresEventStore } from '../../eventsourcing/event-store/postgres/postgres-event-store.ts';
-import { RuntimeUnavailable, type ContainerRuntime, type ContainerView } from '../../platform/runtime/runtime.ts';
+import { RuntimeUnavailable, type ContainerRuntime, type ContainerView } from '../../runtime/runtime.ts';
 import { LogCapture } from './log-capture.service.ts';
 import { LineBound } from '../retention/line-bound.ts';
 import { OutputShare } from './output-share.ts';

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
-import { LocalRuntime } from '../../platform/runtime/local/local-runtime.ts';
+import { LocalRuntime } from '../../runtime/local/local-runtime.ts';
 import { capturing, type Printer } from './log-capture.contract.ts';
 
 /** A program that prints the bytes of BYTES, then COUNT numbers, 20 at a time, and then exits or keeps running. */

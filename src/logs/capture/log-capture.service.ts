@@ -15,7 +15,7 @@ import {
   type ContainerName,
   type ContainerView,
   type LogLine,
-} from '../../platform/runtime/runtime.ts';
+} from '../../runtime/runtime.ts';
 import { Backoff } from '../../kernel/async/retry.ts';
 import { pause } from '../../kernel/async/pause.ts';
 import { Intervals } from '../../kernel/config/intervals.ts';

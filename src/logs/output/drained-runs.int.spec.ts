@@ -1,6 +1,6 @@
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { openDatabase, type Database } from '../../postgres/database/database.ts';
-import type { ContainerView } from '../../platform/runtime/runtime.ts';
+import type { ContainerView } from '../../runtime/runtime.ts';
 import { DrainedRuns } from './drained-runs.ts';
 
 let database: TestDatabase;

@@ -1,4 +1,4 @@
-import type { LogLine } from '../../platform/runtime/runtime.ts';
+import type { LogLine } from '../../runtime/runtime.ts';
 import type { CapturedLine, LogLevel } from './logs.events.ts';
 
 /** The levels by name. This is a map, because an agent may name its level `constructor`. */

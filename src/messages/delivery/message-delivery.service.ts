@@ -22,7 +22,7 @@ import {
 } from '../../platform/agent-protocol/agent-protocol.ts';
 import { systemContext } from '../../kernel/context/command-context.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
-import { ContainerGone, ContainerRuntime, RuntimeRefused, RuntimeUnavailable } from '../../platform/runtime/runtime.ts';
+import { ContainerGone, ContainerRuntime, RuntimeRefused, RuntimeUnavailable } from '../../runtime/runtime.ts';
 import { Templates } from '../../templates/index.ts';
 import { TEXT_BYTES_MAX, type Conversation, type PendingMessage } from '../conversations/conversations.decider.ts';
 import type { Channel, DeadLetterCode } from '../conversations/conversations.events.ts';

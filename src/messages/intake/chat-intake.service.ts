@@ -7,7 +7,7 @@ import type { CommandContext } from '../../kernel/context/command-context.ts';
 import type { IdempotentTry } from '../../platform/http/requests/request.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
 import { newId } from '../../kernel/ids.ts';
-import { ContainerRuntime } from '../../platform/runtime/runtime.ts';
+import { ContainerRuntime } from '../../runtime/runtime.ts';
 import { MessageRate } from './message-rate.ts';
 import { TEXT_BYTES_MAX, type Conversation } from '../conversations/conversations.decider.ts';
 import { Conversations } from '../conversations/conversations.service.ts';

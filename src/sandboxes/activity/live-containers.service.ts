@@ -3,7 +3,7 @@ import { Injectable } from '@nestjs/common';
 import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import type { FairLimiter } from '../../kernel/limits/fair-limiter.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
-import { ContainerRuntime, type ContainerHandle } from '../../platform/runtime/runtime.ts';
+import { ContainerRuntime, type ContainerHandle } from '../../runtime/runtime.ts';
 import { WakeGate } from './wake-gate.service.ts';
 import type { Need } from './wakeable.ts';
 import { Wakeables } from './wakeables.ts';

@@ -1,4 +1,4 @@
-import type { ContainerSpec, ContainerState, ContainerView, ImageGone } from '../../platform/runtime/runtime.ts';
+import type { ContainerSpec, ContainerState, ContainerView, ImageGone } from '../../runtime/runtime.ts';
 import type { Sandbox } from '../lifecycle/sandbox.decider.ts';
 import type { Actual, Order, Rules, Step } from '../lifecycle/steps.decider.ts';
 import type { SandboxKind } from '../sandbox-id.ts';

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 
 import { bothOf } from '../../kernel/async/both-of.ts';
 import { Config } from '../../kernel/config/config.ts';
-import { ContainerRuntime, type ContainerView } from '../../platform/runtime/runtime.ts';
+import { ContainerRuntime, type ContainerView } from '../../runtime/runtime.ts';
 import type { Sandbox } from '../lifecycle/sandbox.decider.ts';
 import { isUp, type Rules } from '../lifecycle/steps.decider.ts';
 import type { KindContainers } from './container-kind.ts';

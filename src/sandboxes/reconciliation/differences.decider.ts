@@ -1,4 +1,4 @@
-import type { ListedContainer } from '../../platform/runtime/runtime.ts';
+import type { ListedContainer } from '../../runtime/runtime.ts';
 import type { Sandbox } from '../lifecycle/sandbox.decider.ts';
 import type { Rules } from '../lifecycle/steps.decider.ts';
 import type { KindRules, KnownSandbox } from './container-kind.ts';

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
-import { ContainerRuntime, RuntimeUnavailable, type RuntimeList } from '../../platform/runtime/runtime.ts';
+import { ContainerRuntime, RuntimeUnavailable, type RuntimeList } from '../../runtime/runtime.ts';
 import type { SagaKey } from '../../eventsourcing/sagas/saga.ts';
 import { kindOf, type SandboxKind } from '../sandbox-id.ts';
 import type { FollowedKind, KnownSandbox } from './container-kind.ts';

@@ -6,7 +6,7 @@ import { Clock } from '../../kernel/clock.ts';
 import { type Database, openDatabase } from '../../postgres/database/database.ts';
 import { Leases } from '../../postgres/leases/leases.ts';
 import { Replica } from '../../postgres/leases/replica.ts';
-import type { ContainerRuntime, RuntimeEvent } from '../../platform/runtime/runtime.ts';
+import type { ContainerRuntime, RuntimeEvent } from '../../runtime/runtime.ts';
 import { EngineUptime } from './engine-uptime.service.ts';
 
 let server: TestDatabase;

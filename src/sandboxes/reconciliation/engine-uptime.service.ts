@@ -3,7 +3,7 @@ import { Injectable } from '@nestjs/common';
 import { Clock } from '../../kernel/clock.ts';
 import { Database } from '../../postgres/database/database.ts';
 import { lastSignOfEnded } from '../../postgres/leases/ended-replicas.ts';
-import { ContainerRuntime, type RuntimeEvent } from '../../platform/runtime/runtime.ts';
+import { ContainerRuntime, type RuntimeEvent } from '../../runtime/runtime.ts';
 
 /** Follows the engine, and knows until when it was up before it was away. */
 @Injectable()

@@ -4,7 +4,7 @@ import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import { Clock } from '../../kernel/clock.ts';
 import { EventWaits, type EventWatch } from '../../eventsourcing/log/event-waits.ts';
 import type { SagaPass } from '../../eventsourcing/sagas/saga.ts';
-import { ContainerRuntime, type ContainerHandle, type ContainerView } from '../../platform/runtime/runtime.ts';
+import { ContainerRuntime, type ContainerHandle, type ContainerView } from '../../runtime/runtime.ts';
 import { Activity } from '../activity/activity.service.ts';
 import type { Sandbox } from '../lifecycle/sandbox.decider.ts';
 import type { Actual } from '../lifecycle/steps.decider.ts';

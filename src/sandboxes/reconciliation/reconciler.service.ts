@@ -8,7 +8,7 @@ import {
   RuntimeRefused,
   RuntimeUnavailable,
   type ContainerView,
-} from '../../platform/runtime/runtime.ts';
+} from '../../runtime/runtime.ts';
 import { sagaStep } from '../../eventsourcing/sagas/saga-step.ts';
 import type { SagaKey, SagaPass } from '../../eventsourcing/sagas/saga.ts';
 import type { Sandbox } from '../lifecycle/sandbox.decider.ts';

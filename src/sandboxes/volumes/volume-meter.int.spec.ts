@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 
 import type { Config } from '../../kernel/config/config.ts';
-import { RuntimeRefused, type ContainerRuntime } from '../../platform/runtime/runtime.ts';
+import { RuntimeRefused, type ContainerRuntime } from '../../runtime/runtime.ts';
 import type { FollowedKind } from '../reconciliation/container-kind.ts';
 import { ContainerKinds } from '../reconciliation/container-kinds.ts';
 import { inTurns, VolumeMeter } from './volume-meter.service.ts';

@@ -1,8 +1,8 @@
 import { Injectable, Logger } from '@nestjs/common';
 
 import { Config } from '../../kernel/config/config.ts';
-import type { VolumeSize } from '../../platform/runtime/files.ts';
-import { ContainerRuntime, RuntimeRefused } from '../../platform/runtime/runtime.ts';
+import type { VolumeSize } from '../../runtime/files.ts';
+import { ContainerRuntime, RuntimeRefused } from '../../runtime/runtime.ts';
 import type { SandboxOfAccount } from '../reconciliation/container-kind.ts';
 import { ContainerKinds } from '../reconciliation/container-kinds.ts';
 

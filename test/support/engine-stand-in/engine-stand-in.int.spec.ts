@@ -1,9 +1,9 @@
 import Dockerode from 'dockerode';
 
-import { eventually, TestBed } from '../../../src/platform/runtime/runtime.bed.contract.ts';
-import { creation, lifecycle, sleep } from '../../../src/platform/runtime/runtime.life.contract.ts';
-import { events, logs } from '../../../src/platform/runtime/runtime.work.contract.ts';
-import { RuntimeUnavailable } from '../../../src/platform/runtime/runtime.ts';
+import { eventually, TestBed } from '../../../src/runtime/runtime.bed.contract.ts';
+import { creation, lifecycle, sleep } from '../../../src/runtime/runtime.life.contract.ts';
+import { events, logs } from '../../../src/runtime/runtime.work.contract.ts';
+import { RuntimeUnavailable } from '../../../src/runtime/runtime.ts';
 import { dockerUnderTest } from '../docker-under-test.ts';
 import { EngineStandIn } from './engine-stand-in.ts';
 import { standInProbe } from './probe.ts';

@@ -5,7 +5,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { tarOf } from '../../../src/platform/runtime/docker/image-sources/build-context.ts';
+import { tarOf } from '../../../src/runtime/docker/image-sources/build-context.ts';
 import type { CreateBody, Labels } from './container.ts';
 import { StandInContainers } from './containers.ts';
 import { EngineProblem } from './engine-problem.ts';

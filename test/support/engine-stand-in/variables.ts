@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream';
-import { decodeFields } from '../../../src/platform/runtime/channel/frames.ts';
+import { decodeFields } from '../../../src/runtime/channel/frames.ts';
 
 const MAGIC = 'MOORING2';
 

@@ -1,9 +1,9 @@
 import type { ModuleRef } from '@nestjs/core';
 
 import { findSomeGit } from '../../../../test/support/some-git.ts';
-import type { AgentPorts } from '../../runtime/agent-ports.ts';
-import type { DockerfileBuilds, EgressStatus, EngineStatus } from '../../runtime/engine-status.ts';
-import { ContainerRuntime } from '../../runtime/runtime.ts';
+import type { AgentPorts } from '../../../runtime/agent-ports.ts';
+import type { DockerfileBuilds, EgressStatus, EngineStatus } from '../../../runtime/engine-status.ts';
+import { ContainerRuntime } from '../../../runtime/runtime.ts';
 import { ReadinessChecks } from './readiness-checks.service.ts';
 
 /** Returns what `/ready` reports of agents' egress, and the status of the service if nothing else is wrong. */

@@ -6,9 +6,9 @@ import { Database } from '../../../postgres/database/database.ts';
 import { EventStore } from '../../../eventsourcing/event-store/event-store.ts';
 import { hasGit } from '../../git/git-process.ts';
 import { type ReadModelProgress, ReadModels } from '../../../eventsourcing/projections/projection.ts';
-import type { AgentPorts } from '../../runtime/agent-ports.ts';
-import type { DockerfileBuilds, EgressStatus, EngineStatus } from '../../runtime/engine-status.ts';
-import { ContainerRuntime } from '../../runtime/runtime.ts';
+import type { AgentPorts } from '../../../runtime/agent-ports.ts';
+import type { DockerfileBuilds, EgressStatus, EngineStatus } from '../../../runtime/engine-status.ts';
+import { ContainerRuntime } from '../../../runtime/runtime.ts';
 import type { DependencyDto, ReadinessDto } from './health.dto.ts';
 
 /** The time after which a dependency counts as unavailable, ms. */

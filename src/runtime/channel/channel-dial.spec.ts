@@ -1,0 +1,58 @@
+import { once } from 'node:events';
+
+import { Scripted } from '../../../test/support/scripted-supervisor.ts';
+import { RuntimeRefused, RuntimeUnavailable } from '../runtime.ts';
+import { dialOver } from './channel-dial.ts';
+import { encodeFields, encodeFrame, FrameType } from './frames.ts';
+
+const accepted = encodeFrame(1, FrameType.head, null);
+const ended = (...result: string[]) =>
+  encodeFrame(1, FrameType.end, Buffer.concat([Buffer.from([8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), encodeFields(result)]));
+const never = new AbortController().signal;
+
+describe('a connection into a container', () => {
+  it.each([
+    [['refused', 'unreachable', 'No such file or directory'], RuntimeRefused],
+    [['refused', 'busy', ''], RuntimeRefused],
+    [['refused', 'some other word', ''], RuntimeUnavailable],
+    [['ok'], RuntimeUnavailable],
+  ])('that the supervisor answers with %j is none', async (result, error) => {
+    const { transport, channel } = await Scripted.open();
+    const dialling = dialOver(channel, { unix: '/run/a' }, never);
+    transport.says(ended(...result));
+    await expect(dialling).rejects.toThrow(error);
+    expect(channel.size).toBe(0);
+  });
+
+  it('that the supervisor never answers is given up with its caller’s reason, and leaves the channel to others', async () => {
+    const { transport, channel } = await Scripted.open();
+    const caller = new AbortController();
+    const dialling = dialOver(channel, { unix: '/run/a' }, caller.signal);
+    const reason = new Error('the caller has gone');
+    caller.abort(reason);
+    await expect(dialling).rejects.toBe(reason);
+    expect(channel.isOpen).toBe(true);
+    transport.says(ended('refused', 'reset', ''));
+    expect(channel.size).toBe(0);
+  });
+
+  it('whose channel breaks while it is dialled is an engine that does not answer', async () => {
+    const { transport, channel } = await Scripted.open();
+    const dialling = dialOver(channel, { port: 80 }, never);
+    transport.says(Buffer.from('OCI runtime exec failed'));
+    await expect(dialling).rejects.toThrow(RuntimeUnavailable);
+  });
+
+  it('closes without an error when the channel breaks, whatever was under way', async () => {
+    const { transport, channel } = await Scripted.open();
+    const dialling = dialOver(channel, { port: 80 }, never);
+    transport.says(accepted);
+    const connection = await dialling;
+    const closed = once(connection.resume(), 'close');
+    // More than the supervisor takes at once, so that some of it waits.
+    connection.write(Buffer.alloc(1_000_000));
+    await new Promise((resolve) => setImmediate(resolve));
+    transport.says(Buffer.from('OCI runtime exec failed'));
+    await closed;
+  });
+});

@@ -1,0 +1,36 @@
+import type { Duplex } from 'node:stream';
+import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
+import { unlessAborted } from '../../kernel/async/unless-aborted.ts';
+import { nobodyAccepts } from '../dial-target.ts';
+import { DIAL_MS } from '../dials.ts';
+import { RuntimeRefused, RuntimeUnavailable, type DialTarget } from '../runtime.ts';
+import { ChannelDuplex, END_MS_MAX } from './channel-duplex.ts';
+import { runtimeError } from './channel-errors.ts';
+import type { Channel } from './channel.ts';
+import type { ChannelStream } from './channel-stream.ts';
+
+/** The bytes that may be under way from a container or wait here: a picture of a whole screen often comes at once. */
+const WINDOW_BYTES = 1024 * 1024;
+
+/** Connects to a socket or a port in the container by the supervisor (see `ContainerRuntime.dial`). */
+export async function dialOver(channel: Channel, to: DialTarget, signal: AbortSignal): Promise<Duplex> {
+  const stream = channel.open('port' in to ? ['dial', 'tcp', String(to.port)] : ['dial', 'unix', to.unix], WINDOW_BYTES);
+  const late = timeoutSignal(DIAL_MS);
+  try {
+    const head = await unlessAborted(stream.head(), AbortSignal.any([signal, late]));
+    if (head === null) throw await refusalOf(stream, to);
+    return new ChannelDuplex(stream);
+  } catch (error) {
+    stream.resetWithin(END_MS_MAX);
+    signal.throwIfAborted();
+    throw late.aborted ? new RuntimeUnavailable(late.reason, 'the container does not answer') : runtimeError(error);
+  }
+}
+
+async function refusalOf(stream: ChannelStream, to: DialTarget): Promise<Error> {
+  const { result } = await stream.ended();
+  const [word, reason] = result;
+  if (word === 'refused' && reason === 'unreachable') return nobodyAccepts(to);
+  if (word === 'refused' && reason === 'busy') return new RuntimeRefused('The container has no room for one more connection.');
+  return new RuntimeUnavailable(new Error(`the supervisor answered ${String(word)} ${String(reason)}`));
+}

@@ -1,0 +1,218 @@
+import fc from 'fast-check';
+
+import { frame } from '../../../../test/support/engine-stand-in/logs.ts';
+import type { LogCursor, LogLine } from '../../runtime.ts';
+import { frames, type Frame } from '../engine/frames.ts';
+import { linesAfter } from './logs.ts';
+
+type Written = [stream: 'stdout' | 'stderr', nanoseconds: number, text: string];
+
+const stamp = (nanoseconds: number): string => `2026-01-02T03:04:05.${String(nanoseconds).padStart(9, '0')}Z`;
+
+async function* framed(written: Written[]): AsyncGenerator<Frame> {
+  for (const [stream, nanoseconds, text] of written) yield { stream, payload: Buffer.from(`${stamp(nanoseconds)} ${text}`) };
+}
+
+async function read(written: Written[], from: LogCursor | null = null): Promise<LogLine[]> {
+  const lines: LogLine[] = [];
+  for await (const line of linesAfter(framed(written), 1, from)) lines.push(line);
+  return lines;
+}
+
+const texts = (lines: LogLine[]): string[] => lines.map(({ text }) => text);
+
+describe('a container’s lines', () => {
+  it('count what is read of them and dropped: the rest of a line without end, and what was seen before', async () => {
+    const piece = 'x'.repeat(16 * 1024);
+    const endless: Written[] = Array.from({ length: 20 }, (_, at) => ['stdout', at, piece]);
+    const written: Written[] = [['stdout', 0, 'seen\n'], ...endless];
+    let dropped = 0;
+    const pace = (bytes: number) => {
+      dropped += bytes;
+      return null;
+    };
+    const lines: LogLine[] = [];
+    for await (const line of linesAfter(framed(written), 1, { generation: 1, time: stamp(0), count: 1 }, { pace })) lines.push(line);
+    expect(lines).toHaveLength(1);
+    expect(dropped).toBeGreaterThanOrEqual(19 * piece.length + 'seen'.length);
+  });
+
+  it('go on after any line without loss or repeat, though many bear the same time', async () => {
+    const written: Written[] = Array.from({ length: 60 }, (_, at) => ['stdout', Math.floor(at / 20), `line ${at}\n`]);
+    const all = await read(written);
+    expect(all).toHaveLength(60);
+    for (const [at, { cursor }] of all.entries()) expect(texts(await read(written, cursor))).toEqual(texts(all.slice(at + 1)));
+  });
+
+  it('go on after any line though the two streams are stamped out of order', async () => {
+    const written: Written[] = [
+      ['stdout', 10, 'a\n'],
+      ['stderr', 30, 'b\n'],
+      ['stdout', 20, 'c\n'],
+      ['stdout', 30, 'd\n'],
+      ['stderr', 25, 'e\n'],
+      ['stdout', 40, 'f\n'],
+    ];
+    const all = await read(written);
+    expect(texts(all)).toEqual(['a', 'b', 'c', 'd', 'e', 'f']);
+    for (const [at, { cursor }] of all.entries()) expect(texts(await read(written, cursor))).toEqual(texts(all.slice(at + 1)));
+    expect(all.map(({ cursor }) => cursor.time)).toEqual([10, 30, 30, 30, 30, 40].map(stamp));
+  });
+
+  it('tell that lines may be missing if the line after which they go on is gone', async () => {
+    const written: Written[] = Array.from({ length: 10 }, (_, at) => ['stdout', at, `line ${at}\n`]);
+    const all = await read(written);
+    const from = (all[3] as LogLine).cursor;
+    for (const kept of [4, 5, 9]) {
+      const [first, ...rest] = await read(written.slice(kept), from);
+      expect(JSON.parse(first?.text ?? '')).toEqual({
+        level: 'warning',
+        message: expect.stringMatching(/^Lines of output may be missing here/),
+      });
+      expect(first?.cursor).toEqual(from);
+      expect(texts(rest)).toEqual(texts(all.slice(kept)));
+    }
+    expect(texts(await read(written.slice(3), from))).toEqual(texts(all.slice(4)));
+    expect(await read(written.slice(9), (all[9] as LogLine).cursor)).toEqual([]);
+  });
+
+  it('lose what follows 16 KiB, and nothing of the next line', async () => {
+    const piece = 'x'.repeat(16 * 1024);
+    const written: Written[] = [
+      ['stdout', 1, piece],
+      ['stderr', 2, 'between\n'],
+      ['stdout', 1, piece],
+      ['stdout', 1, 'rest\n'],
+      ['stdout', 3, 'next\n'],
+    ];
+    expect(texts(await read(written))).toEqual([piece, 'between', 'next']);
+  });
+
+  it('tell a last line without an end from the first line of the next start', async () => {
+    const written: Written[] = [
+      ['stdout', 1, 'no line end'],
+      ['stdout', 2, 'started again\n'],
+    ];
+    expect(texts(await read(written))).toEqual(['no line end', 'started again']);
+  });
+
+  it('are valid text: no NUL, no line end, U+FFFD for what is not UTF-8, never over 16 KiB', async () => {
+    const bytes = Buffer.concat([Buffer.from(`${stamp(1)} a`), Buffer.from([0, 0xff, 0xe2, 0x82]), Buffer.from('b\r\n')]);
+    const long = Buffer.concat([Buffer.from(`${stamp(2)} `), Buffer.alloc(16 * 1024, 0xff)]);
+    async function* source(): AsyncGenerator<Frame> {
+      yield { stream: 'stdout', payload: bytes };
+      yield { stream: 'stdout', payload: long };
+    }
+    const lines: LogLine[] = [];
+    for await (const line of linesAfter(source(), 1, null)) lines.push(line);
+    expect(lines[0]?.text).toBe('a\uFFFD\uFFFD\uFFFDb');
+    expect(Buffer.byteLength(lines[1]?.text ?? '')).toBe(Math.floor((16 * 1024) / 3) * 3);
+  });
+});
+
+describe('any bytes that a container prints', () => {
+  /** The size of the pieces in which the engine hands on a long line. */
+  const PIECE_BYTES = 16 * 1024;
+  interface Print {
+    stream: 'stdout' | 'stderr';
+    bytes: Uint8Array;
+  }
+
+  /** Returns the frame in which the engine hands a piece on, behind its time. */
+  function frameOf({ stream, bytes }: Print, nanoseconds: number): Buffer {
+    return frame(stream, Buffer.concat([Buffer.from(`${stamp(nanoseconds)} `), bytes]));
+  }
+
+  /** Returns the lines of what was printed, in the pieces in which the engine hands them on. */
+  function piecesOf({ stream, bytes }: Print): Print[] {
+    const pieces: Print[] = [];
+    for (let from = 0; from < bytes.length;) {
+      const end = bytes.indexOf(0x0a, from);
+      const to = Math.min(end === -1 ? bytes.length : end + 1, from + PIECE_BYTES);
+      pieces.push({ stream, bytes: bytes.subarray(from, to) });
+      from = to;
+    }
+    return pieces;
+  }
+
+  const usual = fc.uint8Array({ maxLength: 200 });
+  const awkward = fc.constantFrom('\n', '\r\n', ' ', '\0', '\u001b[2J', '🚢', `${stamp(3)} `).map((text) => Buffer.from(text));
+  const longLine = fc
+    .tuple(fc.nat(255), fc.integer({ min: PIECE_BYTES - 4, max: 2 * PIECE_BYTES + 4 }))
+    .map(([byte, size]) => Buffer.alloc(size, byte === 0x0a ? 0xff : byte));
+  const printed = fc
+    .array(fc.oneof({ weight: 6, arbitrary: usual }, { weight: 3, arbitrary: awkward }, { weight: 1, arbitrary: longLine }), {
+      maxLength: 12,
+    })
+    .map((parts) => Buffer.concat([...parts, Buffer.from('\n')]));
+
+  it('become lines that can be stored, one for each line end, wherever the connection cuts them', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.record({ stream: fc.constantFrom('stdout' as const, 'stderr' as const), bytes: printed }), { maxLength: 4 }),
+        fc.integer({ min: 1, max: 70_000 }),
+        async (prints, size) => {
+          const bytes = Buffer.concat(prints.flatMap(piecesOf).map((piece, at) => frameOf(piece, at + 1)));
+          async function* chunks(): AsyncGenerator<Buffer> {
+            for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
+          }
+          const lines: LogLine[] = [];
+          for await (const each of linesAfter(frames(chunks()), 1, null)) lines.push(each);
+          const ends = prints.reduce((sum, print) => sum + print.bytes.filter((byte) => byte === 0x0a).length, 0);
+          expect(lines).toHaveLength(ends);
+          for (const { text } of lines) {
+            expect([text.isWellFormed(), text.includes('\0'), text.includes('\n')]).toEqual([true, false, false]);
+            expect(Buffer.byteLength(text)).toBeLessThanOrEqual(PIECE_BYTES);
+          }
+        },
+      ),
+      { numRuns: 200 },
+    );
+  });
+});
+
+describe('the engine’s framing', () => {
+  const frameOn = (stream: Parameters<typeof frame>[0], text: string): Buffer => frame(stream, Buffer.from(text));
+
+  it('comes apart the same wherever the bytes were cut', async () => {
+    const bytes = Buffer.concat([
+      frameOn('stdout', 'out'),
+      frameOn('stderr', ''),
+      frameOn('stderr', 'error'),
+      frameOn('stdout', 'o'.repeat(40)),
+    ]);
+    for (let size = 1; size <= bytes.length; size += 1) {
+      async function* chunks(): AsyncGenerator<Buffer> {
+        for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
+      }
+      const seen: string[] = [];
+      for await (const { stream, payload } of frames(chunks())) seen.push(`${stream}:${payload.toString()}`);
+      expect(seen).toEqual(['stdout:out', 'stderr:', 'stderr:error', `stdout:${'o'.repeat(40)}`]);
+    }
+  });
+
+  it('says so when it ends within a frame', async () => {
+    async function* cut(): AsyncGenerator<Buffer> {
+      yield Buffer.from([1, 0, 0, 0, 0, 0, 0, 9, 0x61]);
+    }
+    const reading = async (): Promise<void> => {
+      for await (const each of frames(cut())) expect(each).toBeUndefined();
+    };
+    await expect(reading()).rejects.toThrow('does not answer');
+  });
+
+  it('tells an error of the engine from output, and fails with it', async () => {
+    async function* failed(): AsyncGenerator<Buffer> {
+      yield Buffer.concat([frameOn('stdout', `${stamp(1)} printed\n`), frameOn('engineError', 'Error grabbing logs: the file is gone\n')]);
+    }
+    const lines: LogLine[] = [];
+    const reading = async (): Promise<void> => {
+      for await (const line of linesAfter(frames(failed()), 1, null)) lines.push(line);
+    };
+    await expect(reading()).rejects.toMatchObject({
+      name: 'RuntimeUnavailable',
+      cause: expect.objectContaining({ message: 'Error grabbing logs: the file is gone' }),
+    });
+    expect(texts(lines)).toEqual(['printed']);
+  });
+});

@@ -1,0 +1,94 @@
+import type Dockerode from 'dockerode';
+import { Backoff } from '../../../kernel/async/retry.ts';
+import type { RuntimeEvent } from '../../runtime.ts';
+import type { ContainerIdentities, KnownContainer } from './container-identities.ts';
+import { agentOfVolume, labels, proxyName } from './names.ts';
+import type { EngineHealth } from './engine-health.ts';
+import { noteOversized } from './oversized.ts';
+import { call, jsonLines } from './engine.ts';
+
+const FIRST_RETRY_MS = 100;
+const LAST_RETRY_MS = 5_000;
+
+interface EngineEvent {
+  Type: string;
+  Action: string;
+  Actor: { ID: string; Attributes?: Record<string, string> };
+}
+
+/** Receives what this process has to know of an event before its reader does. */
+interface EventNotes {
+  /** A container of an agent was created, perhaps by another process. */
+  created(container: KnownContainer): void;
+  /** The proxy of agents with a list of names has ended. */
+  proxyEnded(): void;
+  /** A container was frozen or thawed, perhaps by another process. */
+  frozen(handle: string, isFrozen: boolean): void;
+  /** A build by the engine's own builder has ended, or the service that it was for. */
+  buildEnded(): void;
+}
+
+const filters = JSON.stringify({
+  type: ['container', 'volume'],
+  event: ['create', 'start', 'die', 'oom', 'stop', 'pause', 'unpause', 'destroy'],
+});
+
+/**
+ * Yields the engine's events about this instance's agents. It reconnects by itself, and yields `lost` after each connect. It
+ * reports the creation of containers too, because a superseded process that was suspended in the middle of a call may create one that nobody
+ * needs any more.
+ */
+export async function* engineEvents(
+  docker: Dockerode,
+  identities: ContainerIdentities,
+  health: EngineHealth,
+  signal: AbortSignal,
+  notes: EventNotes,
+): AsyncGenerator<RuntimeEvent> {
+  // An event repeats the labels of what it tells of, so that only those of the container with the large ones are passed over.
+  const onSkip = (): void => noteOversized(docker, 'events');
+  const backoff = new Backoff({ firstMs: FIRST_RETRY_MS, lastMs: LAST_RETRY_MS });
+  let lost: { since?: Date } = {};
+  while (!signal.aborted) {
+    let isFollowing = false;
+    try {
+      const stream = await call(null, () => docker.getEvents({ filters, abortSignal: signal }));
+      backoff.reset();
+      health.answered();
+      isFollowing = true;
+      yield { kind: 'lost', ...lost };
+      for await (const event of jsonLines<EngineEvent>(stream as AsyncIterable<Buffer>, onSkip)) {
+        if (isProxyEnd(event, identities.instance)) notes.proxyEnded();
+        if (isBuildEnd(event, identities.instance)) notes.buildEnded();
+        const container = containerOf(event, identities);
+        if (container !== null && event.Action === 'create') notes.created(container);
+        if (event.Action === 'pause' || event.Action === 'unpause') notes.frozen(event.Actor.ID, event.Action === 'pause');
+        const agentId = container?.agentId ?? agentOfVolumeEvent(event);
+        if (agentId !== null) yield { kind: 'changed', agentId };
+      }
+    } catch {
+      // The engine is or became unavailable; in both cases it reconnects.
+    }
+    if (isFollowing) lost = { since: new Date() };
+    health.invalidate();
+    await backoff.pause(signal);
+  }
+}
+
+function isProxyEnd({ Action, Actor: { Attributes = {} } }: EngineEvent, instance: string): boolean {
+  return (Action === 'die' || Action === 'destroy') && Attributes.name === proxyName(instance);
+}
+
+function isBuildEnd({ Action, Actor: { Attributes = {} } }: EngineEvent, instance: string): boolean {
+  const name = Attributes[labels.build];
+  return Action === 'destroy' && name !== undefined && Attributes.name === name && Attributes[labels.instance] === instance;
+}
+
+function containerOf({ Type, Actor: { Attributes = {} } }: EngineEvent, identities: ContainerIdentities): KnownContainer | null {
+  return Type === 'container' ? identities.identify([Attributes.name ?? ''], Attributes) : null;
+}
+
+function agentOfVolumeEvent({ Type, Action, Actor }: EngineEvent): string | null {
+  // The name of a volume does not tell its instance, so that others' deployments would cost this one a look each.
+  return Type === 'volume' && Action !== 'create' ? agentOfVolume(Actor.ID) : null;
+}

@@ -1,0 +1,42 @@
+import type Dockerode from 'dockerode';
+
+import type { ResolvedImage } from '../../runtime.ts';
+import { startCommand } from './command.ts';
+import { findImage } from '../image-sources/registry.ts';
+import { ServiceImage } from '../image-sources/service-image.ts';
+
+const REPOSITORY = 'mooring-computer';
+/** The tags that the service gives. What the operator names by other ones is not touched. */
+const madeName = new RegExp(`^${REPOSITORY}:[0-9a-f]{16}$`);
+
+/** Provides the image of computers, of which an engine keeps one, whoever made it. */
+export class ComputerImages {
+  private readonly image: ServiceImage;
+
+  constructor(
+    private readonly docker: Dockerode,
+    given: string | null,
+  ) {
+    this.image = new ServiceImage(docker, {
+      given,
+      folder: new URL('../../../../deploy/computer/', import.meta.url),
+      files: 'desktop',
+      repo: REPOSITORY,
+      owner: 'computers',
+      setting: 'MOORING_COMPUTER_IMAGE',
+      unmade: 'There are no computers, since their image can’t be made',
+    });
+  }
+
+  async ensure(log: (line: string) => void, signal: AbortSignal): Promise<ResolvedImage> {
+    const image = await this.image.ensure(log, signal);
+    const found = await findImage(this.docker, image);
+    return { image, name: await this.image.name(), command: startCommand(found?.Config ?? {}, null) };
+  }
+
+  /** Returns what tells the names of images that earlier releases or settings made, and that nothing new is made of. */
+  async outdated(): Promise<(name: string) => boolean> {
+    const current = await this.image.name().catch(() => null);
+    return (name) => current !== null && name !== current && madeName.test(name);
+  }
+}

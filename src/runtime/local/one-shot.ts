@@ -1,0 +1,128 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Readable } from 'node:stream';
+import { killGroup } from '../../kernel/kill-group.ts';
+import { ExecOutput } from '../exec-output.ts';
+import type { ExecRequest, ExecResult, OutputStream } from '../runtime.ts';
+import { markOf, signalProcess, type ProcessMark } from './processes.ts';
+
+/** The time to wait for the last output after the exit, ms: a process that left the command's group may hold the output open forever. */
+const LAST_OUTPUT_MS = 500;
+
+export interface OneShot {
+  argv: string[];
+  cwd: string;
+  environment: Record<string, string>;
+  request: ExecRequest;
+  /** Called once with the process, before anything else happens. */
+  onStart(mark: ProcessMark): Promise<void>;
+}
+
+/** Runs a command in a process group of its own and kills the group at the deadline, or when the request's signal aborts. */
+export async function runOneShot(shot: OneShot): Promise<ExecResult> {
+  const { argv, request } = shot;
+  request.signal?.throwIfAborted();
+  if (!isFolder(shot.cwd)) return failed(126, `${request.cwd ?? shot.cwd}: no such folder\n`);
+  const [program = '', ...rest] = argv;
+  let child;
+  try {
+    child = spawn(program === 'node' ? process.execPath : program, rest, {
+      cwd: shot.cwd,
+      env: shot.environment,
+      detached: true,
+      stdio: ['pipe', 'pipe', 'pipe'],
+    });
+  } catch (error) {
+    // An argument is too long, or contains a NUL.
+    return notStarted(shot, error as NodeJS.ErrnoException);
+  }
+  if (child.pid === undefined) {
+    const [error] = (await once(child, 'error')) as [NodeJS.ErrnoException];
+    return notStarted(shot, error);
+  }
+  const mark = markOf(child.pid);
+  const output = new ExecOutput(request);
+  collect(child.stdout, 'stdout', output);
+  collect(child.stderr, 'stderr', output);
+  const kill = () => signalProcess(mark, 'SIGKILL', 'group');
+  let timedOut = false;
+  const timer = setTimeout(() => {
+    timedOut = true;
+    kill();
+  }, request.timeoutMs);
+  request.signal?.addEventListener('abort', kill, { once: true });
+  const exit = exitCodeOf(child);
+  await shot.onStart(mark).catch((error: unknown) => {
+    clearTimeout(timer);
+    request.signal?.removeEventListener('abort', kill);
+    kill();
+    throw error;
+  });
+  void feed(child, request.stdin);
+  const exitCode = await exit;
+  clearTimeout(timer);
+  request.signal?.removeEventListener('abort', kill);
+  killGroup(child.pid);
+  request.signal?.throwIfAborted();
+  return { exitCode: timedOut ? 124 : exitCode, ...output.taken(), timedOut };
+}
+
+function collect(stream: Readable, name: OutputStream, output: ExecOutput): void {
+  stream.on('error', () => undefined);
+  stream.on('data', (chunk: Buffer) => output.take(name, chunk));
+}
+
+function notStarted({ argv: [program = ''], environment }: OneShot, error: NodeJS.ErrnoException): ExecResult {
+  // If the user may not enter one folder of the PATH, a missing command yields EACCES instead of ENOENT.
+  const nowhere = !program.includes('/') && !(environment.PATH ?? '').split(':').some((folder) => existsSync(join(folder, program)));
+  const missing = error.code === 'ENOENT' || nowhere;
+  return failed(missing ? 127 : 126, `${program}: ${missing ? 'command not found' : `can't be run (${error.code})`}\n`);
+}
+
+function failed(exitCode: number, sentence: string): ExecResult {
+  return { exitCode, stdout: Buffer.alloc(0), stderr: Buffer.from(sentence), timedOut: false, truncated: false };
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+}
+
+function exitCodeOf(child: ChildProcess): Promise<number> {
+  return new Promise((resolve) => {
+    child.once('exit', (code, signal) => {
+      const exitCode = code ?? (signal === 'SIGTERM' ? 143 : 137);
+      const settle = () => {
+        clearTimeout(timer);
+        child.stdout?.destroy();
+        child.stderr?.destroy();
+        resolve(exitCode);
+      };
+      const timer = setTimeout(settle, LAST_OUTPUT_MS);
+      child.once('close', settle);
+    });
+  });
+}
+
+async function feed(child: ChildProcess, stdin: ExecRequest['stdin']): Promise<void> {
+  const pipe = child.stdin;
+  if (pipe === null) return;
+  // The command may end before it has read everything.
+  pipe.on('error', () => undefined);
+  try {
+    if (stdin !== undefined)
+      for await (const chunk of Buffer.isBuffer(stdin) ? [stdin] : stdin) {
+        if (pipe.destroyed) return;
+        if (!pipe.write(chunk)) await drained(pipe);
+      }
+  } finally {
+    pipe.end();
+  }
+}
+
+function drained(pipe: NodeJS.WritableStream): Promise<void> {
+  return new Promise((resolve) => {
+    for (const event of ['drain', 'close', 'error']) pipe.once(event, () => resolve());
+  });
+}
