@@ -3,7 +3,7 @@ import { registerDecorator, ValidateIf } from 'class-validator';
 
 import { hasLength } from '../../platform/http/requests/validation.ts';
 import { ALLOWED_NAMES_MAX, allowListMessage } from '../../kernel/network/allow-list.ts';
-import { branchProblem, repositoryUrlProblem } from '../../platform/git/repository-url.ts';
+import { branchProblem, repositoryUrlProblem } from '../../builds/git/repository-url.ts';
 import { parseImageReference } from '../../kernel/network/image-reference.ts';
 
 /** A rule for a text of an agent: returns what is wrong, or null. Both create routes and PATCH apply the same rules. */

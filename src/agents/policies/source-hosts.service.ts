@@ -8,7 +8,7 @@ import { Config } from '../../kernel/config/config.ts';
 import { FairLimiter } from '../../kernel/limits/fair-limiter.ts';
 import { unlessAborted } from '../../kernel/async/unless-aborted.ts';
 import { invalidField } from '../../kernel/errors/refusal.ts';
-import { isAllowedSource, parseRepositoryUrl, type RepositoryUrl, repositoryUrlProblem } from '../../platform/git/repository-url.ts';
+import { isAllowedSource, parseRepositoryUrl, type RepositoryUrl, repositoryUrlProblem } from '../../builds/git/repository-url.ts';
 import { parseImageReference, type ImageReference } from '../../kernel/network/image-reference.ts';
 import { isPublic, type ResolveHost } from '../../kernel/network/public-addresses.ts';
 

@@ -2,7 +2,7 @@ import { Injectable, Logger } from '@nestjs/common';
 
 import { type Agent, type AgentRecord, type Deployment, type EarlierImage } from '../../agents/index.ts';
 import { retry } from '../../kernel/async/retry.ts';
-import { RepositoryRefused } from '../../platform/git/repository-refused.ts';
+import { RepositoryRefused } from '../../builds/git/repository-refused.ts';
 import { parseImageReference } from '../../kernel/network/image-reference.ts';
 import { ContainerRuntime, ImageGone, ImageLost, RuntimeRefused, type ImageSource, type ResolvedImage } from '../../runtime/runtime.ts';
 import { Templates, type Template } from '../../templates/index.ts';

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { planProject } from '../../platform/projects/plan-project.ts';
+import { planProject } from '../../builds/projects/plan-project.ts';
 import { addFrameworkFiles } from './framework-files.ts';
 
 describe('the files of a framework in a repository', () => {

@@ -1,7 +1,7 @@
 import { cp, lstat } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { RepositoryRefused } from '../../platform/git/repository-refused.ts';
+import { RepositoryRefused } from '../../builds/git/repository-refused.ts';
 import type { Template } from '../../templates/index.ts';
 
 const INTO = '.mooring';

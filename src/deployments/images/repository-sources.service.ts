@@ -5,8 +5,8 @@ import { Injectable } from '@nestjs/common';
 
 import type { Share } from '../../kernel/limits/fair-limiter.ts';
 import { Config } from '../../kernel/config/config.ts';
-import { RepositoryRefused } from '../../platform/git/repository-refused.ts';
-import { readProjectFiles } from '../../platform/projects/project-files.ts';
+import { RepositoryRefused } from '../../builds/git/repository-refused.ts';
+import { readProjectFiles } from '../../builds/projects/project-files.ts';
 import type { ImageSource } from '../../runtime/runtime.ts';
 import { Templates } from '../../templates/index.ts';
 import type { BuildLog } from '../records/build-log.ts';

@@ -1,8 +1,8 @@
 import type { Builder } from '../../kernel/config/config.ts';
-import { planOf } from '../../platform/projects/plan-project.ts';
-import type { ProjectFiles } from '../../platform/projects/project-files.ts';
+import { planOf } from '../../builds/projects/plan-project.ts';
+import type { ProjectFiles } from '../../builds/projects/project-files.ts';
 import type { ProjectPlan } from '../../runtime/project-plan.ts';
-import { basesOf } from './dockerfile-bases.ts';
+import { basesOf } from '../../builds/dockerfiles/dockerfile-bases.ts';
 
 /** The port that agents of projects get. */
 const PORT = 8080;

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Builder } from '../../kernel/config/config.ts';
 import type { DockerfileSource } from '../../runtime/runtime.ts';
 import type { DockerfileFolder } from '../../templates/index.ts';
-import { basesOf } from './dockerfile-bases.ts';
+import { basesOf } from '../../builds/dockerfiles/dockerfile-bases.ts';
 
 /**
  * Returns the source of a template with a Dockerfile. The operator chose the images that it names, so every account may use them. The engine's own

@@ -1,5 +1,5 @@
-import { RepositoryRefused } from '../../platform/git/repository-refused.ts';
-import { planProject } from '../../platform/projects/plan-project.ts';
+import { RepositoryRefused } from '../../builds/git/repository-refused.ts';
+import { planProject } from '../../builds/projects/plan-project.ts';
 import type { BuildSettings } from '../../runtime/project-plan.ts';
 import type { ImageSource } from '../../runtime/runtime.ts';
 import type { ProjectFolder } from '../../templates/index.ts';

@@ -4,7 +4,7 @@ import { ModuleRef } from '@nestjs/core';
 import { KeptAnswer } from '../../../kernel/async/kept-answer.ts';
 import { Database } from '../../../postgres/database/database.ts';
 import { EventStore } from '../../../eventsourcing/event-store/event-store.ts';
-import { hasGit } from '../../git/git-process.ts';
+import { hasGit } from '../../../builds/git/git-process.ts';
 import { type ReadModelProgress, ReadModels } from '../../../eventsourcing/projections/projection.ts';
 import type { AgentPorts } from '../../../runtime/agent-ports.ts';
 import type { DockerfileBuilds, EgressStatus, EngineStatus } from '../../../runtime/engine-status.ts';

@@ -1,4 +1,4 @@
-import { RepositoryRefused } from '../../platform/git/repository-refused.ts';
+import { RepositoryRefused } from '../git/repository-refused.ts';
 import { NestingError, plainWords, rawWords, trim, trimStart, WordError } from './dockerfile-words.ts';
 
 const known = new Set(

@@ -1,5 +1,5 @@
 import type { Builder } from '../../kernel/config/config.ts';
-import { RepositoryRefused } from '../../platform/git/repository-refused.ts';
+import { RepositoryRefused } from '../git/repository-refused.ts';
 import { namesSameImage, parseImageReference } from '../../kernel/network/image-reference.ts';
 import { checkedImage, checkFlags, onlyBuildKit, sourcesOfMounts } from './dockerfile-flags.ts';
 import { parseDockerfile, refuse, shown, type Dockerfile, type Instruction } from './dockerfile-parser.ts';
