@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 
-import { EventStreamParser, type ReceivedEvent } from '../platform/agent-protocol/event-stream-parser.ts';
+import { EventStreamParser, type ReceivedEvent } from '../agent-protocol/event-stream-parser.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';
 
 /** The length of an event, in characters. The last one has the whole reply, which agents may make as long as this. */

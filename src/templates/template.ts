@@ -1,4 +1,4 @@
-import { type HealthCheck, type ProtocolSpec, historyKeepers, protocolNames } from '../platform/agent-protocol/agent-protocol.ts';
+import { type HealthCheck, type ProtocolSpec, historyKeepers, protocolNames } from '../agent-protocol/agent-protocol.ts';
 import type { ProjectPlan } from '../runtime/project-plan.ts';
 import type { ImageSource } from '../runtime/runtime.ts';
 import { Members } from './members.ts';

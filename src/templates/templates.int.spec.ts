@@ -5,7 +5,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { AgentErrorResponse, protocolFor, type AgentMessage } from '../platform/agent-protocol/agent-protocol.ts';
+import { AgentErrorResponse, protocolFor, type AgentMessage } from '../agent-protocol/agent-protocol.ts';
 import { Templates, templatesFolder } from './templates.ts';
 import { endpointAt } from '../../test/support/endpoint.ts';
 import { unboundedMemory } from '../../test/support/exchange-memory.ts';

@@ -3,7 +3,7 @@ import { Injectable } from '@nestjs/common';
 import type { Agent } from '../agents/index.ts';
 import type { AgentAddress } from '../kernel/network/agent-address.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';
-import { type AgentEndpoint, endpointOf } from '../platform/agent-protocol/agent-protocol.ts';
+import { type AgentEndpoint, endpointOf } from '../agent-protocol/agent-protocol.ts';
 import { ContainerGone, type ContainerName, ContainerRuntime, RuntimeRefused } from '../runtime/runtime.ts';
 import { Templates } from '../templates/index.ts';
 

@@ -2,7 +2,7 @@ import { request, type ClientRequest, type IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { pipeline } from 'node:stream/promises';
 
-import { type AgentEndpoint, AgentNotLocated, onTooManyInformational, optionsFor } from '../platform/agent-protocol/agent-protocol.ts';
+import { type AgentEndpoint, AgentNotLocated, onTooManyInformational, optionsFor } from '../agent-protocol/agent-protocol.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';
 import type { Call } from '../platform/http/call.ts';
 import { headerOf, headersForAgent, headersForCaller } from './headers.ts';

@@ -1,4 +1,4 @@
-import { keptConnections } from '../../src/platform/agent-protocol/kept-connections.ts';
+import { keptConnections } from '../../src/agent-protocol/kept-connections.ts';
 import { Config } from '../../src/kernel/config/config.ts';
 import { MessageDelivery } from '../../src/messages/delivery/message-delivery.service.ts';
 import { Database } from '../../src/postgres/database/database.ts';

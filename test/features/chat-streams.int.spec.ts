@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-import { keptConnections } from '../../src/platform/agent-protocol/kept-connections.ts';
+import { keptConnections } from '../../src/agent-protocol/kept-connections.ts';
 import { Config } from '../../src/kernel/config/config.ts';
 import { Database } from '../../src/postgres/database/database.ts';
 import { Templates } from '../../src/templates/index.ts';

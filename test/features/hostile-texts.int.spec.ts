@@ -3,8 +3,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 
 import { webhookConversation } from '../../src/messages/index.ts';
-import { keptConnections } from '../../src/platform/agent-protocol/kept-connections.ts';
-import type { ProtocolName } from '../../src/platform/agent-protocol/agent-protocol.ts';
+import { keptConnections } from '../../src/agent-protocol/kept-connections.ts';
+import type { ProtocolName } from '../../src/agent-protocol/agent-protocol.ts';
 import { Templates } from '../../src/templates/index.ts';
 import { startTalk, type Talk } from '../support/talk.ts';
 import { until } from '../support/until.ts';

@@ -7,7 +7,7 @@ import { EventSource } from 'eventsource';
 import OpenAI from 'openai';
 import { WebSocket } from 'ws';
 
-import { keptConnections } from '../../src/platform/agent-protocol/kept-connections.ts';
+import { keptConnections } from '../../src/agent-protocol/kept-connections.ts';
 import { Database } from '../../src/postgres/database/database.ts';
 import { PublicTraffic } from '../../src/traffic/public-traffic.service.ts';
 import { hashOfLarge, large, PublicAgent } from '../support/public-agent.ts';

@@ -3,7 +3,7 @@ import { Injectable } from '@nestjs/common';
 import type { Agent } from '../../agents/index.ts';
 import { Config } from '../../kernel/config/config.ts';
 import { LogCapture } from '../../logs/index.ts';
-import { ready } from '../../platform/agent-protocol/agent-protocol.ts';
+import { ready } from '../../agent-protocol/agent-protocol.ts';
 import { ContainerRuntime, type ContainerSpec, type ContainerView, type ImageGone } from '../../runtime/runtime.ts';
 import type { KindContainers } from '../../sandboxes/index.ts';
 import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';

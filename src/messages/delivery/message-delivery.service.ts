@@ -19,7 +19,7 @@ import {
   type Deliver,
   type Exchange,
   type ProtocolSpec,
-} from '../../platform/agent-protocol/agent-protocol.ts';
+} from '../../agent-protocol/agent-protocol.ts';
 import { systemContext } from '../../kernel/context/command-context.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
 import { ContainerGone, ContainerRuntime, RuntimeRefused, RuntimeUnavailable } from '../../runtime/runtime.ts';

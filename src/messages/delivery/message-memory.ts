@@ -1,4 +1,4 @@
-import type { ExchangeMemory } from '../../platform/agent-protocol/agent-protocol.ts';
+import type { ExchangeMemory } from '../../agent-protocol/agent-protocol.ts';
 import type { ByteBudget } from '../../kernel/limits/byte-budget.ts';
 
 /** The memory budget of one message in delivery, and of the reply until it is recorded. Must be disposed of then. */

@@ -1,6 +1,6 @@
 import { v7 as uuidv7 } from 'uuid';
 
-import { protocolFor, type Delivery } from '../../../src/platform/agent-protocol/agent-protocol.ts';
+import { protocolFor, type Delivery } from '../../../src/agent-protocol/agent-protocol.ts';
 import { endpointAt } from '../endpoint.ts';
 import { unboundedMemory } from '../exchange-memory.ts';
 import type { ProtocolAgent } from './protocol-agent.ts';

@@ -8,7 +8,7 @@ import { dirname } from 'node:path';
 import { DockerBed } from '../../../../test/support/docker-bed.ts';
 import { FarEngine } from '../../../../test/support/far-engine.ts';
 import { until } from '../../../../test/support/until.ts';
-import { endpointOf, optionsFor, ready } from '../../../platform/agent-protocol/agent-protocol.ts';
+import { endpointOf, optionsFor, ready } from '../../../agent-protocol/agent-protocol.ts';
 import { RuntimeRefused, type ContainerView } from '../../runtime.ts';
 import { DockerRuntime, type DockerRuntimeOptions } from '../docker-runtime.ts';
 import { connectToEngine } from './engine-connection.ts';

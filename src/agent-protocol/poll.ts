@@ -1,4 +1,4 @@
-import { pause } from '../../kernel/async/pause.ts';
+import { pause } from '../kernel/async/pause.ts';
 import { ReplyTimeout, type Exchange } from './delivery.ts';
 import { pollIntervalMs } from './readiness.ts';
 

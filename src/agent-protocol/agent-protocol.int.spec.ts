@@ -1,8 +1,8 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { createServer as createTcpServer, type AddressInfo, type Server, type Socket } from 'node:net';
-import { endpointAt } from '../../../test/support/endpoint.ts';
-import { unboundedMemory } from '../../../test/support/exchange-memory.ts';
-import { answersOfAHostileAgent, serveHostilely } from '../../../test/support/hostile-agent.ts';
+import { endpointAt } from '../../test/support/endpoint.ts';
+import { unboundedMemory } from '../../test/support/exchange-memory.ts';
+import { answersOfAHostileAgent, serveHostilely } from '../../test/support/hostile-agent.ts';
 import {
   AgentErrorResponse,
   AgentBrokeConnection,

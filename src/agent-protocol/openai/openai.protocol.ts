@@ -1,4 +1,4 @@
-import { callForEvents } from './agent-exchange.ts';
+import { callForEvents } from '../agent-exchange.ts';
 import {
   AgentBrokeConnection,
   AgentErrorResponse,
@@ -8,9 +8,9 @@ import {
   type Deliver,
   type Delivery,
   type Turn,
-} from './delivery.ts';
-import { messageText } from './message-text.ts';
-import { parsedEvent, ReplyText, shortened, wellFormed } from './reply-text.ts';
+} from '../delivery.ts';
+import { messageText } from '../message-text.ts';
+import { parsedEvent, ReplyText, shortened, wellFormed } from '../reply-text.ts';
 
 const PATH = '/v1/chat/completions';
 

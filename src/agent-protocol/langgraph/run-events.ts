@@ -1,7 +1,7 @@
-import { AgentErrorResponse } from './delivery.ts';
-import type { ReceivedEvent } from './event-stream-parser.ts';
+import { AgentErrorResponse } from '../delivery.ts';
+import type { ReceivedEvent } from '../event-stream-parser.ts';
 import { agentText, interruptText, lastReply } from './langgraph-messages.ts';
-import { parsedEvent, shortened, type ReplyText } from './reply-text.ts';
+import { parsedEvent, shortened, type ReplyText } from '../reply-text.ts';
 
 /** The member of an update that tells the questions at which the run stopped. */
 const INTERRUPT = '__interrupt__';

@@ -1,8 +1,8 @@
-import { A2aProtocol } from './a2a.protocol.ts';
+import { A2aProtocol } from './a2a/a2a.protocol.ts';
 import type { AgentProtocol, ProtocolName, ProtocolSpec } from './delivery.ts';
-import { LangGraphProtocol } from './langgraph.protocol.ts';
-import { MooringProtocol } from './mooring.protocol.ts';
-import { OpenAiProtocol } from './openai.protocol.ts';
+import { LangGraphProtocol } from './langgraph/langgraph.protocol.ts';
+import { MooringProtocol } from './mooring/mooring.protocol.ts';
+import { OpenAiProtocol } from './openai/openai.protocol.ts';
 
 export * from './delivery.ts';
 export { allowedHeaders } from './allowed-headers.ts';

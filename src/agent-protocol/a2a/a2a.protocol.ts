@@ -1,6 +1,6 @@
 import { interfaceIn, type A2aInterface, type A2aVersion } from './a2a-card.ts';
 import { A2aTurn } from './a2a-turn.ts';
-import { callForEvents, callForJson, type AgentCall } from './agent-exchange.ts';
+import { callForEvents, callForJson, type AgentCall } from '../agent-exchange.ts';
 import {
   AgentErrorResponse,
   AgentProtocol,
@@ -9,10 +9,10 @@ import {
   type Delivery,
   type Exchange,
   type Inquiry,
-} from './delivery.ts';
-import { messageText } from './message-text.ts';
-import { poll } from './poll.ts';
-import { parsedEvent, ReplyText, shortened } from './reply-text.ts';
+} from '../delivery.ts';
+import { messageText } from '../message-text.ts';
+import { poll } from '../poll.ts';
+import { parsedEvent, ReplyText, shortened } from '../reply-text.ts';
 
 const CARD_PATH = '/.well-known/agent-card.json';
 

@@ -1,5 +1,5 @@
 import { v5 as uuidv5 } from 'uuid';
-import { callForEvents, callForJson } from './agent-exchange.ts';
+import { callForEvents, callForJson } from '../agent-exchange.ts';
 import {
   AgentErrorResponse,
   AgentProtocol,
@@ -8,12 +8,12 @@ import {
   type Delivery,
   type Inquiry,
   type ProtocolSpec,
-} from './delivery.ts';
+} from '../delivery.ts';
 import { RunEvents } from './run-events.ts';
 import { interruptText, lastReply } from './langgraph-messages.ts';
-import { messageText } from './message-text.ts';
-import { poll } from './poll.ts';
-import { ReplyText, wellFormed } from './reply-text.ts';
+import { messageText } from '../message-text.ts';
+import { poll } from '../poll.ts';
+import { ReplyText, wellFormed } from '../reply-text.ts';
 
 /** Threads of agents are named by conversations, each with an id of its own. */
 const THREAD_NAMESPACE = '7d0f3c1e-52c7-4c39-8a3b-6b1f5d9a2e60';

@@ -1,7 +1,7 @@
 import { Agent, type ClientRequest, type RequestOptions } from 'node:http';
 import type { Socket } from 'node:net';
 
-import type { AgentAddress } from '../../kernel/network/agent-address.ts';
+import type { AgentAddress } from '../kernel/network/agent-address.ts';
 import { connectToAgent } from './agent-connection.ts';
 
 /** The time for which a connection is kept without a request, ms. Servers that keep connections do so for at least a second. */

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, request, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 
-import { until } from '../../../test/support/until.ts';
+import { until } from '../../test/support/until.ts';
 import { optionsFor, type AgentEndpoint } from './kept-connections.ts';
 
 /** An agent, and the connections that it got. */

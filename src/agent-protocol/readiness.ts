@@ -2,9 +2,9 @@ import { request, type RequestOptions } from 'node:http';
 
 import ipaddr from 'ipaddr.js';
 
-import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
-import { pause } from '../../kernel/async/pause.ts';
-import type { AgentAddress } from '../../kernel/network/agent-address.ts';
+import { timeoutSignal } from '../kernel/async/timeout-signal.ts';
+import { pause } from '../kernel/async/pause.ts';
+import type { AgentAddress } from '../kernel/network/agent-address.ts';
 import { connectToAgent } from './agent-connection.ts';
 import { onTooManyInformational } from './agent-exchange.ts';
 

@@ -3,8 +3,8 @@ import { Socket } from 'node:net';
 
 import ipaddr from 'ipaddr.js';
 
-import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
-import type { AgentAddress } from '../../kernel/network/agent-address.ts';
+import { timeoutSignal } from '../kernel/async/timeout-signal.ts';
+import type { AgentAddress } from '../kernel/network/agent-address.ts';
 
 /** The size of the pieces in which what was read from an agent is parsed, in bytes. */
 const PIECE_BYTES = 4 * 1024;

@@ -1,7 +1,7 @@
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
-import { endpointAt } from '../../../test/support/endpoint.ts';
-import { unboundedMemory } from '../../../test/support/exchange-memory.ts';
-import { answersOfAHostileAgent } from '../../../test/support/hostile-agent.ts';
+import { endpointAt } from '../../test/support/endpoint.ts';
+import { unboundedMemory } from '../../test/support/exchange-memory.ts';
+import { answersOfAHostileAgent } from '../../test/support/hostile-agent.ts';
 import { AgentBrokeConnection, AgentErrorResponse, protocolFor, ReplyTimeout, type Delivery, type ProtocolName } from './agent-protocol.ts';
 
 const STREAM = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n';

@@ -1,7 +1,7 @@
-import { AgentErrorResponse, AgentProtocol, type AgentMessage, type AgentReply, type Deliver, type Delivery } from './delivery.ts';
-import { allowedHeaders } from './allowed-headers.ts';
-import { callForJson } from './agent-exchange.ts';
-import { wellFormed } from './reply-text.ts';
+import { AgentErrorResponse, AgentProtocol, type AgentMessage, type AgentReply, type Deliver, type Delivery } from '../delivery.ts';
+import { allowedHeaders } from '../allowed-headers.ts';
+import { callForJson } from '../agent-exchange.ts';
+import { wellFormed } from '../reply-text.ts';
 
 const PATH = '/messages';
 
