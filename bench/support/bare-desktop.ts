@@ -7,7 +7,7 @@ import { join, resolve } from 'node:path';
 
 import type Dockerode from 'dockerode';
 
-import { RfbConnection } from '../../src/computers/rfb/rfb-connection.ts';
+import { RfbConnection } from '../../src/desktop/rfb/rfb-connection.ts';
 import { until } from '../../test/support/until.ts';
 
 const PROGRAM = resolve(import.meta.dirname, '../../deploy/computer/desktop/desktop');

@@ -1,5 +1,5 @@
 import type { HistoryItem } from '../../src/history/entries/history-item.ts';
-import { keyEvent, pointerEvent, updateRequest } from '../../src/computers/rfb/client-messages.ts';
+import { keyEvent, pointerEvent, updateRequest } from '../../src/desktop/rfb/client-messages.ts';
 import { ComputerContainers } from '../support/computer-containers.ts';
 import type { RfbStandIn } from '../support/rfb-stand-in.ts';
 import { until, untilTrue } from '../support/until.ts';

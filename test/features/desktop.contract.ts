@@ -3,10 +3,10 @@ import { once } from 'node:events';
 import { userInfo } from 'node:os';
 import type { Duplex } from 'node:stream';
 
-import { normaliseBatch } from '../../src/computers/actions/normalise-batch.ts';
-import { DesktopDriver } from '../../src/computers/driver/desktop-driver.ts';
-import type { Frame, ScreenSize } from '../../src/computers/rfb/frame.ts';
-import type { ImageOptions } from '../../src/computers/screen/encode-image.ts';
+import { normaliseBatch } from '../../src/desktop/actions/normalise-batch.ts';
+import { DesktopDriver } from '../../src/desktop/driver/desktop-driver.ts';
+import type { Frame, ScreenSize } from '../../src/desktop/rfb/frame.ts';
+import type { ImageOptions } from '../../src/desktop/screen/encode-image.ts';
 import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
 import type { RuntimeUnderTest } from '../../src/runtime/runtime.bed.contract.ts';
 import type { ContainerRuntime, ContainerSpec, ContainerView, ResolvedImage } from '../../src/runtime/runtime.ts';

@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream';
 
-import type { Size } from '../../src/computers/actions/canonical-actions.ts';
+import type { Size } from '../../src/desktop/actions/canonical-actions.ts';
 import { ActionRecorder } from '../../src/computers/live/action-recorder.service.ts';
 import { ComputerActions, type ComputerCall } from '../../src/computers/live/computer-actions.service.ts';
 import { ComputerScreens } from '../../src/computers/live/computer-screens.service.ts';

@@ -5,10 +5,10 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 
-import { normaliseBatch } from '../../src/computers/actions/normalise-batch.ts';
-import { DesktopDriver } from '../../src/computers/driver/desktop-driver.ts';
-import { keyEvent } from '../../src/computers/rfb/client-messages.ts';
-import { encodeImage } from '../../src/computers/screen/encode-image.ts';
+import { normaliseBatch } from '../../src/desktop/actions/normalise-batch.ts';
+import { DesktopDriver } from '../../src/desktop/driver/desktop-driver.ts';
+import { keyEvent } from '../../src/desktop/rfb/client-messages.ts';
+import { encodeImage } from '../../src/desktop/screen/encode-image.ts';
 
 const CONTROL = 0xffe3;
 

@@ -1,7 +1,7 @@
 import { duplexPair, type Duplex } from 'node:stream';
 import { inflateSync } from 'node:zlib';
 
-import { ByteReader } from '../../src/computers/rfb/byte-reader.ts';
+import { ByteReader } from '../../src/desktop/rfb/byte-reader.ts';
 
 export interface RfbStandInOptions {
   width?: number;

@@ -1,8 +1,8 @@
 import { ApiProperty } from '@nestjs/swagger';
 
-import type { Point } from '../actions/canonical-actions.ts';
-import type { BatchOutcome, StepResult } from '../driver/batch-runner.ts';
-import type { EncodedImage } from '../screen/encode-image.ts';
+import type { Point } from '../../desktop/actions/canonical-actions.ts';
+import type { BatchOutcome, StepResult } from '../../desktop/driver/batch-runner.ts';
+import type { EncodedImage } from '../../desktop/screen/encode-image.ts';
 
 export class PictureDto {
   @ApiProperty({ enum: ['png', 'jpeg', 'webp'] })

@@ -1,7 +1,7 @@
 import type { ApiBodyOptions } from '@nestjs/swagger';
 
-import { BATCH_ACTIONS_MAX } from '../actions/normalise-batch.ts';
-import { actionNames } from '../actions/vocabularies.ts';
+import { BATCH_ACTIONS_MAX } from '../../desktop/actions/normalise-batch.ts';
+import { actionNames } from '../../desktop/actions/vocabularies.ts';
 
 type Schema = NonNullable<Extract<ApiBodyOptions, { schema: unknown }>['schema']>;
 

@@ -4,7 +4,7 @@ import { callTo, DesktopBed, KnownComputers } from '../../../test/support/deskto
 import { RfbStandIn } from '../../../test/support/rfb-stand-in.ts';
 import { untilTrue } from '../../../test/support/until.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
-import type { BatchOutcome } from '../driver/batch-runner.ts';
+import type { BatchOutcome } from '../../desktop/driver/batch-runner.ts';
 
 const beds: DesktopBed[] = [];
 

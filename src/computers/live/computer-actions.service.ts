@@ -2,9 +2,9 @@ import { Injectable } from '@nestjs/common';
 
 import type { CommandContext } from '../../kernel/context/command-context.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
-import type { Batch, BatchStep, Size } from '../actions/canonical-actions.ts';
-import { normaliseBatch } from '../actions/normalise-batch.ts';
-import type { BatchOutcome } from '../driver/batch-runner.ts';
+import type { Batch, BatchStep, Size } from '../../desktop/actions/canonical-actions.ts';
+import { normaliseBatch } from '../../desktop/actions/normalise-batch.ts';
+import type { BatchOutcome } from '../../desktop/driver/batch-runner.ts';
 import { ActionRecorder } from './action-recorder.service.ts';
 import { DesktopPool, type DesktopInUse } from './desktop-pool.service.ts';
 import { type AwakeComputer, LiveComputers } from './live-computers.service.ts';

@@ -1,7 +1,7 @@
 import { Refusal, type RefusalFacts } from '../../kernel/errors/refusal.ts';
-import { DesktopBusy } from '../driver/batch-queue.ts';
-import { DesktopTimeout, DesktopUnreachable } from '../rfb/desktop-errors.ts';
-import { OutsideOfScreen } from '../screen/encode-image.ts';
+import { DesktopBusy } from '../../desktop/driver/batch-queue.ts';
+import { DesktopTimeout, DesktopUnreachable } from '../../desktop/rfb/desktop-errors.ts';
+import { OutsideOfScreen } from '../../desktop/screen/encode-image.ts';
 
 /** Returns the refusal of a call whose desktop failed; an error of another kind is returned as it is. */
 export function desktopRefusal(error: unknown): unknown {

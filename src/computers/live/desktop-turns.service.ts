@@ -5,7 +5,7 @@ import { Database } from '../../postgres/database/database.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
 import { LEASE_IS_FREE } from '../../postgres/leases/leases.ts';
 import { REPLICA, Replica } from '../../postgres/leases/replica.ts';
-import type { LeftInput, Turn } from '../driver/turn.ts';
+import type { LeftInput, Turn } from '../../desktop/driver/turn.ts';
 
 /** The channel on which replicas ask each other for turns, and tell that they have given one back. */
 const CHANNEL = 'mooring_desktop_turns';

@@ -3,7 +3,7 @@ import { Injectable } from '@nestjs/common';
 import type { CommandContext } from '../../kernel/context/command-context.ts';
 import { computerSandbox } from '../../sandboxes/index.ts';
 import { WakeGate } from '../../sandboxes/services.ts';
-import type { Size } from '../actions/canonical-actions.ts';
+import type { Size } from '../../desktop/actions/canonical-actions.ts';
 import { Computers } from '../aggregate/computers.service.ts';
 
 /** A computer that is awake, and held so. */

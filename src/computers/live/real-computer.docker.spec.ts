@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { callTo, DesktopBed, KnownComputers } from '../../../test/support/desktop-pool.ts';
 import { RealDesktop } from '../../../test/support/real-desktop.ts';
 import { until } from '../../../test/support/until.ts';
-import type { BatchOutcome } from '../driver/batch-runner.ts';
+import type { BatchOutcome } from '../../desktop/driver/batch-runner.ts';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
 const options = { format: 'png', quality: 80, scale: 1, region: { x: 0, y: 0, width: 800, height: 200 }, cursor: false } as const;

@@ -4,7 +4,7 @@ import { IsIn, IsNumber, IsOptional, Max, Min } from 'class-validator';
 
 import { checked } from '../../agents/index.ts';
 import { IntegerQuery } from '../../platform/http/requests/validation.ts';
-import type { ImageFormat, Region } from '../actions/canonical-actions.ts';
+import type { ImageFormat, Region } from '../../desktop/actions/canonical-actions.ts';
 import { PictureDto, toPicture } from './actions.dto.ts';
 import { BooleanQuery, WakeQueryDto } from './computer-call.ts';
 import type { Screenshot, ScreenshotOptions } from './computer-screens.service.ts';

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import type { Duplex } from 'node:stream';
 
-import { DesktopUnreachable } from '../rfb/desktop-errors.ts';
-import { greet } from '../rfb/handshake.ts';
+import { DesktopUnreachable } from '../../desktop/rfb/desktop-errors.ts';
+import { greet } from '../../desktop/rfb/handshake.ts';
 
 /**
  * Greets a desktop, up to the message upon which it begins to send: `CLIENT_INIT`, which whoever passes its bytes on sends. Throws

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 
 import { clipboardText } from '../../../test/support/browser-messages.ts';
-import { keyEvent, pointerEvent, setEncodings, setPixelFormat, updateRequest } from '../rfb/client-messages.ts';
+import { keyEvent, pointerEvent, setEncodings, setPixelFormat, updateRequest } from '../../desktop/rfb/client-messages.ts';
 import { PRESSED_KEYS_MAX } from './pressed-input.ts';
 import { CUT_TEXT_BYTES_MAX, type Filtered, GREETING, RfbFilter, RfbViolation } from './rfb-filter.ts';
 

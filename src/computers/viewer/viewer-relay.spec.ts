@@ -4,7 +4,7 @@ import { duplexPair, type Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
 
 import { untilTrue } from '../../../test/support/until.ts';
-import { keyEvent } from '../rfb/client-messages.ts';
+import { keyEvent } from '../../desktop/rfb/client-messages.ts';
 import { GREETING } from './rfb-filter.ts';
 import { ViewerRelay } from './viewer-relay.ts';
 

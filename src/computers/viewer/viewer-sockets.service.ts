@@ -5,7 +5,7 @@ import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import type { Call } from '../../platform/http/call.ts';
 import { WebSockets } from '../../platform/http/web-sockets.ts';
 import { newId } from '../../kernel/ids.ts';
-import { DesktopTimeout } from '../rfb/desktop-errors.ts';
+import { DesktopTimeout } from '../../desktop/rfb/desktop-errors.ts';
 import { greetDesktop } from './desktop-greeting.ts';
 import { OpenViewers } from './open-viewers.service.ts';
 import { type Dial, type ViewNeed, ViewedDesktops } from './viewed-desktops.ts';

@@ -6,7 +6,7 @@ import { Database } from '../../postgres/database/database.ts';
 import { EventStore, type StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
 import { Sagas } from '../../eventsourcing/sagas/saga.ts';
 import { systemContext } from '../../kernel/context/command-context.ts';
-import { keyEvent, pointerEvent, updateRequest } from '../rfb/client-messages.ts';
+import { keyEvent, pointerEvent, updateRequest } from '../../desktop/rfb/client-messages.ts';
 import { ViewerWatch } from '../watch/viewer-watch.service.ts';
 import { ViewerConnections } from './viewer-connections.service.ts';
 import { ViewerLinks } from './viewer-links.service.ts';
