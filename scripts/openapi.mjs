@@ -10,7 +10,7 @@ import { NestFactory } from '@nestjs/core';
 
 import { AppModule } from '../dist-nest/app.module.js';
 import { readConfig } from '../dist-nest/kernel/config/config.js';
-import { openApiDocument } from '../dist-nest/platform/http/docs/openapi.js';
+import { openApiDocument } from '../dist-nest/http/docs/openapi.js';
 
 const file = fileURLToPath(new URL('../docs/openapi.json', import.meta.url));
 const app = await NestFactory.create(AppModule.forRoot(readConfig({})), new FastifyAdapter(), {

@@ -40,7 +40,7 @@ import { CryptoModule } from './crypto/crypto.module.ts';
 import { DatabaseModule } from './postgres/database.module.ts';
 import type { AnyEventDefinition } from './eventsourcing/event-store/event-catalogue.ts';
 import { EventStoreModule } from './eventsourcing/event-store.module.ts';
-import { HttpModule } from './platform/http/http.module.ts';
+import { HttpModule } from './http/http.module.ts';
 import { LeasesModule } from './postgres/leases/leases.module.ts';
 import { ProjectionsModule } from './eventsourcing/projections/projections.module.ts';
 import { rebuildEvents } from './eventsourcing/projections/rebuild/rebuild.events.ts';

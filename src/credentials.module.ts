@@ -5,7 +5,7 @@ import { AccountsModule } from './accounts/accounts.module.ts';
 import { ApiKeysVerifier } from './api-keys/index.ts';
 import { ApiKeysModule } from './api-keys/api-keys.module.ts';
 import type { Caller } from './kernel/context/caller.ts';
-import { CredentialVerifier } from './platform/http/auth/credential-verifier.ts';
+import { CredentialVerifier } from './http/auth/credential-verifier.ts';
 
 /** Verifies a credential with the feature that knows its kind. */
 @Injectable()

@@ -1,11 +1,11 @@
 import { Body, Controller, Get, Param, Post, Put, Query } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
-import { RequireAdmin } from '../platform/http/auth/access.ts';
-import { type Call, CurrentCall } from '../platform/http/call.ts';
-import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
-import { PageQueryDto } from '../platform/http/requests/page.dto.ts';
-import { ReadsModel } from '../platform/http/responses/reads-model.ts';
+import { RequireAdmin } from '../http/auth/access.ts';
+import { type Call, CurrentCall } from '../http/server/call.ts';
+import { Idempotent } from '../http/idempotency/idempotency.interceptor.ts';
+import { PageQueryDto } from '../http/requests/page.dto.ts';
+import { ReadsModel } from '../http/responses/reads-model.ts';
 import { AccountDto, AssignPlanDto, CreateAccountDto, toAccountDto } from './accounts.dto.ts';
 import { AssignPlan, OpenAccount } from './accounts.commands.ts';
 import { accountsProjection } from './accounts.projection.ts';

@@ -1,6 +1,6 @@
 import { IsBoolean, IsIn, IsInt, IsOptional, IsString, Matches, Max, Min } from 'class-validator';
 
-import { Length, MaxLength } from '../platform/http/requests/validation.ts';
+import { Length, MaxLength } from '../http/requests/validation.ts';
 import type { AccountRow } from './accounts.table.ts';
 
 const EMAIL = /^[^\s@\p{C}]{1,64}@[^\s@\p{C}]{1,255}$/u;

@@ -2,10 +2,10 @@ import { Body, Controller, Get, HttpCode, Post } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
 import { Config } from '../kernel/config/config.ts';
-import { Public, RequireCaller, RequireSession } from '../platform/http/auth/access.ts';
-import { type Call, CurrentCall } from '../platform/http/call.ts';
-import { LoginLimiter } from '../platform/http/auth/login-limiter.ts';
-import { ReadsModel } from '../platform/http/responses/reads-model.ts';
+import { Public, RequireCaller, RequireSession } from '../http/auth/access.ts';
+import { type Call, CurrentCall } from '../http/server/call.ts';
+import { LoginLimiter } from '../http/limits/login-limiter.ts';
+import { ReadsModel } from '../http/responses/reads-model.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';
 import { AccountDto, LoginDto, RegisterDto, SessionDto, toAccountDto } from './accounts.dto.ts';
 import { OpenAccount } from './accounts.commands.ts';

@@ -2,7 +2,7 @@ import { Injectable, Logger } from '@nestjs/common';
 
 import { categoryOf, type StoredEvent } from '../eventsourcing/event-store/event-store.ts';
 import { LogFollower } from '../eventsourcing/log/log-follower.ts';
-import { OpenRequests } from '../platform/http/auth/open-requests.ts';
+import { OpenRequests } from '../http/auth/open-requests.ts';
 import { Sessions } from './sessions.ts';
 
 /** Ends the requests and streams of a session that was signed out, on every replica, as soon as its event is read from the log. */

@@ -3,7 +3,7 @@ import { Injectable } from '@nestjs/common';
 import { Clock } from '../kernel/clock.ts';
 import { Aggregates } from '../eventsourcing/aggregates/aggregates.ts';
 import type { CommandContext } from '../kernel/context/command-context.ts';
-import { LoginLimiter } from '../platform/http/auth/login-limiter.ts';
+import { LoginLimiter } from '../http/limits/login-limiter.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';
 import { accountDecider } from './aggregate/accounts.decider.ts';
 import { Credentials } from './credentials/credentials.ts';

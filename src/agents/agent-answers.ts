@@ -3,7 +3,7 @@ import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
 import { Config } from '../kernel/config/config.ts';
 import { noteWritten } from '../eventsourcing/aggregates/aggregates.ts';
-import type { Call } from '../platform/http/call.ts';
+import type { Call } from '../http/server/call.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';
 import { type ListAgentsQueryDto, statusesOf, type WaitQueryDto } from './agents.dto.ts';
 import type { ShownAgent, ShownColumns } from './agents.table.ts';

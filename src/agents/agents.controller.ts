@@ -1,11 +1,11 @@
 import { Body, Controller, Delete, Get, HttpCode, Patch, Post, Query, type Type } from '@nestjs/common';
 import { ApiResponse } from '@nestjs/swagger';
 
-import { RequireScope } from '../platform/http/auth/access.ts';
-import { Operation, REST_SUFFIX } from '../platform/http/requests/operation.ts';
-import { type Call, CurrentCall } from '../platform/http/call.ts';
+import { RequireScope } from '../http/auth/access.ts';
+import { Operation, REST_SUFFIX } from '../http/requests/operation.ts';
+import { type Call, CurrentCall } from '../http/server/call.ts';
 import type { Scope } from '../kernel/context/caller.ts';
-import { ReadsModel } from '../platform/http/responses/reads-model.ts';
+import { ReadsModel } from '../http/responses/reads-model.ts';
 import { AgentAnswers } from './agent-answers.ts';
 import { AgentId } from './fields/agent-id.ts';
 import { AgentDto, ListAgentsQueryDto, RestAgentDto, toAgentDto, toRestAgentDto, UpdateAgentDto, WaitQueryDto } from './agents.dto.ts';

@@ -1,9 +1,9 @@
 import { PartialType } from '@nestjs/swagger';
 import { IsBoolean, IsOptional, IsString, MaxLength } from 'class-validator';
 
-import { PageQueryDto } from '../platform/http/requests/page.dto.ts';
-import { IntegerQuery } from '../platform/http/requests/validation.ts';
-import { WAIT_SECONDS_MAX } from '../platform/http/responses/prefer.ts';
+import { PageQueryDto } from '../http/requests/page.dto.ts';
+import { IntegerQuery } from '../http/requests/validation.ts';
+import { WAIT_SECONDS_MAX } from '../http/responses/prefer.ts';
 import type { AgentEgress } from '../runtime/runtime.ts';
 import { agentStatuses, desiredState, type AgentStatus } from './aggregate/agent-state.decider.ts';
 import {

@@ -5,7 +5,7 @@ import { ReleaseSeat } from '../accounts/index.ts';
 import { Config } from '../kernel/config/config.ts';
 import { Clock } from '../kernel/clock.ts';
 import type { Executed } from '../eventsourcing/aggregates/aggregates.ts';
-import { checkRevision } from '../platform/http/responses/etag.ts';
+import { checkRevision } from '../http/responses/etag.ts';
 import type { AgentState } from './aggregate/agent-state.decider.ts';
 import { visible, type AgentCommand } from './aggregate/agents.decider.ts';
 import { Agents } from './aggregate/agents.service.ts';

@@ -3,7 +3,7 @@ import { Injectable, Logger } from '@nestjs/common';
 import { Aggregates } from '../eventsourcing/aggregates/aggregates.ts';
 import { categoryOf, idOf, type StoredEvent } from '../eventsourcing/event-store/event-store.ts';
 import { LogFollower } from '../eventsourcing/log/log-follower.ts';
-import { OpenRequests } from '../platform/http/auth/open-requests.ts';
+import { OpenRequests } from '../http/auth/open-requests.ts';
 import { apiKeyDecider } from './api-keys.decider.ts';
 
 /** Ends the requests and streams of a revoked or expired key, on every replica, as soon as its event is read from the log. */

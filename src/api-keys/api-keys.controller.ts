@@ -2,12 +2,12 @@ import { Body, Controller, Delete, Get, HttpCode, Param, Post, Query } from '@ne
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
 import { Clock } from '../kernel/clock.ts';
-import { RequireSession } from '../platform/http/auth/access.ts';
-import { type Call, CurrentCall } from '../platform/http/call.ts';
+import { RequireSession } from '../http/auth/access.ts';
+import { type Call, CurrentCall } from '../http/server/call.ts';
 import { scopes } from '../kernel/context/caller.ts';
-import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
-import { PageQueryDto } from '../platform/http/requests/page.dto.ts';
-import { ReadsModel } from '../platform/http/responses/reads-model.ts';
+import { Idempotent } from '../http/idempotency/idempotency.interceptor.ts';
+import { PageQueryDto } from '../http/requests/page.dto.ts';
+import { ReadsModel } from '../http/responses/reads-model.ts';
 import { ApiKeyDto, CreateApiKeyDto, CreatedApiKeyDto, toApiKeyDto, toCreatedApiKeyDto } from './api-keys.dto.ts';
 import { IssueApiKey, RevokeApiKey } from './api-keys.commands.ts';
 import { apiKeysProjection } from './api-keys.projection.ts';

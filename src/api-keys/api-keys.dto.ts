@@ -1,7 +1,7 @@
 import { ArrayNotEmpty, ArrayUnique, IsArray, IsIn, IsInt, IsOptional, IsString, Max, Min } from 'class-validator';
 
 import { type Scope, scopes } from '../kernel/context/caller.ts';
-import { Length } from '../platform/http/requests/validation.ts';
+import { Length } from '../http/requests/validation.ts';
 import type { ApiKeyRow } from './api-keys.table.ts';
 
 export class CreateApiKeyDto {

@@ -2,7 +2,7 @@ import { Allow, IsIn, IsInt, IsOptional, Max, Min } from 'class-validator';
 
 import { AgentIdMember, Given, Text } from '../agents/index.ts';
 import { Command, CommandShape, Folder, Variables } from '../exec/index.ts';
-import { hasLength, IntegerQuery } from '../platform/http/requests/validation.ts';
+import { hasLength, IntegerQuery } from '../http/requests/validation.ts';
 import type { CommandTexts } from './command-records.service.ts';
 import { OUTPUT_BYTES_MAX } from './command-outputs.service.ts';
 import { type EndedCommand, hasEnded, type RunningCommand } from './commands.decider.ts';

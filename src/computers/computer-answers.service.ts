@@ -3,7 +3,7 @@ import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
 import { Refusal } from '../kernel/errors/refusal.ts';
 import { noteWritten } from '../eventsourcing/aggregates/aggregates.ts';
-import type { Call } from '../platform/http/call.ts';
+import type { Call } from '../http/server/call.ts';
 import { isGone, isInTransit, type Computer } from './aggregate/computer-state.decider.ts';
 import { visible } from './aggregate/computers.decider.ts';
 import { Computers } from './aggregate/computers.service.ts';

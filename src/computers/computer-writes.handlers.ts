@@ -5,7 +5,7 @@ import { ReleaseComputerSeat } from '../accounts/index.ts';
 import { AllowLists } from '../agents/services.ts';
 import { Clock } from '../kernel/clock.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';
-import { checkRevision } from '../platform/http/responses/etag.ts';
+import { checkRevision } from '../http/responses/etag.ts';
 import { sleepDeadline } from '../sandboxes/lifecycle/deadlines.decider.ts';
 import { visible, type ComputerCommand } from './aggregate/computers.decider.ts';
 import { Computers } from './aggregate/computers.service.ts';

@@ -1,11 +1,11 @@
 import { Body, Controller, Delete, Get, HttpCode, Patch, Post, Query } from '@nestjs/common';
 import { ApiResponse } from '@nestjs/swagger';
 
-import { RequireScope } from '../platform/http/auth/access.ts';
-import { type Call, CurrentCall } from '../platform/http/call.ts';
-import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
-import { Operation } from '../platform/http/requests/operation.ts';
-import { ReadsModel } from '../platform/http/responses/reads-model.ts';
+import { RequireScope } from '../http/auth/access.ts';
+import { type Call, CurrentCall } from '../http/server/call.ts';
+import { Idempotent } from '../http/idempotency/idempotency.interceptor.ts';
+import { Operation } from '../http/requests/operation.ts';
+import { ReadsModel } from '../http/responses/reads-model.ts';
 import { ComputerAnswers } from './computer-answers.service.ts';
 import { ComputerId } from './fields/computer-id.ts';
 import { ConfigureComputer, DeleteComputer, SleepComputer, WakeComputer } from './computers.commands.ts';

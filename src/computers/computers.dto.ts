@@ -2,7 +2,7 @@ import { ApiProperty } from '@nestjs/swagger';
 import { IsBoolean, IsIn, IsOptional } from 'class-validator';
 
 import { checked, Egress, EgressShape, Given, nameRule, Text } from '../agents/index.ts';
-import { PageQueryDto } from '../platform/http/requests/page.dto.ts';
+import { PageQueryDto } from '../http/requests/page.dto.ts';
 import type { AgentEgress } from '../runtime/runtime.ts';
 import { shownStatus, type ShownStatus } from './aggregate/computer-state.decider.ts';
 import type { ComputerSize, Display } from './aggregate/computers.events.ts';

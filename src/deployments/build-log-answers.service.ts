@@ -5,7 +5,7 @@ import { agentStream } from '../agents/index.ts';
 import { Agents } from '../agents/services.ts';
 import { EventStore } from '../eventsourcing/event-store/event-store.ts';
 import { EventWaits } from '../eventsourcing/log/event-waits.ts';
-import type { ServerSentEvent, Streamed } from '../platform/http/response-streams.ts';
+import type { ServerSentEvent, Streamed } from '../http/server/response-streams.ts';
 import { ReadModels } from '../eventsourcing/projections/projection.ts';
 import { noSuchDeployment } from './deployments.handlers.ts';
 import { toDeploymentRecordDto } from './deployments.dto.ts';

@@ -4,7 +4,7 @@ import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { AgentAnswers, GetAgent } from '../agents/index.ts';
 import { PAGE_BYTES_MAX } from '../kernel/limits/page-bytes.ts';
 import { EventStore } from '../eventsourcing/event-store/event-store.ts';
-import type { Call } from '../platform/http/call.ts';
+import type { Call } from '../http/server/call.ts';
 import { endOfBuildLog } from './records/build-log.ts';
 import type { SourceOverrides } from './sources/deployment-sources.decider.ts';
 import { type DeploymentDto, type RestDeployDto, toDeploymentDto } from './deployments.dto.ts';

@@ -3,13 +3,13 @@ import { Body, Controller, Get, HttpCode, Param, Post, Query } from '@nestjs/com
 import { ApiOkResponse, ApiProduces } from '@nestjs/swagger';
 
 import { AgentId } from '../agents/index.ts';
-import { RequireScope } from '../platform/http/auth/access.ts';
-import { Operation } from '../platform/http/requests/operation.ts';
-import { type Call, CurrentCall } from '../platform/http/call.ts';
-import { EVENT_STREAM, ResponseStreams, type Streamed } from '../platform/http/response-streams.ts';
-import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
-import { LargeRead } from '../platform/http/responses/large-reads.interceptor.ts';
-import { ReadsModel } from '../platform/http/responses/reads-model.ts';
+import { RequireScope } from '../http/auth/access.ts';
+import { Operation } from '../http/requests/operation.ts';
+import { type Call, CurrentCall } from '../http/server/call.ts';
+import { EVENT_STREAM, ResponseStreams, type Streamed } from '../http/server/response-streams.ts';
+import { Idempotent } from '../http/idempotency/idempotency.interceptor.ts';
+import { LargeRead } from '../http/limits/large-reads.interceptor.ts';
+import { ReadsModel } from '../http/responses/reads-model.ts';
 import { DeploymentAnswers, type DeployAnswer, type RestDeployAnswer } from './deployment-answers.service.ts';
 import { BuildLogAnswers } from './build-log-answers.service.ts';
 import { DeployDto, type DeploymentDto, DeploymentsQueryDto, RestDeployDto, RollBackDto } from './deployments.dto.ts';

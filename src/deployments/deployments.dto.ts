@@ -1,7 +1,7 @@
 import { IsIn, IsOptional, IsString, IsUUID } from 'class-validator';
 
 import { branchRule, Given, imageNameRule, repoUrlRule, Text } from '../agents/index.ts';
-import { IntegerQuery, MaxLength } from '../platform/http/requests/validation.ts';
+import { IntegerQuery, MaxLength } from '../http/requests/validation.ts';
 import type { DeploymentRow } from './deployments.table.ts';
 
 /** Each field overrides a setting of the agent for this deployment. */

@@ -2,10 +2,10 @@ import { Body, Controller, Delete, Get, HttpCode, Param, Post, Put } from '@nest
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
 import { AgentId } from '../agents/index.ts';
-import { RequireScope } from '../platform/http/auth/access.ts';
-import { type Call, CurrentCall } from '../platform/http/call.ts';
-import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
-import { LargeRead } from '../platform/http/responses/large-reads.interceptor.ts';
+import { RequireScope } from '../http/auth/access.ts';
+import { type Call, CurrentCall } from '../http/server/call.ts';
+import { Idempotent } from '../http/idempotency/idempotency.interceptor.ts';
+import { LargeRead } from '../http/limits/large-reads.interceptor.ts';
 import {
   givenSecrecy,
   givenValue,

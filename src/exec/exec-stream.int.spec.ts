@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-import type { ServerSentEvent } from '../platform/http/response-streams.ts';
+import type { ServerSentEvent } from '../http/server/response-streams.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';
 import type { ExecResult } from '../runtime/runtime.ts';
 import { execEventsOf } from './exec-stream.ts';

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 
-import { toRefusal } from '../platform/http/responses/problems.ts';
-import type { ServerSentEvent } from '../platform/http/response-streams.ts';
+import { toRefusal } from '../http/responses/problems.ts';
+import type { ServerSentEvent } from '../http/server/response-streams.ts';
 import type { OutputStream } from '../runtime/runtime.ts';
 import { type TextPiece, TextPieces } from '../kernel/text/text-pieces.ts';
 import type { ExecOrder, Exec } from './exec.service.ts';

@@ -3,12 +3,12 @@ import { ApiOkResponse } from '@nestjs/swagger';
 import { v5 as uuidv5 } from 'uuid';
 
 import { AgentId } from '../agents/index.ts';
-import { RequireScope } from '../platform/http/auth/access.ts';
-import { Operation } from '../platform/http/requests/operation.ts';
-import { type Call, CurrentCall } from '../platform/http/call.ts';
-import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
-import { EVENT_STREAM, ResponseStreams, type Streamed } from '../platform/http/response-streams.ts';
-import { JsonBody } from '../platform/http/requests/body.ts';
+import { RequireScope } from '../http/auth/access.ts';
+import { Operation } from '../http/requests/operation.ts';
+import { type Call, CurrentCall } from '../http/server/call.ts';
+import { Idempotent } from '../http/idempotency/idempotency.interceptor.ts';
+import { EVENT_STREAM, ResponseStreams, type Streamed } from '../http/server/response-streams.ts';
+import { JsonBody } from '../http/server/body.ts';
 import { newId } from '../kernel/ids.ts';
 import { DEFAULT_TIMEOUT_SECONDS, EXEC_BODY_LIMIT, ExecDto, type ExecResultDto } from './exec.dto.ts';
 import { Exec, type ExecOrder } from './exec.service.ts';

@@ -1,6 +1,6 @@
 import type { RawData, WebSocket } from 'ws';
 
-import { CLOSE } from '../platform/http/close-codes.ts';
+import { CLOSE } from '../http/server/close-codes.ts';
 import type { Terminal } from '../runtime/runtime.ts';
 
 /** The largest frame of a caller, in bytes. */

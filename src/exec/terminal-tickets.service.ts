@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
 
 import { Agents } from '../agents/services.ts';
-import { type Ticket, Tickets } from '../platform/http/auth/tickets.ts';
-import type { Call } from '../platform/http/call.ts';
+import { type Ticket, Tickets } from '../http/auth/tickets.ts';
+import type { Call } from '../http/server/call.ts';
 import { AgentExecs } from './agent-execs.service.ts';
 
 /** Issues tickets, with which pages open terminals. */

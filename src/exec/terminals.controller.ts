@@ -2,8 +2,8 @@ import { Controller, Get, HttpCode, Post, Query } from '@nestjs/common';
 import { ApiResponse } from '@nestjs/swagger';
 
 import { AgentId } from '../agents/index.ts';
-import { RequireScope, TakesTicket } from '../platform/http/auth/access.ts';
-import { type Call, CurrentCall } from '../platform/http/call.ts';
+import { RequireScope, TakesTicket } from '../http/auth/access.ts';
+import { type Call, CurrentCall } from '../http/server/call.ts';
 import { newId } from '../kernel/ids.ts';
 import { TerminalQueryDto, TerminalTicketDto } from './terminals.dto.ts';
 import { TerminalTickets } from './terminal-tickets.service.ts';

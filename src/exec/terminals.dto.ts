@@ -1,6 +1,6 @@
 import { IsOptional, IsString } from 'class-validator';
 
-import { IntegerQuery, MaxLength } from '../platform/http/requests/validation.ts';
+import { IntegerQuery, MaxLength } from '../http/requests/validation.ts';
 import { SIZE_MAX } from './terminal-connection.ts';
 
 export class TerminalQueryDto {

@@ -1,4 +1,4 @@
-import type { Call } from '../platform/http/call.ts';
+import type { Call } from '../http/server/call.ts';
 import { contentTypeOf, dispositionOf } from './download-headers.ts';
 import type { Download } from './downloads.service.ts';
 

@@ -3,11 +3,11 @@ import { ApiBody, ApiConsumes, ApiHeader, ApiOkResponse } from '@nestjs/swagger'
 import { v5 as uuidv5 } from 'uuid';
 
 import { AgentId } from '../agents/index.ts';
-import { RequireScope } from '../platform/http/auth/access.ts';
-import { Operation } from '../platform/http/requests/operation.ts';
-import { type Call, CurrentCall } from '../platform/http/call.ts';
-import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
-import { RawBody } from '../platform/http/requests/body.ts';
+import { RequireScope } from '../http/auth/access.ts';
+import { Operation } from '../http/requests/operation.ts';
+import { type Call, CurrentCall } from '../http/server/call.ts';
+import { Idempotent } from '../http/idempotency/idempotency.interceptor.ts';
+import { RawBody } from '../http/server/body.ts';
 import { newId } from '../kernel/ids.ts';
 import { describeDownload } from './download-head.ts';
 import { Downloads, FILE_BYTES_MAX } from './downloads.service.ts';

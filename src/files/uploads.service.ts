@@ -8,7 +8,7 @@ import { LiveContainers } from '../sandboxes/services.ts';
 import { MessageIntake } from '../messages/services.ts';
 import { FairLimiter } from '../kernel/limits/fair-limiter.ts';
 import { invalidField } from '../kernel/errors/refusal.ts';
-import type { FormFile, MultipartForm } from '../platform/http/requests/multipart-form.ts';
+import type { FormFile, MultipartForm } from '../http/requests/multipart-form.ts';
 import { UNFINISHED_PREFIX } from '../runtime/file-paths.ts';
 import { FILE_TRANSFER_MS_MAX, FileRefused, type ReserveBytes } from '../runtime/files.ts';
 import { ContainerRuntime, type ContainerHandle } from '../runtime/runtime.ts';

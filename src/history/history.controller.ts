@@ -3,11 +3,11 @@ import { QueryBus } from '@nestjs/cqrs';
 import { ApiOkResponse, ApiProduces } from '@nestjs/swagger';
 
 import { AgentId } from '../agents/index.ts';
-import { RequireScope } from '../platform/http/auth/access.ts';
-import { Operation } from '../platform/http/requests/operation.ts';
-import { type Call, CurrentCall } from '../platform/http/call.ts';
-import { LargeRead } from '../platform/http/responses/large-reads.interceptor.ts';
-import { EVENT_STREAM, ResponseStreams, type ServerSentEvent, type Streamed } from '../platform/http/response-streams.ts';
+import { RequireScope } from '../http/auth/access.ts';
+import { Operation } from '../http/requests/operation.ts';
+import { type Call, CurrentCall } from '../http/server/call.ts';
+import { LargeRead } from '../http/limits/large-reads.interceptor.ts';
+import { EVENT_STREAM, ResponseStreams, type ServerSentEvent, type Streamed } from '../http/server/response-streams.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';
 import { ExplainStatus } from './explain/explain.queries.ts';
 import {

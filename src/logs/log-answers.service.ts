@@ -1,9 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 import { Agents } from '../agents/services.ts';
-import type { Call } from '../platform/http/call.ts';
-import { decodeCursor } from '../platform/http/responses/paging.ts';
-import { EVENT_STREAM, ResponseStreams, type ServerSentEvent, type Streamed } from '../platform/http/response-streams.ts';
+import type { Call } from '../http/server/call.ts';
+import { decodeCursor } from '../http/responses/paging.ts';
+import { EVENT_STREAM, ResponseStreams, type ServerSentEvent, type Streamed } from '../http/server/response-streams.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';
 import { ListLogEntries, type LogFilter, type LogPage } from './entries/log-entries.queries.ts';
 import type { LogEntry } from './entries/logs.table.ts';

@@ -1,12 +1,12 @@
 import { Controller, Get, Query } from '@nestjs/common';
 import { ApiOkResponse } from '@nestjs/swagger';
 import { AgentId } from '../agents/index.ts';
-import { RequireScope } from '../platform/http/auth/access.ts';
-import { Operation } from '../platform/http/requests/operation.ts';
-import { type Call, CurrentCall } from '../platform/http/call.ts';
-import { LargeRead } from '../platform/http/responses/large-reads.interceptor.ts';
-import { ReadsModel } from '../platform/http/responses/reads-model.ts';
-import type { Streamed } from '../platform/http/response-streams.ts';
+import { RequireScope } from '../http/auth/access.ts';
+import { Operation } from '../http/requests/operation.ts';
+import { type Call, CurrentCall } from '../http/server/call.ts';
+import { LargeRead } from '../http/limits/large-reads.interceptor.ts';
+import { ReadsModel } from '../http/responses/reads-model.ts';
+import type { Streamed } from '../http/server/response-streams.ts';
 import type { LogEntry } from './entries/logs.table.ts';
 import { LogQueryDto } from './logs.dto.ts';
 import { LogAnswers } from './log-answers.service.ts';

@@ -1,5 +1,5 @@
 import { IsIn, IsISO8601, IsOptional, IsString, MaxLength } from 'class-validator';
-import { IntegerQuery } from '../platform/http/requests/validation.ts';
+import { IntegerQuery } from '../http/requests/validation.ts';
 import type { LogLevel } from './output/logs.events.ts';
 
 export class LogQueryDto {

@@ -1,10 +1,10 @@
 import { Body, Controller, HttpCode, Post } from '@nestjs/common';
 import { ApiBody, ApiOkResponse } from '@nestjs/swagger';
 
-import { RequireCaller } from '../platform/http/auth/access.ts';
-import { type Call, CurrentCall } from '../platform/http/call.ts';
-import { Operation } from '../platform/http/requests/operation.ts';
-import { EVENT_STREAM, type Streamed } from '../platform/http/response-streams.ts';
+import { RequireCaller } from '../http/auth/access.ts';
+import { type Call, CurrentCall } from '../http/server/call.ts';
+import { Operation } from '../http/requests/operation.ts';
+import { EVENT_STREAM, type Streamed } from '../http/server/response-streams.ts';
 import { Mcp } from './mcp.service.ts';
 
 const message = { schema: { type: 'object' } } as const;

@@ -2,10 +2,10 @@ import { Injectable } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 
 import type { Caller } from '../kernel/context/caller.ts';
-import type { Access } from '../platform/http/auth/access.ts';
-import { listRoutes, type RouteAccess } from '../platform/http/auth/route-table.ts';
-import { isAllowed } from '../platform/http/auth/scopes.ts';
-import { committedDocument } from '../platform/http/docs/openapi.ts';
+import type { Access } from '../http/auth/access.ts';
+import { listRoutes, type RouteAccess } from '../http/auth/route-table.ts';
+import { isAllowed } from '../http/auth/scopes.ts';
+import { committedDocument } from '../http/docs/openapi.ts';
 import { type DocumentedOperation, toolInput, type ToolInput } from './tool-schema.ts';
 import { toolName, type ToolRoute } from './tool-request.ts';
 import type { Tool } from './tool.ts';

@@ -1,6 +1,6 @@
 import type { FieldError } from '../kernel/errors/refusal.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';
-import type { OwnRequest } from '../platform/http/own-routes.ts';
+import type { OwnRequest } from '../http/server/own-routes.ts';
 import { type ArgumentPlace, JSON_BODY, type ToolInput } from './tool-schema.ts';
 import type { Tool } from './tool.ts';
 

@@ -1,9 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import { CommandBus } from '@nestjs/cqrs';
 
-import type { Call } from '../platform/http/call.ts';
-import { ResponseStreams, type ServerSentEvent, type Streamed } from '../platform/http/response-streams.ts';
-import { toProblem } from '../platform/http/responses/problems.ts';
+import type { Call } from '../http/server/call.ts';
+import { ResponseStreams, type ServerSentEvent, type Streamed } from '../http/server/response-streams.ts';
+import { toProblem } from '../http/responses/problems.ts';
 import { MessageDelivery } from './delivery/message-delivery.service.ts';
 import type { Chat } from './intake/chat-intake.service.ts';
 import { SendChatMessage } from './messages.commands.ts';

@@ -2,10 +2,10 @@ import { Controller, Get, HttpCode, Param, Post, Query } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
 import { AgentId } from '../agents/index.ts';
-import { RequireScope } from '../platform/http/auth/access.ts';
-import { type Call, CurrentCall } from '../platform/http/call.ts';
-import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
-import { ReadsModel } from '../platform/http/responses/reads-model.ts';
+import { RequireScope } from '../http/auth/access.ts';
+import { type Call, CurrentCall } from '../http/server/call.ts';
+import { Idempotent } from '../http/idempotency/idempotency.interceptor.ts';
+import { ReadsModel } from '../http/responses/reads-model.ts';
 import { ListDeliveries } from './conversations/deliveries.queries.ts';
 import { DeliveriesQueryDto, DeliveryPathDto, toDeliveryView, type DeliveryView, type RedeliveryView } from './deliveries.dto.ts';
 import { RedeliverMessage } from './messages.commands.ts';

@@ -1,7 +1,7 @@
 import { Allow, IsIn, IsOptional } from 'class-validator';
 
 import { AgentIdMember } from '../agents/index.ts';
-import { PageQueryDto } from '../platform/http/requests/page.dto.ts';
+import { PageQueryDto } from '../http/requests/page.dto.ts';
 import { deliveryStatuses, type DeliveryRow, type DeliveryStatus } from './conversations/deliveries.table.ts';
 
 export class DeliveryPathDto {

@@ -1,7 +1,7 @@
 import { Allow, IsOptional, IsString, IsUUID } from 'class-validator';
 
 import { AgentIdMember } from '../agents/index.ts';
-import { Length } from '../platform/http/requests/validation.ts';
+import { Length } from '../http/requests/validation.ts';
 import type { Reply } from './messages.commands.ts';
 
 export class ConversationPathDto {

@@ -1,5 +1,5 @@
-import type { ServerSentEvent } from '../platform/http/response-streams.ts';
-import type { Problem } from '../platform/http/responses/problems.ts';
+import type { ServerSentEvent } from '../http/server/response-streams.ts';
+import type { Problem } from '../http/responses/problems.ts';
 import type { ChatResponseDto } from './messages.dto.ts';
 
 /** The text in characters that waits for a slow reader at most. The rest of its text comes in the last event only. */

@@ -2,11 +2,11 @@ import { Body, Controller, Post } from '@nestjs/common';
 import { CommandBus } from '@nestjs/cqrs';
 
 import { AgentAnswers, type ShownAgent, AgentDto, toAgentDto, RestAgentDto, toRestAgentDto } from '../agents/index.ts';
-import { RequireScope } from '../platform/http/auth/access.ts';
-import { Operation } from '../platform/http/requests/operation.ts';
-import { requireScope } from '../platform/http/auth/scopes.ts';
-import { type Call, CurrentCall } from '../platform/http/call.ts';
-import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
+import { RequireScope } from '../http/auth/access.ts';
+import { Operation } from '../http/requests/operation.ts';
+import { requireScope } from '../http/auth/scopes.ts';
+import { type Call, CurrentCall } from '../http/server/call.ts';
+import { Idempotent } from '../http/idempotency/idempotency.interceptor.ts';
 import { takesSecrets, type ProvisionRequest } from './provision-request.ts';
 import { CreateAgentDto, createRequest, ProvisionAgentDto, provisionRequest } from './provisioning.dto.ts';
 import { Provision } from './provisioning.commands.ts';

@@ -1,9 +1,9 @@
 import { Body, Controller, Delete, Get, HttpCode, Param, Put } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
-import { RequireScope } from '../platform/http/auth/access.ts';
-import { type Call, CurrentCall } from '../platform/http/call.ts';
-import { ReadsModel } from '../platform/http/responses/reads-model.ts';
+import { RequireScope } from '../http/auth/access.ts';
+import { type Call, CurrentCall } from '../http/server/call.ts';
+import { ReadsModel } from '../http/responses/reads-model.ts';
 import { AccountSecrets } from './account-secrets.service.ts';
 import { RemoveSecret, StoreSecret } from './secrets.commands.ts';
 import { SecretDto, StoreSecretDto, toSecretDto, UsedSecretDto } from './secrets.dto.ts';

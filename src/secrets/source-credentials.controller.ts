@@ -1,7 +1,7 @@
 import { Body, Controller, Delete, Get, HttpCode, Param, Put } from '@nestjs/common';
 
-import { RequireScope } from '../platform/http/auth/access.ts';
-import { type Call, CurrentCall } from '../platform/http/call.ts';
+import { RequireScope } from '../http/auth/access.ts';
+import { type Call, CurrentCall } from '../http/server/call.ts';
 import { SourceCredentialDto, SourcePathDto, StoreSourceCredentialDto, toSourceCredentialDto } from './source-credentials.dto.ts';
 import { AccountSourceCredentials } from './account-source-credentials.service.ts';
 

@@ -1,6 +1,6 @@
 import { Allow, IsString } from 'class-validator';
 
-import { MaxLength } from '../platform/http/requests/validation.ts';
+import { MaxLength } from '../http/requests/validation.ts';
 import type { SourceKind } from './secrets.events.ts';
 import type { UsedSourceCredential } from './account-source-credentials.service.ts';
 

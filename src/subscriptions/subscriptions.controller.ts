@@ -1,11 +1,11 @@
 import { Body, Controller, Delete, Get, HttpCode, Param, Patch, Post, Query } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
-import { RequireScope } from '../platform/http/auth/access.ts';
-import { type Call, CurrentCall } from '../platform/http/call.ts';
-import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
-import { PageQueryDto } from '../platform/http/requests/page.dto.ts';
-import { ReadsModel } from '../platform/http/responses/reads-model.ts';
+import { RequireScope } from '../http/auth/access.ts';
+import { type Call, CurrentCall } from '../http/server/call.ts';
+import { Idempotent } from '../http/idempotency/idempotency.interceptor.ts';
+import { PageQueryDto } from '../http/requests/page.dto.ts';
+import { ReadsModel } from '../http/responses/reads-model.ts';
 import { SubscriptionAnswers } from './subscription-answers.service.ts';
 import { ChangeSubscription, CreateSubscription, DeleteSubscription, RedeliverEvent } from './subscriptions.commands.ts';
 import {

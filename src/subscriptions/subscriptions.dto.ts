@@ -1,8 +1,8 @@
 import { ArrayMaxSize, ArrayNotEmpty, ArrayUnique, IsArray, IsBoolean, IsIn, IsOptional, IsString, IsUUID, Matches } from 'class-validator';
 
 import { Given } from '../agents/index.ts';
-import { PageQueryDto } from '../platform/http/requests/page.dto.ts';
-import { MaxLength } from '../platform/http/requests/validation.ts';
+import { PageQueryDto } from '../http/requests/page.dto.ts';
+import { MaxLength } from '../http/requests/validation.ts';
 import { deliveryStatuses, type DeliveryStatus, type EventDelivery } from './delivery/event-deliveries.ts';
 import type { SubscriptionRow } from './subscriptions.table.ts';
 

@@ -1,6 +1,6 @@
 import { Controller, Get } from '@nestjs/common';
-import { Public } from '../platform/http/auth/access.ts';
-import { Operation } from '../platform/http/requests/operation.ts';
+import { Public } from '../http/auth/access.ts';
+import { Operation } from '../http/requests/operation.ts';
 import { TemplateDto, toTemplateDto } from './templates.dto.ts';
 import { Templates } from './templates.ts';
 

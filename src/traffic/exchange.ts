@@ -4,7 +4,7 @@ import { pipeline } from 'node:stream/promises';
 
 import { type AgentEndpoint, AgentNotLocated, onTooManyInformational, optionsFor } from '../agent-protocol/agent-protocol.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';
-import type { Call } from '../platform/http/call.ts';
+import type { Call } from '../http/server/call.ts';
 import { headerOf, headersForAgent, headersForCaller } from './headers.ts';
 import { tunnel } from './tunnel.ts';
 

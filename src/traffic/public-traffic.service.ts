@@ -6,7 +6,7 @@ import { Config } from '../kernel/config/config.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';
 import { categoryOf, idOf, type StoredEvent } from '../eventsourcing/event-store/event-store.ts';
 import { LogFollower } from '../eventsourcing/log/log-follower.ts';
-import type { Call } from '../platform/http/call.ts';
+import type { Call } from '../http/server/call.ts';
 import { pathOf } from './agent-domain.ts';
 import { AgentAddresses } from './agent-addresses.service.ts';
 import { exchange } from './exchange.ts';

@@ -2,9 +2,9 @@ import { All, Controller } from '@nestjs/common';
 import { ApiExcludeController } from '@nestjs/swagger';
 
 import { AgentId } from '../agents/index.ts';
-import { Public } from '../platform/http/auth/access.ts';
-import { type Call, CurrentCall } from '../platform/http/call.ts';
-import { RawBody } from '../platform/http/requests/body.ts';
+import { Public } from '../http/auth/access.ts';
+import { type Call, CurrentCall } from '../http/server/call.ts';
+import { RawBody } from '../http/server/body.ts';
 import { PublicTraffic } from './public-traffic.service.ts';
 
 /** Serves the ports of public agents. They are not a part of the API, whose document leaves them out. */

@@ -8,7 +8,7 @@ import { MessageBudgets } from '../messages/services.ts';
 import { Config } from '../kernel/config/config.ts';
 import type { Caller } from '../kernel/context/caller.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';
-import { CredentialVerifier, type Invoke } from '../platform/http/auth/credential-verifier.ts';
+import { CredentialVerifier, type Invoke } from '../http/auth/credential-verifier.ts';
 import { networkOf, NETWORK_BITS } from '../kernel/network/network-of.ts';
 import type { WebhookTokenState } from './webhook-tokens.decider.ts';
 import { sha256Of, WebhookTokens } from './webhook-tokens.service.ts';

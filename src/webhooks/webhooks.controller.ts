@@ -3,11 +3,11 @@ import { ApiHeader, ApiParam, ApiQuery } from '@nestjs/swagger';
 
 import { AgentId } from '../agents/index.ts';
 import { Config } from '../kernel/config/config.ts';
-import { RequireInvoke, RequireScope } from '../platform/http/auth/access.ts';
-import { TOKEN_HEADER } from '../platform/http/auth/credential.ts';
-import { type Call, CurrentCall } from '../platform/http/call.ts';
-import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
-import { RawBody } from '../platform/http/requests/body.ts';
+import { RequireInvoke, RequireScope } from '../http/auth/access.ts';
+import { TOKEN_HEADER } from '../http/auth/credential.ts';
+import { type Call, CurrentCall } from '../http/server/call.ts';
+import { Idempotent } from '../http/idempotency/idempotency.interceptor.ts';
+import { RawBody } from '../http/server/body.ts';
 import type { AcceptedWebhook, WebhookTokenView } from './webhooks.dto.ts';
 import { Webhooks } from './webhooks.service.ts';
 import { WebhookTokens } from './webhook-tokens.service.ts';

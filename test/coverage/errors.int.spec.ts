@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-import { problems } from '../../src/platform/http/responses/problems.ts';
+import { problems } from '../../src/http/responses/problems.ts';
 import { errorCodes } from '../../src/kernel/errors/refusal.ts';
 
 const page = readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8');

@@ -3,8 +3,8 @@ import { FastifyAdapter } from '@nestjs/platform-fastify';
 
 import { AppModule } from '../../src/app.module.ts';
 import { readConfig } from '../../src/kernel/config/config.ts';
-import type { Access } from '../../src/platform/http/auth/access.ts';
-import { listRoutes, type RouteAccess } from '../../src/platform/http/auth/route-table.ts';
+import type { Access } from '../../src/http/auth/access.ts';
+import { listRoutes, type RouteAccess } from '../../src/http/auth/route-table.ts';
 
 export const routesFile = new URL('routes.txt', import.meta.url);
 

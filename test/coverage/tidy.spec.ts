@@ -48,7 +48,7 @@ const bad: Record<string, { path: string; text: string; line: number }> = {
     text: 'class A {\n  constructor(a: 1, b: 1, c: 1, d: 1) {}\n  @Get()\n  all(@B() a: 1, @B() b: 1, @B() c: 1, @B() d: 1) {}\n}\n',
     line: 3,
   },
-  "the framework's requests and responses are known only in platform/http": {
+  "the framework's requests and responses are known only in http/": {
     path: 'src/a.controller.ts',
     text: 'class A {\n  f(@Res() reply: object) {}\n}\n',
     line: 2,

@@ -59,8 +59,8 @@ export const tidyRules: TidyRule[] = [
     check: crowdedRoutes,
   },
   {
-    name: "the framework's requests and responses are known only in platform/http",
-    applies: (path) => isProduct(path) && !path.startsWith('src/platform/http/'),
+    name: "the framework's requests and responses are known only in http/",
+    applies: (path) => isProduct(path) && !path.startsWith('src/http/'),
     check: lines(/\bFastify(Request|Reply)\b|@(Req|Res|Request|Response)\(/, 'a request or response of the framework'),
   },
   {

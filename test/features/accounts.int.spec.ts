@@ -18,7 +18,7 @@ import type { TestServer } from '../support/http-server.ts';
 import { Database } from '../../src/postgres/database/database.ts';
 import { EventStore, type StoredEvent } from '../../src/eventsourcing/event-store/event-store.ts';
 import { systemContext } from '../../src/kernel/context/command-context.ts';
-import { LoginLimiter } from '../../src/platform/http/auth/login-limiter.ts';
+import { LoginLimiter } from '../../src/http/limits/login-limiter.ts';
 
 const password = 'canary-password-1';
 

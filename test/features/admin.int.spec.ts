@@ -5,7 +5,7 @@ import { AdminModule } from '../../src/admin/admin.module.ts';
 import { Database } from '../../src/postgres/database/database.ts';
 import { EventStore, START, type StoredEvent } from '../../src/eventsourcing/event-store/event-store.ts';
 import { scopes, type Caller } from '../../src/kernel/context/caller.ts';
-import { CredentialVerifier } from '../../src/platform/http/auth/credential-verifier.ts';
+import { CredentialVerifier } from '../../src/http/auth/credential-verifier.ts';
 import { rebuildEvents } from '../../src/eventsourcing/projections/rebuild/rebuild.events.ts';
 import { AgentBed } from '../support/agent-bed.ts';
 import { FaultyRuntimeModule, type FaultyRuntime } from '../support/faulty-runtime.ts';

@@ -6,8 +6,8 @@ import { WebSocket } from 'ws';
 
 import { EventStore, type StoredEvent } from '../../src/eventsourcing/event-store/event-store.ts';
 import { Database } from '../../src/postgres/database/database.ts';
-import { drain } from '../../src/platform/http/drain.ts';
-import { OpenRequests } from '../../src/platform/http/auth/open-requests.ts';
+import { drain } from '../../src/http/server/drain.ts';
+import { OpenRequests } from '../../src/http/auth/open-requests.ts';
 import { startTalk, type Talk } from '../support/talk.ts';
 import { sendRaw } from '../support/things-server.ts';
 import { until } from '../support/until.ts';

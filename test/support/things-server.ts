@@ -6,15 +6,15 @@ import { IsArray, IsInt, IsOptional, IsString, MaxLength, ValidateNested } from 
 
 import type { Environment } from '../../src/kernel/config/setting-reader.ts';
 import { CryptoModule } from '../../src/crypto/crypto.module.ts';
-import { Public, RequireAdmin, RequireCaller, RequireScope, RequireSession } from '../../src/platform/http/auth/access.ts';
-import { type Call, CurrentCall } from '../../src/platform/http/call.ts';
-import { RawBody } from '../../src/platform/http/requests/body.ts';
+import { Public, RequireAdmin, RequireCaller, RequireScope, RequireSession } from '../../src/http/auth/access.ts';
+import { type Call, CurrentCall } from '../../src/http/server/call.ts';
+import { RawBody } from '../../src/http/server/body.ts';
 import type { Caller, Scope } from '../../src/kernel/context/caller.ts';
-import { CredentialVerifier } from '../../src/platform/http/auth/credential-verifier.ts';
-import { HttpModule } from '../../src/platform/http/http.module.ts';
-import { Idempotent } from '../../src/platform/http/idempotency/idempotency.interceptor.ts';
-import { ReadsModel } from '../../src/platform/http/responses/reads-model.ts';
-import { IntegerQuery } from '../../src/platform/http/requests/validation.ts';
+import { CredentialVerifier } from '../../src/http/auth/credential-verifier.ts';
+import { HttpModule } from '../../src/http/http.module.ts';
+import { Idempotent } from '../../src/http/idempotency/idempotency.interceptor.ts';
+import { ReadsModel } from '../../src/http/responses/reads-model.ts';
+import { IntegerQuery } from '../../src/http/requests/validation.ts';
 import { START } from '../../src/eventsourcing/event-store/event-store.ts';
 import { AccountPositions, type AccountPosition } from '../../src/eventsourcing/log/account-positions.ts';
 import { LogFollower } from '../../src/eventsourcing/log/log-follower.ts';

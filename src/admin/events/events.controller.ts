@@ -2,9 +2,9 @@ import { Controller, Get, Query } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 
 import { selectionOf } from '../../history/index.ts';
-import { RequireAdmin } from '../../platform/http/auth/access.ts';
-import { type Call, CurrentCall } from '../../platform/http/call.ts';
-import { LargeRead } from '../../platform/http/responses/large-reads.interceptor.ts';
+import { RequireAdmin } from '../../http/auth/access.ts';
+import { type Call, CurrentCall } from '../../http/server/call.ts';
+import { LargeRead } from '../../http/limits/large-reads.interceptor.ts';
 import { BrowsedEventDto, BrowseEventsQueryDto } from './events.dto.ts';
 import { BrowseEvents } from './events.queries.ts';
 

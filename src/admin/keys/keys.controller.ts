@@ -1,8 +1,8 @@
 import { Body, Controller, Get, HttpCode, Post } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
-import { RequireAdmin } from '../../platform/http/auth/access.ts';
-import { type Call, CurrentCall } from '../../platform/http/call.ts';
+import { RequireAdmin } from '../../http/auth/access.ts';
+import { type Call, CurrentCall } from '../../http/server/call.ts';
 import { RotateMasterKey } from './keys.commands.ts';
 import { MasterKeyDto, RotateMasterKeyDto, RotationBegunDto } from './keys.dto.ts';
 import { ShowMasterKey } from './keys.queries.ts';

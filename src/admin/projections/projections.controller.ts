@@ -1,8 +1,8 @@
 import { Controller, Delete, Get, HttpCode, Param, Post } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
-import { RequireAdmin } from '../../platform/http/auth/access.ts';
-import { type Call, CurrentCall } from '../../platform/http/call.ts';
+import { RequireAdmin } from '../../http/auth/access.ts';
+import { type Call, CurrentCall } from '../../http/server/call.ts';
 import { ProjectionDto, RebuildStartedDto, VerificationDto } from './projections.dto.ts';
 import { CancelRebuild, RebuildProjection, VerifyProjection } from './projections.commands.ts';
 import { ListProjections } from './projections.queries.ts';

@@ -1,7 +1,7 @@
 import { Controller, Get } from '@nestjs/common';
 
-import { RequireAdmin } from '../../platform/http/auth/access.ts';
-import { ReadsModel } from '../../platform/http/responses/reads-model.ts';
+import { RequireAdmin } from '../../http/auth/access.ts';
+import { ReadsModel } from '../../http/responses/reads-model.ts';
 import { RuntimeDrift } from './runtime-drift.service.ts';
 import { RuntimeDto } from './runtime.dto.ts';
 

@@ -1,6 +1,6 @@
 import { Controller, Get } from '@nestjs/common';
 
-import { RequireAdmin } from '../../platform/http/auth/access.ts';
+import { RequireAdmin } from '../../http/auth/access.ts';
 import type { SagaWorkDto } from './work.dto.ts';
 import { SagaWork } from './saga-work.service.ts';
 

@@ -1,7 +1,7 @@
 import { ApiProperty } from '@nestjs/swagger';
 import { registerDecorator, ValidateIf } from 'class-validator';
 
-import { hasLength } from '../../platform/http/requests/validation.ts';
+import { hasLength } from '../../http/requests/validation.ts';
 import { ALLOWED_NAMES_MAX, allowListMessage } from '../../kernel/network/allow-list.ts';
 import { branchProblem, repositoryUrlProblem } from '../../builds/git/repository-url.ts';
 import { parseImageReference } from '../../kernel/network/image-reference.ts';

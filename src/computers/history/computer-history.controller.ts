@@ -3,12 +3,12 @@ import { QueryBus } from '@nestjs/cqrs';
 import { ApiOkResponse, ApiProduces } from '@nestjs/swagger';
 
 import { AuditItem, selectionOf, type HistoryItem } from '../../history/index.ts';
-import { RequireScope } from '../../platform/http/auth/access.ts';
-import { type Call, CurrentCall } from '../../platform/http/call.ts';
-import { Operation } from '../../platform/http/requests/operation.ts';
-import { LargeRead } from '../../platform/http/responses/large-reads.interceptor.ts';
-import { ReadsModel } from '../../platform/http/responses/reads-model.ts';
-import { EVENT_STREAM, ResponseStreams, type ServerSentEvent, type Streamed } from '../../platform/http/response-streams.ts';
+import { RequireScope } from '../../http/auth/access.ts';
+import { type Call, CurrentCall } from '../../http/server/call.ts';
+import { Operation } from '../../http/requests/operation.ts';
+import { LargeRead } from '../../http/limits/large-reads.interceptor.ts';
+import { ReadsModel } from '../../http/responses/reads-model.ts';
+import { EVENT_STREAM, ResponseStreams, type ServerSentEvent, type Streamed } from '../../http/server/response-streams.ts';
 import { ComputerId } from '../fields/computer-id.ts';
 import { ComputerHistoryQueryDto } from './computer-history.dto.ts';
 import { FollowComputerHistory, GetComputerHistory } from './computer-history.queries.ts';

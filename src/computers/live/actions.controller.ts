@@ -1,10 +1,10 @@
 import { Body, Controller, HttpCode, Post } from '@nestjs/common';
 import { ApiBody, ApiOkResponse } from '@nestjs/swagger';
 
-import { RequireScope } from '../../platform/http/auth/access.ts';
-import { type Call, CurrentCall } from '../../platform/http/call.ts';
-import { BODY_LIMIT, JsonBody } from '../../platform/http/requests/body.ts';
-import { Operation } from '../../platform/http/requests/operation.ts';
+import { RequireScope } from '../../http/auth/access.ts';
+import { type Call, CurrentCall } from '../../http/server/call.ts';
+import { BODY_LIMIT, JsonBody } from '../../http/server/body.ts';
+import { Operation } from '../../http/requests/operation.ts';
 import { ActionsResultDto, toActionsResult } from './actions.dto.ts';
 import { actionsSchema } from './actions.schema.ts';
 import { batchBounds } from './batch-bounds.ts';

@@ -1,5 +1,5 @@
 import { Refusal } from '../../kernel/errors/refusal.ts';
-import type { JsonBounds } from '../../platform/http/requests/json.ts';
+import type { JsonBounds } from '../../http/requests/json.ts';
 
 /** The parts of the largest batch, which are 30,000 of the points of 50 drags alone, and some hundred of the other fields of each action. */
 const BATCH_PARTS_MAX = 40_000;

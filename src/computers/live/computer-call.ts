@@ -2,7 +2,7 @@ import { ApiProperty, ApiQuery } from '@nestjs/swagger';
 import { Transform } from 'class-transformer';
 import { IsBoolean, IsOptional } from 'class-validator';
 
-import type { Call } from '../../platform/http/call.ts';
+import type { Call } from '../../http/server/call.ts';
 import type { ComputerCall } from './computer-actions.service.ts';
 
 /** Allows `true` or `false` in a query string. */

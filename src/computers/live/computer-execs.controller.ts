@@ -3,11 +3,11 @@ import { ApiOkResponse } from '@nestjs/swagger';
 import { v5 as uuidv5 } from 'uuid';
 
 import { EXEC_BODY_LIMIT, ExecDto, type ExecResultDto } from '../../exec/index.ts';
-import { RequireScope } from '../../platform/http/auth/access.ts';
-import { type Call, CurrentCall } from '../../platform/http/call.ts';
-import { Idempotent } from '../../platform/http/idempotency/idempotency.interceptor.ts';
-import { JsonBody } from '../../platform/http/requests/body.ts';
-import { Operation } from '../../platform/http/requests/operation.ts';
+import { RequireScope } from '../../http/auth/access.ts';
+import { type Call, CurrentCall } from '../../http/server/call.ts';
+import { Idempotent } from '../../http/idempotency/idempotency.interceptor.ts';
+import { JsonBody } from '../../http/server/body.ts';
+import { Operation } from '../../http/requests/operation.ts';
 import { newId } from '../../kernel/ids.ts';
 import { computerCall, WakeQuery } from './computer-call.ts';
 import { ComputerId } from '../fields/computer-id.ts';

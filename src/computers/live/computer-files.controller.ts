@@ -2,10 +2,10 @@ import { Controller, Get, Put, Query, StreamableFile } from '@nestjs/common';
 import { ApiBody, ApiConsumes, ApiExtraModels, ApiHeader, ApiOkResponse, ApiResponse, getSchemaPath } from '@nestjs/swagger';
 
 import { describeDownload, FILE_BYTES_MAX, type FileListDto, toFileList } from '../../files/index.ts';
-import { RequireScope } from '../../platform/http/auth/access.ts';
-import { type Call, CurrentCall } from '../../platform/http/call.ts';
-import { RawBody } from '../../platform/http/requests/body.ts';
-import { Operation } from '../../platform/http/requests/operation.ts';
+import { RequireScope } from '../../http/auth/access.ts';
+import { type Call, CurrentCall } from '../../http/server/call.ts';
+import { RawBody } from '../../http/server/body.ts';
+import { Operation } from '../../http/requests/operation.ts';
 import { newId } from '../../kernel/ids.ts';
 import { computerCall } from './computer-call.ts';
 import {

@@ -1,9 +1,9 @@
 import { Controller, Get, Query } from '@nestjs/common';
 import { ApiExtraModels, ApiOkResponse, getSchemaPath } from '@nestjs/swagger';
 
-import { RequireScope } from '../../platform/http/auth/access.ts';
-import { type Call, CurrentCall } from '../../platform/http/call.ts';
-import { Operation } from '../../platform/http/requests/operation.ts';
+import { RequireScope } from '../../http/auth/access.ts';
+import { type Call, CurrentCall } from '../../http/server/call.ts';
+import { Operation } from '../../http/requests/operation.ts';
 import { computerCall } from './computer-call.ts';
 import { ComputerId } from '../fields/computer-id.ts';
 import { ComputerScreens } from './computer-screens.service.ts';

@@ -3,7 +3,7 @@ import { Transform } from 'class-transformer';
 import { IsIn, IsNumber, IsOptional, Max, Min } from 'class-validator';
 
 import { checked } from '../../agents/index.ts';
-import { IntegerQuery } from '../../platform/http/requests/validation.ts';
+import { IntegerQuery } from '../../http/requests/validation.ts';
 import type { ImageFormat, Region } from '../../desktop/actions/canonical-actions.ts';
 import { PictureDto, toPicture } from './actions.dto.ts';
 import { BooleanQuery, WakeQueryDto } from './computer-call.ts';

@@ -2,11 +2,11 @@ import { Controller, Get, Query } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 
 import { Clock } from '../../kernel/clock.ts';
-import { RequireScope } from '../../platform/http/auth/access.ts';
-import { type Call, CurrentCall } from '../../platform/http/call.ts';
-import { Operation } from '../../platform/http/requests/operation.ts';
-import { LargeRead } from '../../platform/http/responses/large-reads.interceptor.ts';
-import { ReadsModel } from '../../platform/http/responses/reads-model.ts';
+import { RequireScope } from '../../http/auth/access.ts';
+import { type Call, CurrentCall } from '../../http/server/call.ts';
+import { Operation } from '../../http/requests/operation.ts';
+import { LargeRead } from '../../http/limits/large-reads.interceptor.ts';
+import { ReadsModel } from '../../http/responses/reads-model.ts';
 import { computerCountsProjection } from './computer-counts.projection.ts';
 import { computerIntervalsProjection } from './computer-intervals.projection.ts';
 import { ComputerUsageDto, ComputerUsageQueryDto, toComputerUsageDto, usageSelection } from './computer-usage.dto.ts';

@@ -2,8 +2,8 @@ import { IsIn, IsOptional, IsUUID } from 'class-validator';
 
 import { Text } from '../../agents/index.ts';
 import { invalidField } from '../../kernel/errors/refusal.ts';
-import { PageQueryDto } from '../../platform/http/requests/page.dto.ts';
-import { TimeQuery } from '../../platform/http/requests/validation.ts';
+import { PageQueryDto } from '../../http/requests/page.dto.ts';
+import { TimeQuery } from '../../http/requests/validation.ts';
 import { endUserRule } from '../fields/computer-fields.ts';
 import type { ComputerUsage, Granularity, UsageSelection, Used } from './computer-usage.queries.ts';
 

@@ -2,7 +2,7 @@ import { Injectable, Logger, type OnModuleDestroy, type OnModuleInit } from '@ne
 
 import { categoryOf, idOf, type StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
 import { LogFollower } from '../../eventsourcing/log/log-follower.ts';
-import { CLOSE } from '../../platform/http/close-codes.ts';
+import { CLOSE } from '../../http/server/close-codes.ts';
 import { Replica } from '../../postgres/leases/replica.ts';
 import type { ViewerRelay } from './viewer-relay.ts';
 import { ViewerRecords } from './viewer-records.service.ts';

@@ -5,7 +5,7 @@ import { Injectable } from '@nestjs/common';
 import { Database } from '../../postgres/database/database.ts';
 import type { Caller } from '../../kernel/context/caller.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
-import { type Ticket, Tickets } from '../../platform/http/auth/tickets.ts';
+import { type Ticket, Tickets } from '../../http/auth/tickets.ts';
 import { SESSION_KEPT_DAYS } from './viewer-sessions.table.ts';
 
 const SECRET_BYTES = 32;

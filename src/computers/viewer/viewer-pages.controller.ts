@@ -1,8 +1,8 @@
 import { Controller, Get, HttpCode, Param, Post, StreamableFile } from '@nestjs/common';
 import { ApiExcludeController } from '@nestjs/swagger';
 
-import { Public, RequireViewer } from '../../platform/http/auth/access.ts';
-import { type Call, CurrentCall } from '../../platform/http/call.ts';
+import { Public, RequireViewer } from '../../http/auth/access.ts';
+import { type Call, CurrentCall } from '../../http/server/call.ts';
 import { desktopRefusal } from '../live/desktop-refusals.ts';
 import { ViewerLinks } from './viewer-links.service.ts';
 import { ViewerPages } from './viewer-pages.service.ts';

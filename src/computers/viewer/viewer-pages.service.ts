@@ -3,7 +3,7 @@ import { Injectable } from '@nestjs/common';
 import { Clock } from '../../kernel/clock.ts';
 import { Config } from '../../kernel/config/config.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
-import type { Call } from '../../platform/http/call.ts';
+import type { Call } from '../../http/server/call.ts';
 import { type Asset, ViewerAssets } from './viewer-assets.ts';
 import { ViewerLinks } from './viewer-links.service.ts';
 import { ViewerRecords } from './viewer-records.service.ts';

@@ -2,7 +2,7 @@ import type { Duplex } from 'node:stream';
 
 import type { RawData, WebSocket } from 'ws';
 
-import { CLOSE } from '../../platform/http/close-codes.ts';
+import { CLOSE } from '../../http/server/close-codes.ts';
 import { CLIENT_INIT } from '../../desktop/rfb/handshake.ts';
 import { CUT_TEXT_BYTES_MAX, type Filtered, GREETING, RfbFilter, RfbViolation } from './rfb-filter.ts';
 import type { ViewerEnd, ViewerMode } from './viewers.events.ts';

@@ -2,8 +2,8 @@ import { type BeforeApplicationShutdown, Injectable, Logger } from '@nestjs/comm
 
 import { pause } from '../../kernel/async/pause.ts';
 import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
-import type { Call } from '../../platform/http/call.ts';
-import { WebSockets } from '../../platform/http/web-sockets.ts';
+import type { Call } from '../../http/server/call.ts';
+import { WebSockets } from '../../http/server/web-sockets.ts';
 import { newId } from '../../kernel/ids.ts';
 import { DesktopTimeout } from '../../desktop/rfb/desktop-errors.ts';
 import { greetDesktop } from './desktop-greeting.ts';

@@ -2,11 +2,11 @@ import { Body, Controller, Get, HttpCode, Post, Query } from '@nestjs/common';
 import { ApiQuery } from '@nestjs/swagger';
 import { v5 as uuidv5 } from 'uuid';
 
-import { RequireScope } from '../../platform/http/auth/access.ts';
-import { type Call, CurrentCall } from '../../platform/http/call.ts';
-import { Idempotent } from '../../platform/http/idempotency/idempotency.interceptor.ts';
-import { Operation } from '../../platform/http/requests/operation.ts';
-import { ReadsModel } from '../../platform/http/responses/reads-model.ts';
+import { RequireScope } from '../../http/auth/access.ts';
+import { type Call, CurrentCall } from '../../http/server/call.ts';
+import { Idempotent } from '../../http/idempotency/idempotency.interceptor.ts';
+import { Operation } from '../../http/requests/operation.ts';
+import { ReadsModel } from '../../http/responses/reads-model.ts';
 import { newId } from '../../kernel/ids.ts';
 import { ComputerId } from '../fields/computer-id.ts';
 import { ViewerLinks } from './viewer-links.service.ts';

@@ -1,8 +1,8 @@
 import { IsBoolean, IsIn, IsInt, IsOptional, IsString, Max, MaxLength, Min } from 'class-validator';
 
 import { Given, Text } from '../../agents/index.ts';
-import { PageQueryDto } from '../../platform/http/requests/page.dto.ts';
-import { hasLength } from '../../platform/http/requests/validation.ts';
+import { PageQueryDto } from '../../http/requests/page.dto.ts';
+import { hasLength } from '../../http/requests/validation.ts';
 import type { ShownSession } from './viewer-sessions.service.ts';
 import { type SessionStatus, sessionStatuses } from './viewer-sessions.table.ts';
 import type { ViewerMode } from './viewers.events.ts';

@@ -2,12 +2,12 @@ import { Controller, Get, Query } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 import { ApiOkResponse, ApiProduces } from '@nestjs/swagger';
 
-import { RequireScope } from '../../platform/http/auth/access.ts';
-import { type Call, CurrentCall } from '../../platform/http/call.ts';
+import { RequireScope } from '../../http/auth/access.ts';
+import { type Call, CurrentCall } from '../../http/server/call.ts';
 import type { Caller } from '../../kernel/context/caller.ts';
-import { LargeRead } from '../../platform/http/responses/large-reads.interceptor.ts';
-import { ReadsModel } from '../../platform/http/responses/reads-model.ts';
-import { NDJSON, ResponseStreams, type Streamed } from '../../platform/http/response-streams.ts';
+import { LargeRead } from '../../http/limits/large-reads.interceptor.ts';
+import { ReadsModel } from '../../http/responses/reads-model.ts';
+import { NDJSON, ResponseStreams, type Streamed } from '../../http/server/response-streams.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
 import { ExportAudit, ListAudit } from './audit.queries.ts';
 import type { AuditSelection } from './audit-entries.ts';

@@ -10,7 +10,7 @@ import { Agents } from '../../agents/services.ts';
 import { conversationDecider, conversationEvents } from '../../messages/index.ts';
 import { Aggregates } from '../../eventsourcing/aggregates/aggregates.ts';
 import { EventStore } from '../../eventsourcing/event-store/event-store.ts';
-import { encodeCursor } from '../../platform/http/responses/paging.ts';
+import { encodeCursor } from '../../http/responses/paging.ts';
 import { systemContext } from '../../kernel/context/command-context.ts';
 import { tableOf } from '../../eventsourcing/projections/projection.ts';
 import { auditProjection } from './audit.projection.ts';

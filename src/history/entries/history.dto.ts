@@ -1,10 +1,10 @@
 import { IsIn, IsOptional, IsUUID, Matches } from 'class-validator';
 
 import { AgentDto, checked } from '../../agents/index.ts';
-import { PageQueryDto } from '../../platform/http/requests/page.dto.ts';
+import { PageQueryDto } from '../../http/requests/page.dto.ts';
 import { DeploymentRecordDto } from '../../deployments/index.ts';
 import { VariableDto } from '../../environment/index.ts';
-import { instantOf, IntegerQuery, TimeQuery } from '../../platform/http/requests/validation.ts';
+import { instantOf, IntegerQuery, TimeQuery } from '../../http/requests/validation.ts';
 import { type EventSelection, ActorView } from './history-item.ts';
 
 const REVISION_MAX = 2_147_483_647;

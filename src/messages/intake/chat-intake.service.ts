@@ -4,7 +4,7 @@ import { v5 as uuidv5 } from 'uuid';
 import { Agents } from '../../agents/services.ts';
 import { Config } from '../../kernel/config/config.ts';
 import type { CommandContext } from '../../kernel/context/command-context.ts';
-import type { IdempotentTry } from '../../platform/http/requests/request.ts';
+import type { IdempotentTry } from '../../http/requests/request.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
 import { newId } from '../../kernel/ids.ts';
 import { ContainerRuntime } from '../../runtime/runtime.ts';

@@ -1,0 +1,128 @@
+import { type BeforeApplicationShutdown, Injectable, Logger, type OnModuleInit } from '@nestjs/common';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { LRUCache } from 'lru-cache';
+
+import { Config } from '../../kernel/config/config.ts';
+import { Clock } from '../../kernel/clock.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
+import type { MooringRequest } from '../requests/request.ts';
+import type { Caller } from '../../kernel/context/caller.ts';
+import { sendProblem } from '../responses/problems.filter.ts';
+
+/** The interval at which the credentials in use are checked for expiry, ms. */
+const LOOK_EVERY_MS = 500;
+/** The number of ended credentials that are remembered, since a request may be in the gate when its credential ends. */
+const ENDS_MAX = 10_000;
+
+/** The part of a call that is known of a stream. */
+interface OpenCall {
+  readonly caller: Caller;
+  /** True once the connection has closed. */
+  readonly isClosed: boolean;
+  /** Runs the listener when the connection closes. */
+  onClose(listener: () => void): void;
+}
+
+interface OfCredential {
+  caller: Caller;
+  replies: Set<FastifyReply>;
+}
+
+/**
+ * Tracks the running requests by their credentials, ends those of a key or a session that has ended, and bounds the number of open streams.
+ */
+@Injectable()
+export class OpenRequests implements OnModuleInit, BeforeApplicationShutdown {
+  private readonly logger = new Logger('Http');
+  private readonly byCredential = new Map<string, OfCredential>();
+  private readonly ended = new LRUCache<string, true>({ max: ENDS_MAX });
+  private readonly streams = new Map<string, number>();
+  private allStreams = 0;
+  private timer: NodeJS.Timeout | undefined;
+
+  constructor(
+    private readonly config: Config,
+    private readonly clock: Clock,
+  ) {}
+
+  onModuleInit(): void {
+    this.timer = setInterval(() => this.endExpired(), LOOK_EVERY_MS).unref();
+  }
+
+  beforeApplicationShutdown(): void {
+    clearInterval(this.timer);
+  }
+
+  /** Returns the callers of one kind with running requests, one for each key or session. */
+  callers(kind: Caller['kind']): Caller[] {
+    return [...this.byCredential.values()].map(({ caller }) => caller).filter((caller) => caller.kind === kind);
+  }
+
+  /** Adds a request that passed the gate, until its connection ends. Throws `unauthenticated` if the credential has ended meanwhile. */
+  add(caller: Caller, reply: FastifyReply): void {
+    const id = credentialOf(caller);
+    if (this.ended.has(id)) throw hasEnded(caller);
+    if (reply.raw.destroyed) return;
+    // The framework tells of no end if the caller leaves before the response.
+    reply.raw.once('close', () => this.remove(id, reply));
+    const ofCredential = this.byCredential.get(id) ?? { caller, replies: new Set() };
+    ofCredential.replies.add(reply);
+    this.byCredential.set(id, ofCredential);
+  }
+
+  /** Ends the requests of the key, or the session, with this id: a stream breaks off, and a waiting caller gets 401. */
+  end(id: string): void {
+    this.ended.set(id, true);
+    const ofCredential = this.byCredential.get(id);
+    this.byCredential.delete(id);
+    if (ofCredential === undefined) return;
+    for (const reply of ofCredential.replies) {
+      if ((reply.request as FastifyRequest & MooringRequest).outlivesCredential === true) continue;
+      sendProblem(hasEnded(ofCredential.caller), reply.request, reply, this.logger);
+    }
+  }
+
+  /** Counts a stream until its connection ends. Throws `rate_limited` if the account, or the process, has too many. */
+  addStream(call: OpenCall): void {
+    const account = call.caller.accountId;
+    const ofAccount = this.streams.get(account) ?? 0;
+    if (ofAccount >= this.config.streamsPerAccount) throw tooMany('This account has too many streams open.');
+    if (this.allStreams >= this.config.streamsMax) throw tooMany('Too many streams are open.');
+    if (call.isClosed) return;
+    this.streams.set(account, ofAccount + 1);
+    this.allStreams += 1;
+    call.onClose(() => this.removeStream(account));
+  }
+
+  private remove(id: string, reply: FastifyReply): void {
+    const ofCredential = this.byCredential.get(id);
+    ofCredential?.replies.delete(reply);
+    if (ofCredential?.replies.size === 0) this.byCredential.delete(id);
+  }
+
+  private removeStream(account: string): void {
+    const left = (this.streams.get(account) ?? 1) - 1;
+    if (left > 0) this.streams.set(account, left);
+    else this.streams.delete(account);
+    this.allStreams -= 1;
+  }
+
+  private endExpired(): void {
+    const now = this.clock.now().getTime();
+    for (const [id, { caller }] of this.byCredential) if ((caller.expiresAt ?? Infinity) <= now) this.end(id);
+  }
+}
+
+/** Returns the id under which the caller's credential ends. */
+function credentialOf({ id, sessionId }: Caller): string {
+  return sessionId ?? id;
+}
+
+function hasEnded({ kind }: Caller): Refusal {
+  const what = kind === 'api_key' ? 'The key was revoked, or has expired.' : 'The session has ended.';
+  return new Refusal('unauthenticated', `${what} What the request asked for may have been done.`);
+}
+
+function tooMany(detail: string): Refusal {
+  return new Refusal('rate_limited', detail, { retryAfterSeconds: 10 });
+}

@@ -1,0 +1,73 @@
+import { Injectable, type OnModuleInit } from '@nestjs/common';
+import { HttpAdapterHost } from '@nestjs/core';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Histogram } from 'prom-client';
+
+import { Allowances } from '../../kernel/limits/allowances.ts';
+import { pause } from '../../kernel/async/pause.ts';
+import { Config } from '../../kernel/config/config.ts';
+import { Metrics } from '../../kernel/observability/metrics.ts';
+import { type MooringRequest, shareOrNetworkOf } from '../requests/request.ts';
+
+/**
+ * The statuses of refusals that say that the request itself is wrong. Others, such as 404 and 409, tell a known caller the state of something. To
+ * one that is not known, a 404 is one more wrong request: it may ask for any number of ids that nothing has.
+ */
+const PACED = new Set([400, 401, 403, 413, 415, 429]);
+/** The longest time for which a refusal is held back, in seconds. */
+const HELD_SECONDS = 5;
+const BUCKETS_SECONDS = [0.1, 0.5, 1, 2.5, 5];
+
+type Request = FastifyRequest & MooringRequest;
+
+/**
+ * Holds back the refusals of a caller that gets more of them in a second than its share. A caller that sends the next wrong request as soon
+ * as it has an answer would else take all of the process's time. No other answer waits.
+ */
+@Injectable()
+export class PacedRefusals implements OnModuleInit {
+  private readonly allowances: Allowances;
+  private readonly waits: Histogram;
+
+  constructor(
+    private readonly host: HttpAdapterHost,
+    { refusalsPerSecond: perSecond }: Config,
+    metrics: Metrics,
+  ) {
+    this.allowances = new Allowances({ perSecond, savedMax: perSecond, owedMax: perSecond * HELD_SECONDS });
+    this.waits = metrics.histogram('mooring_http_refusal_wait_seconds', 'Time for which a refusal was held back.', [], BUCKETS_SECONDS);
+  }
+
+  onModuleInit(): void {
+    const server = this.host.httpAdapter.getInstance<FastifyInstance>();
+    server.addHook('onSend', (request: Request, reply, payload, done) => {
+      const waitMs = isPaced(request, reply) ? this.spend(request) : 0;
+      if (waitMs === 0) done(null, payload);
+      else void this.holdBack(request, reply, waitMs).then(() => done(null, payload));
+    });
+  }
+
+  /** Takes one refusal from the caller's share. Returns the time for which it is held back, in ms. */
+  private spend(request: Request): number {
+    return this.allowances.spend(shareOrNetworkOf(request), 1);
+  }
+
+  /** Waits so long, or until the caller is gone. */
+  private async holdBack(request: Request, reply: FastifyReply, waitMs: number): Promise<void> {
+    this.waits.observe(waitMs / 1_000);
+    // A body may have a megabyte, and nobody needs it any more.
+    request.body = undefined;
+    if (reply.raw.destroyed) return;
+    const gone = new AbortController();
+    const leave = () => gone.abort();
+    reply.raw.once('close', leave);
+    await pause(waitMs, gone.signal);
+    reply.raw.off('close', leave);
+  }
+}
+
+function isPaced(request: Request, { statusCode }: FastifyReply): boolean {
+  // The credential of a known caller ended while it waited, which it is told at once.
+  if (statusCode === 401 && request.caller !== undefined) return false;
+  return PACED.has(statusCode) || (statusCode === 404 && request.caller === undefined) || request.is404;
+}

@@ -1,0 +1,183 @@
+import type { IncomingMessage } from 'node:http';
+import { Readable } from 'node:stream';
+
+import { Busboy, type BusboyFileStream } from '@fastify/busboy';
+
+import { invalidField, Refusal } from '../../kernel/errors/refusal.ts';
+import { discardRest } from './discard-rest.ts';
+
+/** The form that a route takes: one file, and some texts. */
+export interface FormRules {
+  /** The name of the field with the file. */
+  file: string;
+  /** The most bytes of the file. A form that is longer in any case is refused before it is read; the reader of the file holds the rest. */
+  fileBytesMax: number;
+  /** The names of the text fields, with the most bytes of each. */
+  texts: Readonly<Record<string, number>>;
+}
+
+export interface FormFile {
+  /** The name as the sender gave it, without the folders of its path; it may be empty. */
+  name: string;
+  contentType: string;
+  /** The bytes as they arrive. They end only once the whole form was read and is valid, and are destroyed with an error if it is not. */
+  content: Readable;
+  /** The texts of the form, those after the file included, once the whole form was read and is valid. */
+  texts: Promise<Readonly<Record<string, string>>>;
+}
+
+/** The bytes of a form besides its file: the heads of its parts and its texts. */
+const OTHER_BYTES_MAX = 262_144;
+const PARTS_MAX = 10;
+/** RFC 2046, 5.1.1. */
+const BOUNDARY_MAX = 70;
+const PART_HEADER_BYTES_MAX = 16_384;
+/** The longest time in which the sender of a form sends nothing although it may, in ms. */
+const STALL_MS = 30_000;
+/** A multipart form in the body of a request, which is read once, no faster than its file is taken. */
+export class MultipartForm {
+  private readonly found: Record<string, string> = {};
+  private readonly whole: Promise<Record<string, string>>;
+  private complete: (texts: Record<string, string>) => void = () => {};
+  private reject: (error: Error) => void = () => {};
+  private part: BusboyFileStream | null = null;
+  private work: Promise<unknown> | null = null;
+  private isOver = false;
+
+  private constructor(
+    private readonly request: IncomingMessage,
+    private readonly rules: FormRules,
+    private readonly stallMs: number,
+  ) {
+    this.whole = new Promise((resolve, reject) => {
+      this.complete = resolve;
+      this.reject = reject;
+    });
+    this.whole.catch(() => undefined);
+  }
+
+  /** Throws `unsupported_media_type` if the body is no form, and `payload_too_large` if it says that it is too long. */
+  static async of(request: IncomingMessage, rules: FormRules, stallMs = STALL_MS): Promise<MultipartForm> {
+    const form = new MultipartForm(request, rules, stallMs);
+    const error = form.objection();
+    if (error === null) return form;
+    await discardRest(request);
+    throw error;
+  }
+
+  /**
+   * Reads the form and hands its file to `onFile`, which takes the content. Returns what that returns. Throws what it throws, and
+   * `invalid_request` for a form that is malformed, has other fields, has no file, breaks off or stalls.
+   */
+  async read<T>(onFile: (file: FormFile) => Promise<T>): Promise<T> {
+    const { request } = this;
+    const parser = this.parserFor(onFile);
+    const stalled = setTimeout(() => {
+      // A form that has come, or whose bytes wait for the reader of its file, is not late: the agent may have to wake first.
+      if (request.complete || parser.writableNeedDrain) stalled.refresh();
+      else this.fail(new Refusal('invalid_request', 'The form comes too slowly.'));
+    }, this.stallMs);
+    const onClose = () => {
+      if (!request.readableEnded) this.fail(new Refusal('invalid_request', 'The body did not come to its end.'));
+    };
+    if (request.destroyed) onClose();
+    request.on('data', () => stalled.refresh());
+    request.once('close', onClose);
+    try {
+      request.pipe(parser);
+      await this.whole;
+      return (await this.work) as T;
+    } catch (error) {
+      request.unpipe(parser);
+      await this.work?.catch(() => undefined);
+      await discardRest(request);
+      throw error;
+    } finally {
+      clearTimeout(stalled);
+      request.off('close', onClose);
+    }
+  }
+
+  private objection(): Refusal | null {
+    const { headers } = this.request;
+    if (!/^multipart\/form-data\s*;.*boundary=/i.test(headers['content-type'] ?? ''))
+      return new Refusal('unsupported_media_type', 'The body must be multipart/form-data with a boundary.');
+    if (boundaryOf(headers['content-type'] ?? '').length > BOUNDARY_MAX)
+      return new Refusal('invalid_request', `The boundary of a form has ${BOUNDARY_MAX} characters at most.`);
+    return Number(headers['content-length'] ?? 0) > this.rules.fileBytesMax + OTHER_BYTES_MAX ? tooLarge(this.rules.fileBytesMax) : null;
+  }
+
+  private parserFor(onFile: (file: FormFile) => Promise<unknown>) {
+    const { 'content-type': type = '' } = this.request.headers;
+    const fieldSize = Math.max(...Object.values(this.rules.texts)) + 1;
+    const limits = { fieldSize, fields: PARTS_MAX, files: 2, parts: PARTS_MAX, headerPairs: 20, headerSize: PART_HEADER_BYTES_MAX };
+    const parser = new Busboy({ headers: { 'content-type': type }, limits, fileHwm: 65_536, highWaterMark: 65_536 });
+    const tooMany = () => this.fail(new Refusal('invalid_request', `A form may have ${PARTS_MAX} parts at most.`));
+    parser.on('partsLimit', tooMany).on('fieldsLimit', tooMany).on('filesLimit', tooMany);
+    parser.on('field', (name, text) => this.takeText(name, text));
+    parser.on('file', (name, part, fileName, _encoding, contentType) => {
+      // A part that nobody reads any more may still fail.
+      part.on('error', () => undefined);
+      if (name !== this.rules.file || this.work !== null || this.isOver) {
+        part.resume();
+        this.fail(name === this.rules.file ? invalidField(name, 'must be one file') : unknownField(name));
+        return;
+      }
+      this.part = part;
+      const content = Readable.from(this.contentOf(part), { objectMode: false, highWaterMark: 65_536 });
+      content.on('error', () => undefined);
+      this.work = onFile({ name: baseName(fileName), contentType, content, texts: this.whole });
+      this.work.catch((error: Error) => this.fail(error)).finally(() => content.destroy());
+    });
+    parser.on('error', () => this.fail(new Refusal('invalid_request', 'The body is not a well-formed form.')));
+    parser.on('finish', () => this.finish());
+    return parser;
+  }
+
+  private async *contentOf(part: BusboyFileStream): AsyncGenerator<Buffer> {
+    for await (const chunk of part) yield chunk as Buffer;
+    await this.whole;
+  }
+
+  private takeText(name: string, text: string): void {
+    const bytesMax = Object.hasOwn(this.rules.texts, name) ? this.rules.texts[name] : undefined;
+    if (name === this.rules.file) this.fail(invalidField(name, 'must be a file, with a file name'));
+    else if (bytesMax === undefined) this.fail(unknownField(name));
+    else if (Object.hasOwn(this.found, name)) this.fail(invalidField(name, 'must be given once'));
+    else if (Buffer.byteLength(text) > bytesMax) this.fail(invalidField(name, `must be at most ${bytesMax} bytes of UTF-8`));
+    else this.found[name] = text;
+  }
+
+  private finish(): void {
+    if (this.work === null) this.fail(invalidField(this.rules.file, 'must be given'));
+    if (this.isOver) return;
+    this.isOver = true;
+    this.complete(this.found);
+  }
+
+  private fail(error: Error): void {
+    if (this.isOver) return;
+    this.isOver = true;
+    this.reject(error);
+    this.part?.destroy(error);
+  }
+}
+
+function tooLarge(bytesMax: number): Refusal {
+  return new Refusal('payload_too_large', `The file may have ${bytesMax} bytes at most.`);
+}
+
+function unknownField(name: string): Refusal {
+  return invalidField(name.slice(0, 100).toWellFormed(), 'is not a known field');
+}
+
+/** Returns the last part of a path, with the separators of any system. */
+function baseName(path: string | undefined): string {
+  return (path ?? '').split(/[/\\]/).at(-1) ?? '';
+}
+
+/** Returns the boundary that a media type names, without its quotes. */
+function boundaryOf(mediaType: string): string {
+  const [, quoted, plain = ''] = /;\s*boundary=(?:"([^"]*)"|([^;]*))/i.exec(mediaType) ?? [];
+  return quoted ?? plain.trim();
+}

@@ -1,0 +1,152 @@
+import { RouteConfig } from '@nestjs/platform-fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+
+import { Refusal } from '../../kernel/errors/refusal.ts';
+import { isTokenless, type MooringRequest, shareOf } from '../requests/request.ts';
+import { BodiesInFlight, TOKENLESS_IN_FLIGHT } from '../limits/bodies-in-flight.ts';
+import { type JsonBounds, parseJson } from '../requests/json.ts';
+import { LargeBodies, TOKENLESS_READ_AT_ONCE } from '../limits/large-bodies.ts';
+
+/** The bound on a JSON body, and on a raw one unless a route sets another, in bytes. */
+export const BODY_LIMIT = 1_048_576;
+/** The same bound for a caller without a credential, on public routes. */
+const STRANGERS_LIMIT = 16_384;
+/** The time within which a body that is read into memory must arrive, in ms. Streams have a limit of their own. */
+const BODY_TIMEOUT_MS = 30_000;
+/** The size up to which a body is read and parsed at once, in bytes; that takes less than a millisecond. */
+const SMALL = 65_536;
+/** The part of what is read of one account in a second that is read of its webhooks without a token besides. */
+const TOKENLESS_PART = 1 / 4;
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    body?: 'buffer' | 'stream' | 'untouched';
+    bodyLimit?: number;
+    jsonBounds?: JsonBounds;
+  }
+}
+
+/**
+ * Marks a route that takes a body of any media type, as the received bytes (`buffer`, at most `limit` bytes) or as a stream that the
+ * handler reads and bounds (`stream`; `untouched` takes any content encoding, too). Without it a route takes only JSON.
+ */
+export const RawBody = (body: 'buffer' | 'stream' | 'untouched', limit = BODY_LIMIT) => RouteConfig({ body, bodyLimit: limit });
+
+/** Sets the bound on a route's JSON body, in bytes, and those on its parts. */
+export const JsonBody = (limit: number, jsonBounds?: JsonBounds) => RouteConfig({ bodyLimit: limit, jsonBounds });
+
+/** Replaces the server's body parsers. `largeBodiesMbPerSecond` is what is read of one account, in MiB. */
+export function addBodyParsers(server: FastifyInstance, largeBodiesMbPerSecond: number): void {
+  const bytesPerSecond = largeBodiesMbPerSecond * 1_048_576;
+  const known = { inFlight: new BodiesInFlight(), large: new LargeBodies(bytesPerSecond) };
+  // Anybody may send these, so they take no place of the others.
+  const large = new LargeBodies(bytesPerSecond * TOKENLESS_PART, TOKENLESS_READ_AT_ONCE);
+  const tokenless = { inFlight: new BodiesInFlight(TOKENLESS_IN_FLIGHT), large };
+  const boundsOf = (request: Request) => (isTokenless(request) ? tokenless : known);
+  server.addHook('onRequest', (request, _reply, done) => {
+    // The framework refuses a media type that is none, which is the business of whoever gets the body.
+    if (request.routeOptions.config?.body === 'untouched') request.raw.headers['content-type'] = 'application/octet-stream';
+    done();
+  });
+  server.addHook('onSend', (request: Request, reply, payload, done) => {
+    const account = shareOf(request);
+    if (request.largeBody !== undefined && account !== null && isRefusal(reply))
+      boundsOf(request).large.refused(account, request.largeBody);
+    done(null, payload);
+  });
+  server.removeAllContentTypeParsers();
+  server.addContentTypeParser('*', (request: Request, payload: NodeJS.ReadableStream) => parseBody(request, payload, boundsOf(request)));
+}
+
+type Request = FastifyRequest & MooringRequest;
+
+/** The bounds on the bodies of all callers together. */
+interface Bounds {
+  inFlight: BodiesInFlight;
+  large: LargeBodies;
+}
+
+async function parseBody(request: Request, payload: NodeJS.ReadableStream, { inFlight, large }: Bounds): Promise<unknown> {
+  const { body, bodyLimit = request.caller === undefined ? STRANGERS_LIMIT : BODY_LIMIT, jsonBounds } = request.routeOptions.config ?? {};
+  if (body === 'untouched') return payload;
+  const encoding = request.headers['content-encoding'];
+  if (encoding !== undefined && encoding !== 'identity') throw new Refusal('unsupported_media_type', 'A compressed body is not taken.');
+  if (body === 'stream') return payload;
+  const type = (request.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
+  if (body !== 'buffer' && !/^application\/([\w.-]+\+)?json$/.test(type))
+    throw new Refusal('unsupported_media_type', 'The body must be application/json.');
+  const length = Number(request.headers['content-length'] ?? bodyLimit);
+  if (length > bodyLimit) throw tooLarge(bodyLimit);
+  const account = shareOf(request);
+  const read = async () => {
+    let size = 0;
+    try {
+      const bytes = await readAll(request, payload, (more) => {
+        size += more;
+        inFlight.add(account, more);
+        if (size > bodyLimit) throw tooLarge(bodyLimit);
+      });
+      if (body === 'buffer') return bytes;
+      const parse = () => parseJson(bytes, jsonBounds);
+      return bytes.length <= SMALL ? parse() : await large.parse(account ?? '', parse);
+    } finally {
+      inFlight.remove(account, size);
+    }
+  };
+  if (length <= SMALL || account === null) return read();
+  return large.read(account, length, () => {
+    request.largeBody = length;
+    return read();
+  });
+}
+
+function isRefusal({ statusCode }: FastifyReply): boolean {
+  return statusCode >= 400 && statusCode < 500;
+}
+
+async function readAll(request: Request, payload: NodeJS.ReadableStream, onBytes: (bytes: number) => void): Promise<Buffer> {
+  if (request.raw.destroyed) throw brokenOff();
+  const tooSlow = setTimeout(() => request.raw.destroy(), BODY_TIMEOUT_MS);
+  try {
+    return await collect(payload, onBytes);
+  } finally {
+    clearTimeout(tooSlow);
+  }
+}
+
+function tooLarge(limit: number): Refusal {
+  return new Refusal('payload_too_large', `The body may have ${limit} bytes at most.`);
+}
+
+/**
+ * Collects the bytes with event listeners, since leaving a `for await` loop early destroys the connection before the response is sent.
+ * `onBytes` may throw.
+ */
+function collect(payload: NodeJS.ReadableStream, onBytes: (bytes: number) => void): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    const take = (chunk: Buffer) => {
+      try {
+        onBytes(chunk.length);
+        chunks.push(chunk);
+      } catch (error) {
+        chunks.length = 0;
+        payload.off('data', take);
+        payload.on('data', () => undefined);
+        reject(error);
+      }
+    };
+    payload.on('data', take);
+    payload.on('end', () => {
+      payload.off('close', onClose);
+      resolve(Buffer.concat(chunks));
+    });
+    payload.on('error', reject);
+    const onClose = () => reject(brokenOff());
+    payload.on('close', onClose);
+  });
+}
+
+function brokenOff(): Refusal {
+  return new Refusal('invalid_request', 'The body did not come to its end.');
+}

@@ -1,0 +1,280 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+
+import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+
+import { prefers } from '../requests/accept.ts';
+import { cutAtStop } from '../requests/endless.ts';
+import { contextOf, type IdempotentTry, type MooringRequest } from '../requests/request.ts';
+import { type Upgrade, upgradeOf } from '../requests/upgrades.ts';
+import type { Caller } from '../../kernel/context/caller.ts';
+import { invalidField, Refusal } from '../../kernel/errors/refusal.ts';
+import type { CommandContext } from '../../kernel/context/command-context.ts';
+import { type FormRules, MultipartForm } from '../requests/multipart-form.ts';
+import { RawFile } from '../requests/raw-file.ts';
+import { credentialOf } from '../auth/credential.ts';
+import { parseIfMatch } from '../responses/etag.ts';
+import { decodeCursor, encodeCursor, type PlaceOf, type SortValues } from '../responses/paging.ts';
+import { parsePrefer } from '../responses/prefer.ts';
+
+/** The number of items of a page by default. */
+const PAGE_ITEMS = 50;
+
+/**
+ * One call of a route: what the caller asks for besides the path, the query and the body, and the head of the response. No other code
+ * outside this folder sees the request or the response of the framework.
+ */
+export class Call {
+  constructor(
+    private readonly request: FastifyRequest & MooringRequest,
+    private readonly reply: FastifyReply,
+  ) {}
+
+  /** The caller. Throws on a public route, which has none. */
+  get caller(): Caller {
+    if (this.request.caller === undefined) throw new Error('a public route has no caller');
+    return this.request.caller;
+  }
+
+  get accountId(): string {
+    return this.caller.accountId;
+  }
+
+  /** The context of this call's commands. */
+  get context(): CommandContext {
+    return contextOf(this.request);
+  }
+
+  get requestId(): string {
+    return this.request.requestId;
+  }
+
+  /** The revisions at which the caller allows the write (`If-Match`); null allows any. */
+  get ifMatch(): number[] | null {
+    return parseIfMatch(this.request.headers['if-match']);
+  }
+
+  /**
+   * The seconds that the caller prefers to wait; null if the caller does not ask for it. Read it before anything is written: it throws
+   * `invalid_request` if the header is invalid.
+   */
+  get wait(): number | null {
+    return parsePrefer(this.request.headers.prefer);
+  }
+
+  /** The try under the caller's `Idempotency-Key` that this call is; null without a key. */
+  get attempt(): IdempotentTry | null {
+    return this.request.idempotentTry ?? null;
+  }
+
+  /**
+   * A UUID that is the same for every try under the caller's `Idempotency-Key`, or null without one. Ids are derived from it, so that
+   * nothing is created twice if a try died after its append and before its response.
+   */
+  get seed(): string | null {
+    return this.attempt?.id ?? null;
+  }
+
+  /** The key or token that the caller sent. */
+  get credential(): string {
+    return credentialOf(this.request);
+  }
+
+  /** The last event that the reader of a stream received before it lost its connection. */
+  get lastEventId(): string | undefined {
+    const id = this.request.headers['last-event-id'];
+    return typeof id === 'string' ? id : undefined;
+  }
+
+  /** Lets this call be answered although it ends its own credential, which ends the other calls under it. */
+  outliveCredential(): void {
+    this.request.outlivesCredential = true;
+  }
+
+  /** The request's headers, with lower-case names. */
+  get headers(): Readonly<Record<string, string | string[] | undefined>> {
+    return this.request.headers;
+  }
+
+  /** The bytes of the body, on a route that takes any media type. */
+  get rawBody(): Buffer {
+    const { body } = this.request;
+    return Buffer.isBuffer(body) ? body : Buffer.alloc(0);
+  }
+
+  /** The address at which the caller reached the service. */
+  get origin(): string {
+    return `${this.request.protocol}://${this.request.host}`;
+  }
+
+  /** Returns whether the `Accept` header names the media type. */
+  accepts(mediaType: string): boolean {
+    return prefers(this.request.headers.accept ?? '', mediaType);
+  }
+
+  /** Releases the memory of the request's body, for a call that waits long and has stored it. */
+  dropBody(): void {
+    this.request.body = undefined;
+  }
+
+  /** The value is true if the caller asks for the headers of the response alone. */
+  get isHead(): boolean {
+    return this.request.method === 'HEAD';
+  }
+
+  /** The value is false if the query says `wake=false`: a container that sleeps is not woken for the call. Throws `invalid_request`. */
+  get mayWake(): boolean {
+    const { wake = 'true' } = this.request.query as { wake?: unknown };
+    if (wake !== 'true' && wake !== 'false') throw invalidField('wake', 'must be true or false');
+    return wake === 'true';
+  }
+
+  /** Returns a header of the request that is given once. */
+  header(name: 'range' | 'if-range'): string | undefined {
+    const value = this.request.headers[name];
+    return typeof value === 'string' ? value : undefined;
+  }
+
+  /**
+   * Returns the multipart form in the body of a route with `RawBody('stream')`, of which nothing has been read. Throws
+   * `unsupported_media_type`, and `payload_too_large` for a form that says so.
+   */
+  form(rules: FormRules): Promise<MultipartForm> {
+    return MultipartForm.of(this.request.raw, rules);
+  }
+
+  /**
+   * Returns the file in the body of a route with `RawBody('stream')`, of which nothing has been read: the body itself, or the file of a form.
+   * Throws what `form` throws.
+   */
+  file(rules: FormRules): Promise<MultipartForm | RawFile> {
+    const isForm = (this.request.headers['content-type'] ?? '').toLowerCase().startsWith('multipart/');
+    return isForm ? this.form(rules) : RawFile.of(this.request.raw, rules.fileBytesMax);
+  }
+
+  /** Sets the status of the response, in place of the one that the route declares. */
+  setStatus(status: number): void {
+    void this.reply.status(status);
+  }
+
+  /** Sets any other header of the response. */
+  setHeader(name: string, value: string): void {
+    void this.reply.header(name, value);
+  }
+
+  /** Sets the ETag to the revision of the resource's stream. */
+  setRevision(revision: number): void {
+    this.setHeader('etag', `"${revision}"`);
+  }
+
+  /** Tells that a sleeping agent was woken for this call. */
+  setAgentWoken(): void {
+    this.setHeader('x-agent-woken', 'true');
+  }
+
+  /** Tells that the response was delayed as the caller preferred. */
+  setPreferenceApplied(): void {
+    this.setHeader('preference-applied', 'wait');
+  }
+
+  /**
+   * Returns the size of the page that the query asks for, 50 by default, and the place at which it begins: the sort values of these kinds in
+   * its cursor, or null. Throws `invalid_request` for a cursor that is not one of the list.
+   */
+  page<const Kinds extends readonly (keyof SortValues)[]>(
+    { limit = PAGE_ITEMS, cursor }: { limit?: number; cursor?: string },
+    ...kinds: Kinds
+  ): { limit: number; place: PlaceOf<Kinds> | null } {
+    return { limit, place: decodeCursor(cursor, ...kinds) };
+  }
+
+  /** Links to the next page, which begins after the place: the same address with another cursor. */
+  linkNextPage(place: readonly (string | number)[]): void {
+    const [path = '', query = ''] = this.request.url.split('?');
+    const parameters = new URLSearchParams(query);
+    parameters.set('cursor', encodeCursor(place));
+    this.setHeader('link', `<${path}?${parameters.toString()}>; rel="next"`);
+  }
+
+  /** Links to the next page if this page is full. `placeOf` returns the sort values of its last item. */
+  linkAfter<T>(items: readonly T[], limit: number, placeOf: (last: T) => readonly (string | number)[]): void {
+    const last = items.at(-1);
+    if (items.length === limit && last !== undefined) this.linkNextPage(placeOf(last));
+  }
+
+  /** The connection of a WebSocket handshake; null for any other request. */
+  get upgrade(): Upgrade | null {
+    return upgradeOf(this.request.raw);
+  }
+
+  /**
+   * Takes the upgraded connection over from the framework. The call counts as running until the connection closes, for which a stop of the
+   * service does not wait.
+   */
+  takeOver(): void {
+    this.reply.hijack();
+    this.reply.raw.statusCode = 101;
+    cutAtStop(this.request.server.server, this.request.raw.socket);
+  }
+
+  /** The request as Node received it, for a route that passes its body on as it comes. */
+  get incoming(): IncomingMessage {
+    return this.request.raw;
+  }
+
+  /** The path and query by which the call was routed, as they were sent, and those that were asked for, which a server may rewrite. */
+  get urls(): { routed: string; asked: string } {
+    const { url, originalUrl } = this.request;
+    return { routed: url, asked: originalUrl };
+  }
+
+  /** The caller's address, and the scheme and host by which it reached the service, as far as trusted proxies say so. */
+  get reachedBy(): { address: string; protocol: string; host: string } {
+    const { ip, protocol, host } = this.request;
+    return { address: ip, protocol, host };
+  }
+
+  /**
+   * Begins a response that is passed on as it comes, with these headers and no others: names and values in turn. An event stream is cut
+   * when the service stops.
+   */
+  beginResponse(status: number, headers: readonly string[], isEventStream: boolean): ServerResponse {
+    const { raw } = this.reply;
+    // The framework still knows the response if these headers are refused.
+    raw.writeHead(status, headers as string[]);
+    this.reply.hijack();
+    raw.flushHeaders();
+    if (isEventStream) cutAtStop(this.request.server.server, raw);
+    return raw;
+  }
+
+  /** True once the connection has closed. */
+  get isClosed(): boolean {
+    return this.reply.raw.destroyed;
+  }
+
+  /** Runs the listener when the response is complete, or the connection breaks. */
+  onClose(listener: () => void): void {
+    this.reply.raw.once('close', listener);
+  }
+
+  /** Returns a signal that aborts when the response is complete, or the connection breaks. */
+  goneSignal(): AbortSignal {
+    const gone = new AbortController();
+    const abort = () => gone.abort(new Refusal('invalid_request', 'The caller closed the connection.'));
+    this.onClose(abort);
+    if (this.isClosed) abort();
+    return gone.signal;
+  }
+
+  /** Breaks off the response, for a reader that is too slow. */
+  disconnect(): void {
+    this.reply.raw.destroy();
+  }
+}
+
+/** Injects the call as a parameter of a route, in the last place. */
+export const CurrentCall = createParamDecorator((_: unknown, context: ExecutionContext): Call => {
+  const http = context.switchToHttp();
+  return new Call(http.getRequest(), http.getResponse());
+});

@@ -1,0 +1,107 @@
+import { Controller, Get, Post } from '@nestjs/common';
+
+import type { TestServer } from '../../../test/support/http-server.ts';
+import { startThings } from '../../../test/support/things-server.ts';
+import { until } from '../../../test/support/until.ts';
+import { RequireCaller } from '../auth/access.ts';
+import { type Call, CurrentCall } from './call.ts';
+import { OwnRoutes } from './own-routes.ts';
+import { endless } from '../requests/endless.ts';
+import { ResponseStreams, type Streamed } from './response-streams.ts';
+
+const seen = { given: 0, ended: false, waiting: false };
+
+@Controller('own')
+class OwnController {
+  constructor(
+    private readonly routes: OwnRoutes,
+    private readonly streams: ResponseStreams,
+  ) {}
+
+  @Get('caller') @RequireCaller() caller(@CurrentCall() call: Call): object {
+    return { id: call.caller.id, requestId: call.requestId, origin: call.origin, ...call.reachedBy };
+  }
+
+  @Post('wait') @RequireCaller() async wait(@CurrentCall() call: Call): Promise<void> {
+    seen.waiting = true;
+    await new Promise<void>((resolve) => call.onClose(resolve));
+    seen.ended = true;
+  }
+
+  @Get('lines') @RequireCaller() lines(@CurrentCall() call: Call): Promise<Streamed> {
+    return this.streams.ndjson(call, () => Promise.resolve(items()));
+  }
+
+  /** Answers with what another route of this service answers. */
+  @Get('inner') @RequireCaller() async inner(@CurrentCall() call: Call): Promise<unknown> {
+    const request = { method: 'GET', path: '/own/caller', headers: {}, body: null };
+    const response = await this.routes.send(call, request, call.goneSignal());
+    return JSON.parse(Buffer.concat(await response.toArray()).toString());
+  }
+
+  @Get('abort') @RequireCaller() async abort(@CurrentCall() call: Call): Promise<string> {
+    const leaving = new AbortController();
+    const request = { method: 'POST', path: '/own/wait', headers: { 'content-type': 'application/json' }, body: '{"a":1}' };
+    const sent = this.routes.send(call, request, leaving.signal).then(
+      () => 'answered',
+      (error: Error) => error.message,
+    );
+    await until('it waits', () => Promise.resolve(seen.waiting ? true : undefined));
+    leaving.abort(new Error('not needed any more'));
+    return sent;
+  }
+
+  @Get('leave') @RequireCaller() async leave(@CurrentCall() call: Call): Promise<void> {
+    const request = { method: 'GET', path: '/own/lines', headers: {}, body: null };
+    const response = await this.routes.send(call, request, call.goneSignal());
+    for await (const chunk of response) if ((chunk as Buffer).length > 0) break;
+  }
+}
+
+async function* items(): AsyncGenerator<object> {
+  try {
+    for (;;) {
+      seen.given += 1;
+      yield { text: 'x'.repeat(1_000) };
+    }
+  } finally {
+    seen.ended = true;
+  }
+}
+
+let server: TestServer;
+beforeAll(async () => void (server = await startThings(OwnController)));
+afterAll(() => server?.close());
+beforeEach(() => void Object.assign(seen, { given: 0, ended: false, waiting: false }));
+
+describe('a request of the service to its own routes', () => {
+  it('has the caller, the address, the host and the request id of the call that it is made for', async () => {
+    const headers = { 'x-request-id': 'asked-once', host: 'mooring.example' };
+    const outer = await server.request('GET', '/own/caller', { credential: 'mk_none', headers });
+    const inner = await server.request('GET', '/own/inner', { credential: 'mk_none', headers });
+    expect(inner.json).toEqual(outer.json);
+    expect(inner.json).toMatchObject({ requestId: 'asked-once', address: expect.stringContaining('127.0.0.1') });
+    const logged = server.logLines.map((line) => JSON.parse(line) as { request_id?: string; route?: string });
+    expect(logged.filter(({ request_id }) => request_id === 'asked-once').map(({ route }) => route)).toEqual([
+      '/own/caller',
+      '/own/caller',
+      '/own/inner',
+    ]);
+  });
+
+  it('that is given up ends as if its caller had gone away', async () => {
+    expect((await server.request('GET', '/own/abort', { credential: 'mk_none' })).text).toBe('not needed any more');
+    await until('the route has ended', () => Promise.resolve(seen.ended ? true : undefined));
+  });
+
+  it('is produced no faster than it is read, and ends when nobody reads it any more', async () => {
+    await server.request('GET', '/own/leave', { credential: 'mk_none' });
+    await until('the stream has ended', () => Promise.resolve(seen.ended ? true : undefined));
+    expect(seen.given).toBeLessThan(5_000);
+  });
+
+  it('leaves no connection behind', async () => {
+    for (let count = 0; count < 5; count += 1) await server.request('GET', '/own/inner', { credential: 'mk_none' });
+    await until('all connections are closed', () => Promise.resolve(endless(server.app.getHttpServer()).size === 0 ? true : undefined));
+  });
+});
