@@ -1,10 +1,10 @@
 import { v7 as uuidv7 } from 'uuid';
-import { agentDecider } from '../src/agents/aggregate/agents.decider.ts';
+import { agentDecider } from '../src/features/agents/aggregate/agents.decider.ts';
 import { eventDefinitions } from '../src/app.module.ts';
 import { readConfig } from '../src/kernel/config/config.ts';
 import { type Database, openDatabase } from '../src/postgres/database/database.ts';
 import { OutsidePostgres } from '../test/support/outside-postgres.ts';
-import { environmentDecider } from '../src/environment/environment.decider.ts';
+import { environmentDecider } from '../src/features/environment/environment.decider.ts';
 import { EventCatalogue } from '../src/eventsourcing/event-store/event-catalogue.ts';
 import type { JsonObject } from '../src/eventsourcing/event-store/event-definition.ts';
 import type { NewEvent } from '../src/eventsourcing/event-store/event-store.ts';

@@ -10,7 +10,7 @@ import { StartedService } from '../test/support/started-service.ts';
 import { until } from '../test/support/until.ts';
 import { EVENTS_EACH, agentIdOf, eventLines } from './support/agent-events.ts';
 import { Load } from './support/load.ts';
-import { agentsProjection } from '../src/agents/services.ts';
+import { agentsProjection } from '../src/features/agents/services.ts';
 import { tableOf } from '../src/eventsourcing/projections/projection.ts';
 
 const AGENTS = Number(process.env.BENCH_AGENTS ?? 10_000);

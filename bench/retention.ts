@@ -4,8 +4,8 @@ import pg from 'pg';
 import { v7 as uuidv7 } from 'uuid';
 
 import { eventDefinitions } from '../src/app.module.ts';
-import { AuditEntries, type AuditSelection } from '../src/history/audit/audit-entries.ts';
-import { auditProjection } from '../src/history/audit/audit.projection.ts';
+import { AuditEntries, type AuditSelection } from '../src/features/history/audit/audit-entries.ts';
+import { auditProjection } from '../src/features/history/audit/audit.projection.ts';
 import { copyIn } from '../src/postgres/database/copy.ts';
 import { openDatabase, type Database } from '../src/postgres/database/database.ts';
 import { OutsidePostgres } from '../test/support/outside-postgres.ts';

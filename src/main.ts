@@ -13,7 +13,7 @@ import { Entrance } from './http/server/entrance.ts';
 import { createPino } from './kernel/observability/logger.ts';
 import { createServer } from './http/server/server.ts';
 import { Startup } from './kernel/startup.ts';
-import { routeByDomain } from './traffic/index.ts';
+import { routeByDomain } from './features/traffic/index.ts';
 import { onParentGone } from './bootstrap/parent-watch.ts';
 import { welcome } from './bootstrap/welcome.ts';
 

@@ -3,7 +3,7 @@ import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import pg from 'pg';
 
-import { agentsProjection } from '../../src/agents/agents.projection.ts';
+import { agentsProjection } from '../../src/features/agents/agents.projection.ts';
 import { tableOf } from '../../src/eventsourcing/projections/projection.ts';
 import { portAppends } from './appending.ts';
 import { emptyStore } from './empty-store.ts';

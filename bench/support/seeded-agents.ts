@@ -2,7 +2,7 @@ import { tmpdir } from 'node:os';
 
 import { v7 as uuidv7 } from 'uuid';
 
-import { agentEvents, type AgentSettings } from '../../src/agents/index.ts';
+import { agentEvents, type AgentSettings } from '../../src/features/agents/index.ts';
 import { openDatabase, type Database } from '../../src/postgres/database/database.ts';
 import { EventCatalogue } from '../../src/eventsourcing/event-store/event-catalogue.ts';
 import type { NewEvent } from '../../src/eventsourcing/event-store/event-store.ts';

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 
 import type { CommandBus } from '@nestjs/cqrs';
 
-import { AssignPlan, OpenAccount } from '../accounts/index.ts';
-import { IssueApiKey } from '../api-keys/index.ts';
+import { AssignPlan, OpenAccount } from '../features/accounts/index.ts';
+import { IssueApiKey } from '../features/api-keys/index.ts';
 import type { Config } from '../kernel/config/config.ts';
 import { base62 } from '../crypto/base62.ts';
 import type { Database } from '../postgres/database/database.ts';
@@ -14,7 +14,7 @@ import { readIfThere, writeWhole } from '../kernel/files.ts';
 import { scopes } from '../kernel/context/caller.ts';
 import { systemContext } from '../kernel/context/command-context.ts';
 import { Refusal } from '../kernel/errors/refusal.ts';
-import { Provision } from '../provisioning/index.ts';
+import { Provision } from '../features/provisioning/index.ts';
 
 /** The content of first-run.json, which the first start writes for its operator with mode 0600. */
 export interface FirstRun {

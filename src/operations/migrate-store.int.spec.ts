@@ -7,7 +7,7 @@ import { Client } from 'pg';
 
 import { eventStoreDbPlace, type EventStoreDbPlace } from '../../test/support/eventstoredb/place.ts';
 import { emptyDatabase, type TestDatabase } from '../../test/support/postgres.ts';
-import { agentEvents } from '../agents/index.ts';
+import { agentEvents } from '../features/agents/index.ts';
 import { readConfig } from '../kernel/config/config.ts';
 import { openDatabase } from '../postgres/database/database.ts';
 import { EventCatalogue } from '../eventsourcing/event-store/event-catalogue.ts';

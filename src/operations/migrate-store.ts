@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 
 import type { Config } from '../kernel/config/config.ts';
-import { RETENTION } from '../logs/index.ts';
+import { RETENTION } from '../features/logs/index.ts';
 import { type Database, openDatabase } from '../postgres/database/database.ts';
 import { addressOf, connectOwner } from '../postgres/database/migrate.ts';
 import { Installation } from '../postgres/database/installation.ts';

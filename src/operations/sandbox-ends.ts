@@ -1,5 +1,5 @@
-import { agentEvents, deletionOf, evolveAgent, type AgentEvent, type AgentState } from '../agents/index.ts';
-import { computerDeletionOf, computerEvents, evolveComputer, type ComputerEvent, type ComputerState } from '../computers/index.ts';
+import { agentEvents, deletionOf, evolveAgent, type AgentEvent, type AgentState } from '../features/agents/index.ts';
+import { computerDeletionOf, computerEvents, evolveComputer, type ComputerEvent, type ComputerState } from '../features/computers/index.ts';
 import type { JsonObject } from '../eventsourcing/event-store/event-definition.ts';
 import type { StoredEvent } from '../eventsourcing/event-store/event-store.ts';
 import { kindOf, type SandboxKind } from '../sandboxes/index.ts';

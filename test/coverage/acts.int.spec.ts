@@ -1,11 +1,11 @@
 import { CommandBus } from '@nestjs/cqrs';
 import { v7 as uuidv7 } from 'uuid';
 
-import { AssignPlan, OpenAccount, TakeSeat } from '../../src/accounts/index.ts';
-import { agentDecider } from '../../src/agents/aggregate/agents.decider.ts';
-import { apiKeyDecider } from '../../src/api-keys/api-keys.decider.ts';
+import { AssignPlan, OpenAccount, TakeSeat } from '../../src/features/accounts/index.ts';
+import { agentDecider } from '../../src/features/agents/aggregate/agents.decider.ts';
+import { apiKeyDecider } from '../../src/features/api-keys/api-keys.decider.ts';
 import { AppModule, eventDefinitions } from '../../src/app.module.ts';
-import { nextStep } from '../../src/deployments/containers/next-step.decider.ts';
+import { nextStep } from '../../src/features/deployments/containers/next-step.decider.ts';
 import { Database } from '../../src/postgres/database/database.ts';
 import { Aggregates } from '../../src/eventsourcing/aggregates/aggregates.ts';
 import { EventStore, START, type StoredEvent } from '../../src/eventsourcing/event-store/event-store.ts';

@@ -11,7 +11,7 @@ export const eventFiles = readdirSync(join(root, 'src'), { recursive: true, enco
   .toSorted()
   .map((path) => join(root, 'src', path));
 
-/** The streams that contain the events of a file, by the file's feature, or the feature's folder where that has streams of its own. */
+/** The streams that contain the events of a file, by the file's feature or module, or a folder of it that has streams of its own. */
 export const streams: Record<string, string> = {
   accounts: '`account-<id>`',
   'api-keys': '`apiKey-<id>`',
@@ -33,9 +33,9 @@ export const streams: Record<string, string> = {
   admin: '`masterKeyRotation-<rotation id>`',
 };
 
-/** Returns the name under which a file of events is listed: its feature, or a folder of it. */
+/** Returns the name under which a file of events is listed: its feature or module, or a folder of it. */
 export function sectionOf(file: string): string {
-  const [, feature = '', folder = ''] = relative(root, file).split('/');
+  const [feature = '', folder = ''] = relative(join(root, 'src'), file).replace('features/', '').split('/');
   return `${feature}/${folder}` in streams ? `${feature}/${folder}` : feature;
 }
 

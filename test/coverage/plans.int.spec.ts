@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { CommandBus } from '@nestjs/cqrs';
 import { Client } from 'pg';
 
-import { AssignPlan, OpenAccount } from '../../src/accounts/index.ts';
+import { AssignPlan, OpenAccount } from '../../src/features/accounts/index.ts';
 import { AppModule, eventDefinitions } from '../../src/app.module.ts';
 import { EventCatalogue } from '../../src/eventsourcing/event-store/event-catalogue.ts';
 import { EventStore } from '../../src/eventsourcing/event-store/event-store.ts';

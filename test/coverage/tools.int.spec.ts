@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 
-import { catalogueOf } from '../../src/mcp/tool-catalogue.service.ts';
-import { toolName } from '../../src/mcp/tool-request.ts';
-import { tools } from '../../src/mcp/tools.ts';
+import { catalogueOf } from '../../src/features/mcp/tool-catalogue.service.ts';
+import { toolName } from '../../src/features/mcp/tool-request.ts';
+import { tools } from '../../src/features/mcp/tools.ts';
 import { routesOfTheService } from './service-routes.ts';
 
 describe('the tools of models', () => {

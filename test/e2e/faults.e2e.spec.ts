@@ -6,7 +6,7 @@ import { connect, createServer, type AddressInfo, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { textContext } from '../../src/messages/conversations/conversations.service.ts';
+import { textContext } from '../../src/features/messages/conversations/conversations.service.ts';
 import { DatabaseKeyring } from '../../src/crypto/database-keyring.ts';
 import { ShredLedger } from '../../src/crypto/shred-ledger.ts';
 import { MasterKeys } from '../../src/crypto/master-keys.ts';

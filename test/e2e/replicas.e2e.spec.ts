@@ -9,8 +9,8 @@ import { ReplicaUser } from '../support/replica-load.ts';
 import { replicaOptions, Replicas } from '../support/replicas.ts';
 import { StartedService } from '../support/started-service.ts';
 import { span, until } from '../support/until.ts';
-import { accountsProjection } from '../../src/accounts/accounts.projection.ts';
-import { apiKeysProjection } from '../../src/api-keys/api-keys.projection.ts';
+import { accountsProjection } from '../../src/features/accounts/accounts.projection.ts';
+import { apiKeysProjection } from '../../src/features/api-keys/api-keys.projection.ts';
 import { tableOf } from '../../src/eventsourcing/projections/projection.ts';
 
 /** The time in which the replicas are killed and suspended under load, in s; the environment can set a longer soak. */

@@ -8,11 +8,11 @@ import {
   ReleaseSeat,
   TakeComputerSeat,
   TakeSeat,
-} from '../../src/accounts/index.ts';
-import { AccountsModule } from '../../src/accounts/accounts.module.ts';
-import { apiKeyEvents } from '../../src/api-keys/index.ts';
-import { ApiKeysModule } from '../../src/api-keys/api-keys.module.ts';
-import { CredentialsModule } from '../../src/credentials.module.ts';
+} from '../../src/features/accounts/index.ts';
+import { AccountsModule } from '../../src/features/accounts/accounts.module.ts';
+import { apiKeyEvents } from '../../src/features/api-keys/index.ts';
+import { ApiKeysModule } from '../../src/features/api-keys/api-keys.module.ts';
+import { CredentialsModule } from '../../src/features/credentials.module.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import type { TestServer } from '../support/http-server.ts';
 import { Database } from '../../src/postgres/database/database.ts';

@@ -1,7 +1,7 @@
 import { Global, Module } from '@nestjs/common';
 import { v7 as uuidv7 } from 'uuid';
 
-import { AdminModule } from '../../src/admin/admin.module.ts';
+import { AdminModule } from '../../src/features/admin/admin.module.ts';
 import { Database } from '../../src/postgres/database/database.ts';
 import { EventStore, START, type StoredEvent } from '../../src/eventsourcing/event-store/event-store.ts';
 import { scopes, type Caller } from '../../src/kernel/context/caller.ts';
@@ -13,7 +13,7 @@ import { startFeatureServer } from '../support/feature-server.ts';
 import { runningFeatures } from '../support/features.ts';
 import type { Answer, RequestOptions, TestServer } from '../support/http-server.ts';
 import { until } from '../support/until.ts';
-import { agentsProjection } from '../../src/agents/services.ts';
+import { agentsProjection } from '../../src/features/agents/services.ts';
 import { tableOf } from '../../src/eventsourcing/projections/projection.ts';
 
 /** Knows credentials by their names: `mk_…` are keys, `ms_root` is an administrator's session, and `ms_…` is a member's. */

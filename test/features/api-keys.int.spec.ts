@@ -1,13 +1,13 @@
 import { CommandBus } from '@nestjs/cqrs';
 
-import { newSession } from '../../src/accounts/sessions.ts';
-import { apiKeyEvents, IssueApiKey } from '../../src/api-keys/index.ts';
-import { ApiKeysModule } from '../../src/api-keys/api-keys.module.ts';
-import { apiKeysProjection } from '../../src/api-keys/api-keys.projection.ts';
-import { isWellFormed, newRawKey } from '../../src/api-keys/raw-key.ts';
-import { accountEvents, OpenAccount, Sessions } from '../../src/accounts/index.ts';
-import { AccountsModule } from '../../src/accounts/accounts.module.ts';
-import { CredentialsModule } from '../../src/credentials.module.ts';
+import { newSession } from '../../src/features/accounts/sessions.ts';
+import { apiKeyEvents, IssueApiKey } from '../../src/features/api-keys/index.ts';
+import { ApiKeysModule } from '../../src/features/api-keys/api-keys.module.ts';
+import { apiKeysProjection } from '../../src/features/api-keys/api-keys.projection.ts';
+import { isWellFormed, newRawKey } from '../../src/features/api-keys/raw-key.ts';
+import { accountEvents, OpenAccount, Sessions } from '../../src/features/accounts/index.ts';
+import { AccountsModule } from '../../src/features/accounts/accounts.module.ts';
+import { CredentialsModule } from '../../src/features/credentials.module.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import type { TestServer } from '../support/http-server.ts';
 import { Clock } from '../../src/kernel/clock.ts';

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { keptConnections } from '../../src/agent-protocol/kept-connections.ts';
 import { Config } from '../../src/kernel/config/config.ts';
 import { Database } from '../../src/postgres/database/database.ts';
-import { Templates } from '../../src/templates/index.ts';
+import { Templates } from '../../src/features/templates/index.ts';
 import { startTalk, type Talk } from '../support/talk.ts';
 import { until } from '../support/until.ts';
 

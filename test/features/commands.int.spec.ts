@@ -1,6 +1,6 @@
 import { QueryBus } from '@nestjs/cqrs';
 
-import { EveryAgent } from '../../src/agents/index.ts';
+import { EveryAgent } from '../../src/features/agents/index.ts';
 import { Activity, EngineView } from '../../src/sandboxes/services.ts';
 import { Database } from '../../src/postgres/database/database.ts';
 import { EventStore, type StoredEvent } from '../../src/eventsourcing/event-store/event-store.ts';

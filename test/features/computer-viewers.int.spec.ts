@@ -1,4 +1,4 @@
-import type { HistoryItem } from '../../src/history/entries/history-item.ts';
+import type { HistoryItem } from '../../src/features/history/entries/history-item.ts';
 import { keyEvent, pointerEvent, updateRequest } from '../../src/desktop/rfb/client-messages.ts';
 import { ComputerContainers } from '../support/computer-containers.ts';
 import type { RfbStandIn } from '../support/rfb-stand-in.ts';

@@ -1,8 +1,8 @@
-import { ComputerImages } from '../../src/computers/containers/computer-images.service.ts';
-import { ComputerKind } from '../../src/computers/containers/computer-kind.service.ts';
-import { ComputerContainersModule } from '../../src/computers/computer-containers.module.ts';
-import { execEvents } from '../../src/exec/index.ts';
-import { fileEvents } from '../../src/files/index.ts';
+import { ComputerImages } from '../../src/features/computers/containers/computer-images.service.ts';
+import { ComputerKind } from '../../src/features/computers/containers/computer-kind.service.ts';
+import { ComputerContainersModule } from '../../src/features/computers/computer-containers.module.ts';
+import { execEvents } from '../../src/features/exec/index.ts';
+import { fileEvents } from '../../src/features/files/index.ts';
 import { Database } from '../../src/postgres/database/database.ts';
 import { ContainerRuntime } from '../../src/runtime/runtime.ts';
 import { ComputerBed, computerFeatures } from '../support/computer-bed.ts';

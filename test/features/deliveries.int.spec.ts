@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto';
 
 import { v7 as uuidv7 } from 'uuid';
 
-import { MessageIntake } from '../../src/messages/services.ts';
-import { webhookConversation } from '../../src/messages/index.ts';
+import { MessageIntake } from '../../src/features/messages/services.ts';
+import { webhookConversation } from '../../src/features/messages/index.ts';
 import { Clock } from '../../src/kernel/clock.ts';
 import { systemContext } from '../../src/kernel/context/command-context.ts';
 import { Sagas } from '../../src/eventsourcing/sagas/saga.ts';

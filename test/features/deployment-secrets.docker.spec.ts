@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
-import { ProvisioningModule } from '../../src/provisioning/provisioning.module.ts';
+import { ProvisioningModule } from '../../src/features/provisioning/provisioning.module.ts';
 import { AgentBed } from '../support/agent-bed.ts';
 import { expectHidden, spellingsOf } from '../support/canary.ts';
 import { bedRuntime } from '../support/bed-runtime.ts';

@@ -1,8 +1,8 @@
 import { Client } from 'pg';
 import { v7 as uuidv7 } from 'uuid';
 
-import { agentDecider } from '../../src/agents/aggregate/agents.decider.ts';
-import { agentEvents } from '../../src/agents/index.ts';
+import { agentDecider } from '../../src/features/agents/aggregate/agents.decider.ts';
+import { agentEvents } from '../../src/features/agents/index.ts';
 import { Database, openDatabase } from '../../src/postgres/database/database.ts';
 import { EventCatalogue } from '../../src/eventsourcing/event-store/event-catalogue.ts';
 import type { JsonObject } from '../../src/eventsourcing/event-store/event-definition.ts';

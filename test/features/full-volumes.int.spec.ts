@@ -1,7 +1,7 @@
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import type { AgentSettings } from '../../src/agents/index.ts';
+import type { AgentSettings } from '../../src/features/agents/index.ts';
 import { AgentBed } from '../support/agent-bed.ts';
 import { FaultyRuntimeModule, type FaultyRuntime } from '../support/faulty-runtime.ts';
 import { startFeatureServer } from '../support/feature-server.ts';

@@ -1,7 +1,7 @@
 import { CommandBus } from '@nestjs/cqrs';
 import type { FastifyInstance } from 'fastify';
 
-import { OpenAccount } from '../../src/accounts/accounts.commands.ts';
+import { OpenAccount } from '../../src/features/accounts/accounts.commands.ts';
 import { AppModule } from '../../src/app.module.ts';
 import { systemContext } from '../../src/kernel/context/command-context.ts';
 import { hostileBodies, hostileFor } from '../support/hostile-bodies.ts';

@@ -2,10 +2,10 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-import { webhookConversation } from '../../src/messages/index.ts';
+import { webhookConversation } from '../../src/features/messages/index.ts';
 import { keptConnections } from '../../src/agent-protocol/kept-connections.ts';
 import type { ProtocolName } from '../../src/agent-protocol/agent-protocol.ts';
-import { Templates } from '../../src/templates/index.ts';
+import { Templates } from '../../src/features/templates/index.ts';
 import { startTalk, type Talk } from '../support/talk.ts';
 import { until } from '../support/until.ts';
 

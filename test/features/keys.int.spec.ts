@@ -1,8 +1,8 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { AdminModule } from '../../src/admin/admin.module.ts';
-import { keyEvents } from '../../src/admin/index.ts';
+import { AdminModule } from '../../src/features/admin/admin.module.ts';
+import { keyEvents } from '../../src/features/admin/index.ts';
 import { Keyring, type Sealed } from '../../src/crypto/keyring.ts';
 import { MasterKeys, UnknownMasterKey } from '../../src/crypto/master-keys.ts';
 import { Database } from '../../src/postgres/database/database.ts';

@@ -1,7 +1,7 @@
 import { v7 as uuidv7 } from 'uuid';
 
-import { AdminModule } from '../../src/admin/admin.module.ts';
-import { BuildLog } from '../../src/deployments/records/build-log.ts';
+import { AdminModule } from '../../src/features/admin/admin.module.ts';
+import { BuildLog } from '../../src/features/deployments/records/build-log.ts';
 import { EventStore, type NewEvent } from '../../src/eventsourcing/event-store/event-store.ts';
 import { PAGE_BYTES_MAX } from '../../src/kernel/limits/page-bytes.ts';
 import { AgentBed } from '../support/agent-bed.ts';

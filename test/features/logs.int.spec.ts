@@ -4,12 +4,12 @@ import { connect, type Socket } from 'node:net';
 
 import { v7 as uuidv7 } from 'uuid';
 
-import { LogTail } from '../../src/logs/entries/log-tail.service.ts';
-import { LineBound } from '../../src/logs/retention/line-bound.ts';
-import { OutputRetentionSaga } from '../../src/logs/retention/output-retention.saga.ts';
-import { LogRetention } from '../../src/logs/entries/log-entries.projection.ts';
-import type { LogEntry } from '../../src/logs/entries/logs.table.ts';
-import type { CapturedLine, LogLevel } from '../../src/logs/output/logs.events.ts';
+import { LogTail } from '../../src/features/logs/entries/log-tail.service.ts';
+import { LineBound } from '../../src/features/logs/retention/line-bound.ts';
+import { OutputRetentionSaga } from '../../src/features/logs/retention/output-retention.saga.ts';
+import { LogRetention } from '../../src/features/logs/entries/log-entries.projection.ts';
+import type { LogEntry } from '../../src/features/logs/entries/logs.table.ts';
+import type { CapturedLine, LogLevel } from '../../src/features/logs/output/logs.events.ts';
 import { EventStore } from '../../src/eventsourcing/event-store/event-store.ts';
 import { ReadModels } from '../../src/eventsourcing/projections/projection.ts';
 import { AgentBed } from '../support/agent-bed.ts';
@@ -19,9 +19,9 @@ import { agentFeatures } from '../support/features.ts';
 import type { TestServer } from '../support/http-server.ts';
 import { operate } from '../support/log.ts';
 import { until } from '../support/until.ts';
-import { logEvents } from '../../src/logs/index.ts';
-import { LogsModule } from '../../src/logs/logs.module.ts';
-import { LOG_JOURNAL } from '../../src/logs/entries/logs.projection.ts';
+import { logEvents } from '../../src/features/logs/index.ts';
+import { LogsModule } from '../../src/features/logs/logs.module.ts';
+import { LOG_JOURNAL } from '../../src/features/logs/entries/logs.projection.ts';
 
 const AT = '2026-03-01T12:00:00.000Z';
 

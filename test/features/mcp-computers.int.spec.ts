@@ -1,8 +1,8 @@
-import { ComputerContainersModule } from '../../src/computers/computer-containers.module.ts';
-import { viewerEvents } from '../../src/computers/index.ts';
-import { ViewedDesktopsModule } from '../../src/computers/viewed-desktops.module.ts';
-import { ViewersModule } from '../../src/computers/viewers.module.ts';
-import { McpModule } from '../../src/mcp/mcp.module.ts';
+import { ComputerContainersModule } from '../../src/features/computers/computer-containers.module.ts';
+import { viewerEvents } from '../../src/features/computers/index.ts';
+import { ViewedDesktopsModule } from '../../src/features/computers/viewed-desktops.module.ts';
+import { ViewersModule } from '../../src/features/computers/viewers.module.ts';
+import { McpModule } from '../../src/features/mcp/mcp.module.ts';
 import { ComputerBed, computerFeatures } from '../support/computer-bed.ts';
 import { DesktopContainers } from '../support/computer-containers.ts';
 import { runningFeatures } from '../support/features.ts';

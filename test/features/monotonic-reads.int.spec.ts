@@ -2,13 +2,17 @@ import { Module } from '@nestjs/common';
 import { Client } from 'pg';
 import { v7 as uuidv7 } from 'uuid';
 
-import { AgentsModule } from '../../src/agents/agents.module.ts';
-import { BuildLogAnswers } from '../../src/deployments/build-log-answers.service.ts';
-import { DeploymentAnswers } from '../../src/deployments/deployment-answers.service.ts';
-import { deploymentsProjection, FindDeploymentHandler, ListDeploymentsHandler } from '../../src/deployments/deployments.projection.ts';
-import { DeploymentsController } from '../../src/deployments/deployments.controller.ts';
-import { logEvents } from '../../src/logs/index.ts';
-import { LogsModule } from '../../src/logs/logs.module.ts';
+import { AgentsModule } from '../../src/features/agents/agents.module.ts';
+import { BuildLogAnswers } from '../../src/features/deployments/build-log-answers.service.ts';
+import { DeploymentAnswers } from '../../src/features/deployments/deployment-answers.service.ts';
+import {
+  deploymentsProjection,
+  FindDeploymentHandler,
+  ListDeploymentsHandler,
+} from '../../src/features/deployments/deployments.projection.ts';
+import { DeploymentsController } from '../../src/features/deployments/deployments.controller.ts';
+import { logEvents } from '../../src/features/logs/index.ts';
+import { LogsModule } from '../../src/features/logs/logs.module.ts';
 import { EventStore } from '../../src/eventsourcing/event-store/event-store.ts';
 import { systemContext } from '../../src/kernel/context/command-context.ts';
 import { Projections } from '../../src/eventsourcing/projections/projections.ts';

@@ -8,7 +8,7 @@ import { answering } from '../support/answering-image.ts';
 import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
 import { tarOf } from '../../src/runtime/docker/image-sources/build-context.ts';
 import { importImage, pull } from '../../src/runtime/docker/image-sources/registry.ts';
-import { ImageSweep } from '../../src/deployments/images/image-sweep.service.ts';
+import { ImageSweep } from '../../src/features/deployments/images/image-sweep.service.ts';
 
 /** A service on an engine, and a registry from which that pulls. */
 export interface MovedTagsBed {

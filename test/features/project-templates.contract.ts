@@ -1,6 +1,6 @@
 import type { DynamicModule } from '@nestjs/common';
 
-import { ProvisioningModule } from '../../src/provisioning/provisioning.module.ts';
+import { ProvisioningModule } from '../../src/features/provisioning/provisioning.module.ts';
 import { AgentBed } from '../support/agent-bed.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { runningFeatures } from '../support/features.ts';

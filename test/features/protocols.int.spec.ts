@@ -1,6 +1,6 @@
 import { keptConnections } from '../../src/agent-protocol/kept-connections.ts';
 import type { ProtocolName, ProtocolSpec } from '../../src/agent-protocol/agent-protocol.ts';
-import { Templates } from '../../src/templates/index.ts';
+import { Templates } from '../../src/features/templates/index.ts';
 import { ProtocolAgent } from '../support/protocol-agents/protocol-agent.ts';
 import { ModelServer } from '../support/model-server.ts';
 import { startTalk, type Talk } from '../support/talk.ts';

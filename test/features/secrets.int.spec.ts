@@ -1,5 +1,5 @@
-import { Variables } from '../../src/environment/services.ts';
-import { ProvisioningModule } from '../../src/provisioning/provisioning.module.ts';
+import { Variables } from '../../src/features/environment/services.ts';
+import { ProvisioningModule } from '../../src/features/provisioning/provisioning.module.ts';
 import { AgentBed } from '../support/agent-bed.ts';
 import { expectHidden } from '../support/canary.ts';
 import { startFeatureServer } from '../support/feature-server.ts';

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { ProvisioningModule } from '../../src/provisioning/provisioning.module.ts';
+import { ProvisioningModule } from '../../src/features/provisioning/provisioning.module.ts';
 import { AgentBed } from '../support/agent-bed.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { runningFeatures } from '../support/features.ts';

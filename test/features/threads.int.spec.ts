@@ -1,4 +1,4 @@
-import { Threads } from '../../src/messages/conversations/threads.ts';
+import { Threads } from '../../src/features/messages/conversations/threads.ts';
 import { EventStore } from '../../src/eventsourcing/event-store/event-store.ts';
 import { startTalk, type Talk } from '../support/talk.ts';
 import { until } from '../support/until.ts';

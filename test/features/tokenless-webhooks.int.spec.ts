@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 
 import { Database } from '../../src/postgres/database/database.ts';
 import { Aggregates } from '../../src/eventsourcing/aggregates/aggregates.ts';
-import { tokenlessConversation, webhookConversation } from '../../src/messages/index.ts';
+import { tokenlessConversation, webhookConversation } from '../../src/features/messages/index.ts';
 import { startTalk, type Talk } from '../support/talk.ts';
 import { until } from '../support/until.ts';
 

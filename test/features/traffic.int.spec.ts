@@ -9,7 +9,7 @@ import { WebSocket } from 'ws';
 
 import { keptConnections } from '../../src/agent-protocol/kept-connections.ts';
 import { Database } from '../../src/postgres/database/database.ts';
-import { PublicTraffic } from '../../src/traffic/public-traffic.service.ts';
+import { PublicTraffic } from '../../src/features/traffic/public-traffic.service.ts';
 import { hashOfLarge, large, PublicAgent } from '../support/public-agent.ts';
 import { startTalk, type Talk } from '../support/talk.ts';
 import { until, untilTrue } from '../support/until.ts';

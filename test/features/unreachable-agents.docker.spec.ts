@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 
-import { ProvisioningModule } from '../../src/provisioning/provisioning.module.ts';
+import { ProvisioningModule } from '../../src/features/provisioning/provisioning.module.ts';
 import { AgentBed } from '../support/agent-bed.ts';
 import { bedRuntime } from '../support/bed-runtime.ts';
 import { DockerBed } from '../support/docker-bed.ts';

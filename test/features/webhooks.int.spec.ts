@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 
 import { Webhooks as Signer } from '@octokit/webhooks';
 
-import { tokenlessConversation, webhookConversation } from '../../src/messages/index.ts';
+import { tokenlessConversation, webhookConversation } from '../../src/features/messages/index.ts';
 import { EventStore, START } from '../../src/eventsourcing/event-store/event-store.ts';
 import { operate } from '../support/log.ts';
 import { startTalk, type Talk } from '../support/talk.ts';

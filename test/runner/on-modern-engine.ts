@@ -13,7 +13,7 @@ const chosen = [
   'src/runtime/docker/networks/egress.docker',
   'src/runtime/docker/networks/egress-list.docker',
   'src/runtime/docker/networks/networks-apart.docker',
-  'src/deployments/images/image-sweep.docker',
+  'src/features/deployments/images/image-sweep.docker',
   'test/features/moved-tags.docker',
   'test/features/source-credentials.docker',
   'test/e2e/story.e2e',

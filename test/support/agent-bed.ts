@@ -1,6 +1,6 @@
-import { accountDecider } from '../../src/accounts/aggregate/accounts.decider.ts';
-import { type AgentCommand, type AgentSettings } from '../../src/agents/index.ts';
-import { Agents } from '../../src/agents/services.ts';
+import { accountDecider } from '../../src/features/accounts/aggregate/accounts.decider.ts';
+import { type AgentCommand, type AgentSettings } from '../../src/features/agents/index.ts';
+import { Agents } from '../../src/features/agents/services.ts';
 import { Aggregates } from '../../src/eventsourcing/aggregates/aggregates.ts';
 import type { StoredEvent } from '../../src/eventsourcing/event-store/event-store.ts';
 import { systemContext } from '../../src/kernel/context/command-context.ts';

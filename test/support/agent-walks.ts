@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 
-import type { Agent, AgentState } from '../../src/agents/aggregate/agent-state.decider.ts';
-import { agentDecider, type AgentCommand } from '../../src/agents/aggregate/agents.decider.ts';
-import type { AgentEvent } from '../../src/agents/aggregate/agents.events.ts';
+import type { Agent, AgentState } from '../../src/features/agents/aggregate/agent-state.decider.ts';
+import { agentDecider, type AgentCommand } from '../../src/features/agents/aggregate/agents.decider.ts';
+import type { AgentEvent } from '../../src/features/agents/aggregate/agents.events.ts';
 import { settings } from './agents.ts';
 import { plansOf, walkDecider, type Step } from './walk-decider.ts';
 

@@ -1,7 +1,7 @@
-import type { Agent } from '../../src/agents/aggregate/agent-state.decider.ts';
+import type { Agent } from '../../src/features/agents/aggregate/agent-state.decider.ts';
 import { CRASHES_MAX } from '../../src/sandboxes/lifecycle/crashes.decider.ts';
-import { agentDecider, type AgentCommand } from '../../src/agents/aggregate/agents.decider.ts';
-import type { AgentEvent, AgentSettings } from '../../src/agents/aggregate/agents.events.ts';
+import { agentDecider, type AgentCommand } from '../../src/features/agents/aggregate/agents.decider.ts';
+import type { AgentEvent, AgentSettings } from '../../src/features/agents/aggregate/agents.events.ts';
 import { fold, given, NOON } from './decider-spec.ts';
 
 /** Agents in every status, as the events that lead to it, and the commands of their owner. */

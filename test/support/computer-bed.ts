@@ -1,13 +1,13 @@
 import { CommandBus } from '@nestjs/cqrs';
 
-import { AssignPlan, accountEvents, OpenAccount } from '../../src/accounts/index.ts';
-import { AccountsModule } from '../../src/accounts/accounts.module.ts';
-import { agentEvents } from '../../src/agents/index.ts';
-import { computerEvents } from '../../src/computers/index.ts';
-import { ComputersModule } from '../../src/computers/computers.module.ts';
-import { Computers } from '../../src/computers/services.ts';
-import type { ComputerCommand } from '../../src/computers/aggregate/computers.decider.ts';
-import { HistoryModule } from '../../src/history/history.module.ts';
+import { AssignPlan, accountEvents, OpenAccount } from '../../src/features/accounts/index.ts';
+import { AccountsModule } from '../../src/features/accounts/accounts.module.ts';
+import { agentEvents } from '../../src/features/agents/index.ts';
+import { computerEvents } from '../../src/features/computers/index.ts';
+import { ComputersModule } from '../../src/features/computers/computers.module.ts';
+import { Computers } from '../../src/features/computers/services.ts';
+import type { ComputerCommand } from '../../src/features/computers/aggregate/computers.decider.ts';
+import { HistoryModule } from '../../src/features/history/history.module.ts';
 import { systemContext } from '../../src/kernel/context/command-context.ts';
 import type { Features } from './feature-server.ts';
 import type { Answer, RequestOptions, TestServer } from './http-server.ts';

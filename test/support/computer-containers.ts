@@ -3,12 +3,12 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { ApiKeysModule } from '../../src/api-keys/api-keys.module.ts';
-import { apiKeyEvents } from '../../src/api-keys/index.ts';
-import { ComputerDesktopsModule } from '../../src/computers/computer-desktops.module.ts';
-import { viewerEvents } from '../../src/computers/index.ts';
-import { ViewedDesktopsModule } from '../../src/computers/viewed-desktops.module.ts';
-import { ViewersModule } from '../../src/computers/viewers.module.ts';
+import { ApiKeysModule } from '../../src/features/api-keys/api-keys.module.ts';
+import { apiKeyEvents } from '../../src/features/api-keys/index.ts';
+import { ComputerDesktopsModule } from '../../src/features/computers/computer-desktops.module.ts';
+import { viewerEvents } from '../../src/features/computers/index.ts';
+import { ViewedDesktopsModule } from '../../src/features/computers/viewed-desktops.module.ts';
+import { ViewersModule } from '../../src/features/computers/viewers.module.ts';
 import { ContainerRuntime } from '../../src/runtime/runtime.ts';
 import { computerSandbox } from '../../src/sandboxes/index.ts';
 import { ComputerBed, computerFeatures } from './computer-bed.ts';

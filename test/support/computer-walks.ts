@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 
-import type { Computer } from '../../src/computers/aggregate/computer-state.decider.ts';
-import { computerDecider, type ComputerCommand } from '../../src/computers/aggregate/computers.decider.ts';
-import type { ComputerEvent, ComputerSettings } from '../../src/computers/aggregate/computers.events.ts';
+import type { Computer } from '../../src/features/computers/aggregate/computer-state.decider.ts';
+import { computerDecider, type ComputerCommand } from '../../src/features/computers/aggregate/computers.decider.ts';
+import type { ComputerEvent, ComputerSettings } from '../../src/features/computers/aggregate/computers.events.ts';
 import { NOON } from './decider-spec.ts';
 import { plansOf, walkDecider, type Step } from './walk-decider.ts';
 

@@ -1,16 +1,21 @@
 import type { Duplex } from 'node:stream';
 
 import type { Size } from '../../src/desktop/actions/canonical-actions.ts';
-import { ActionRecorder } from '../../src/computers/live/action-recorder.service.ts';
-import { ComputerActions, type ComputerCall } from '../../src/computers/live/computer-actions.service.ts';
-import { ComputerScreens } from '../../src/computers/live/computer-screens.service.ts';
-import type { DesktopDialler } from '../../src/computers/live/desktop-dialler.service.ts';
-import { DesktopPool } from '../../src/computers/live/desktop-pool.service.ts';
-import type { DesktopTurns } from '../../src/computers/live/desktop-turns.service.ts';
-import type { AwakeComputer, ComputerNeed, ExpectedScreen, LiveComputers } from '../../src/computers/live/live-computers.service.ts';
-import { ViewerControl } from '../../src/computers/live/viewer-control.service.ts';
-import type { ComputerCommand } from '../../src/computers/aggregate/computers.decider.ts';
-import type { Computers } from '../../src/computers/aggregate/computers.service.ts';
+import { ActionRecorder } from '../../src/features/computers/live/action-recorder.service.ts';
+import { ComputerActions, type ComputerCall } from '../../src/features/computers/live/computer-actions.service.ts';
+import { ComputerScreens } from '../../src/features/computers/live/computer-screens.service.ts';
+import type { DesktopDialler } from '../../src/features/computers/live/desktop-dialler.service.ts';
+import { DesktopPool } from '../../src/features/computers/live/desktop-pool.service.ts';
+import type { DesktopTurns } from '../../src/features/computers/live/desktop-turns.service.ts';
+import type {
+  AwakeComputer,
+  ComputerNeed,
+  ExpectedScreen,
+  LiveComputers,
+} from '../../src/features/computers/live/live-computers.service.ts';
+import { ViewerControl } from '../../src/features/computers/live/viewer-control.service.ts';
+import type { ComputerCommand } from '../../src/features/computers/aggregate/computers.decider.ts';
+import type { Computers } from '../../src/features/computers/aggregate/computers.service.ts';
 import { systemContext } from '../../src/kernel/context/command-context.ts';
 import { Refusal } from '../../src/kernel/errors/refusal.ts';
 import type { StoredEvent } from '../../src/eventsourcing/event-store/event-store.ts';

@@ -1,7 +1,7 @@
 import { Module, type DynamicModule } from '@nestjs/common';
 import type Dockerode from 'dockerode';
 
-import { RESOLVE_HOST } from '../../src/agents/services.ts';
+import { RESOLVE_HOST } from '../../src/features/agents/services.ts';
 import type { ResolveHost } from '../../src/kernel/network/public-addresses.ts';
 import { DockerRuntime, type DockerRuntimeOptions } from '../../src/runtime/docker/docker-runtime.ts';
 import { ContainerRuntime } from '../../src/runtime/runtime.ts';

@@ -12,7 +12,7 @@ import { type Config, readConfig } from '../../src/kernel/config/config.ts';
 import type { Environment } from '../../src/kernel/config/setting-reader.ts';
 import type { Intervals } from '../../src/kernel/config/intervals.ts';
 import { createServer } from '../../src/http/server/server.ts';
-import { routeByDomain } from '../../src/traffic/index.ts';
+import { routeByDomain } from '../../src/features/traffic/index.ts';
 import { addWitness } from '../runner/evidence.ts';
 import { eventStoreEnvironment } from './eventstoredb/place.ts';
 import { freshDatabase } from './postgres.ts';

@@ -2,9 +2,9 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { Progress } from '@modelcontextprotocol/sdk/types.js';
 
-import { McpModule } from '../../src/mcp/mcp.module.ts';
-import { ToolCalls } from '../../src/mcp/tool-calls.service.ts';
-import { ProvisioningModule } from '../../src/provisioning/provisioning.module.ts';
+import { McpModule } from '../../src/features/mcp/mcp.module.ts';
+import { ToolCalls } from '../../src/features/mcp/tool-calls.service.ts';
+import { ProvisioningModule } from '../../src/features/provisioning/provisioning.module.ts';
 import { AgentBed } from './agent-bed.ts';
 import { FaultyRuntimeModule } from './faulty-runtime.ts';
 import { startFeatureServer } from './feature-server.ts';

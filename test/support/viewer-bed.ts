@@ -5,11 +5,11 @@ import type { Duplex } from 'node:stream';
 import { type DynamicModule, Module } from '@nestjs/common';
 import { WebSocket } from 'ws';
 
-import { ApiKeysModule } from '../../src/api-keys/api-keys.module.ts';
-import { apiKeyEvents } from '../../src/api-keys/index.ts';
-import { type ComputerFate, type Dial, ViewedDesktops, type ViewNeed } from '../../src/computers/viewer/viewed-desktops.ts';
-import { viewerEvents } from '../../src/computers/viewer/viewers.events.ts';
-import { ViewersModule } from '../../src/computers/viewers.module.ts';
+import { ApiKeysModule } from '../../src/features/api-keys/api-keys.module.ts';
+import { apiKeyEvents } from '../../src/features/api-keys/index.ts';
+import { type ComputerFate, type Dial, ViewedDesktops, type ViewNeed } from '../../src/features/computers/viewer/viewed-desktops.ts';
+import { viewerEvents } from '../../src/features/computers/viewer/viewers.events.ts';
+import { ViewersModule } from '../../src/features/computers/viewers.module.ts';
 import { Database } from '../../src/postgres/database/database.ts';
 import type { Environment } from '../../src/kernel/config/setting-reader.ts';
 import { Refusal } from '../../src/kernel/errors/refusal.ts';

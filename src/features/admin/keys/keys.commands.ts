@@ -1,0 +1,16 @@
+import { Command } from '@nestjs/cqrs';
+
+import type { CommandContext } from '../../../kernel/context/command-context.ts';
+
+/**
+ * Begins to replace the master key by the given one, or by a new one. Returns the id of the rotation. Throws `invalid_request` if the key
+ * can't be used, and `invalid_state` if a rotation is under way or a replica could not follow.
+ */
+export class RotateMasterKey extends Command<string> {
+  constructor(
+    readonly context: CommandContext,
+    readonly newMasterKey: string | null,
+  ) {
+    super();
+  }
+}

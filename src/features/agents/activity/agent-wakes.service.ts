@@ -1,0 +1,73 @@
+import { Injectable, type OnModuleInit } from '@nestjs/common';
+
+import { Config } from '../../../kernel/config/config.ts';
+import { Refusal } from '../../../kernel/errors/refusal.ts';
+import type { Executed, Loaded } from '../../../eventsourcing/aggregates/aggregates.ts';
+import type { Need, NotAwake, Wakeable } from '../../../sandboxes/index.ts';
+import { bringUpSeconds } from '../../../sandboxes/lifecycle/deadlines.decider.ts';
+import { Wakeables, WakeGate } from '../../../sandboxes/services.ts';
+import type { Agent, AgentState } from '../aggregate/agent-state.decider.ts';
+import { owned } from '../aggregate/agents.decider.ts';
+import { Agents } from '../aggregate/agents.service.ts';
+import { startTimeoutOf } from '../aggregate/deadlines.decider.ts';
+
+const SENTENCES: Record<NotAwake, string> = {
+  asleep: 'The agent is not running.',
+  late: 'The agent did not wake in time.',
+  gone: 'The agent’s container does not run.',
+};
+
+/** Tells the wake gate how agents are found and woken. */
+@Injectable()
+export class AgentWakes implements Wakeable<Agent>, OnModuleInit {
+  readonly kind = 'agent';
+
+  constructor(
+    private readonly wakeables: Wakeables,
+    private readonly gate: WakeGate,
+    private readonly agents: Agents,
+    private readonly config: Config,
+  ) {}
+
+  onModuleInit(): void {
+    this.wakeables.register(this);
+  }
+
+  /**
+   * Does as `WakeGate.whileAwake`, for work that needs the agent's own state. Throws `agent_not_found`, and `agent_unavailable` if the agent must not
+   * be woken (stopped, never deployed, being deployed, failed) or is not awake within its start timeout and 35 s.
+   */
+  whileAwake<T>(need: Need, work: (agent: Agent, woken: boolean) => Promise<T>): Promise<{ result: T; woken: boolean }> {
+    // The gate has every state of an agent from this class.
+    return this.gate.whileAwake(need, (sandbox, woken) => work(sandbox as Agent, woken));
+  }
+
+  find(agentId: string): Promise<Loaded<AgentState>> {
+    return this.agents.find(agentId);
+  }
+
+  owned(agent: AgentState, accountId: string): Agent {
+    return owned(agent, accountId);
+  }
+
+  isAwake(agent: Agent): boolean {
+    return agent.status === 'active';
+  }
+
+  wake({ sandboxId, accountId, trigger, context }: Need): Promise<Executed<AgentState>> {
+    const { startTimeoutSeconds } = this.config;
+    return this.agents.execute(sandboxId, { type: 'WakeAgent', accountId, trigger, startTimeoutSeconds }, context);
+  }
+
+  until<T>(agentId: string, probe: () => Promise<T | undefined>, options: { timeoutMs: number }): Promise<T | null> {
+    return this.agents.until(agentId, probe, options);
+  }
+
+  wakeSeconds({ release }: Agent): number {
+    return bringUpSeconds(startTimeoutOf(release, this.config));
+  }
+
+  notAwake(why: NotAwake): Refusal {
+    return new Refusal('agent_unavailable', SENTENCES[why]);
+  }
+}

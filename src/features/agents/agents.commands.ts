@@ -1,0 +1,53 @@
+import { Command } from '@nestjs/cqrs';
+
+import type { Position } from '../../eventsourcing/event-store/event-store.ts';
+import type { CommandContext } from '../../kernel/context/command-context.ts';
+import type { AgentSettings } from './aggregate/agents.events.ts';
+
+/** The outcome of a write. */
+export interface AgentWritten {
+  /** The position of the agent's last event; reads from there on see this write. */
+  position: Position;
+  /** True if the agent was active before. */
+  wasActive: boolean;
+}
+
+export abstract class AgentWrite<Result = AgentWritten> extends Command<Result> {
+  constructor(
+    readonly context: CommandContext,
+    readonly accountId: string,
+    readonly agentId: string,
+    /** The revisions at which the caller allows the write; null allows any. */
+    readonly ifMatch: readonly number[] | null = null,
+  ) {
+    super();
+  }
+}
+
+/** Starts the agent, or wakes it if it sleeps. Throws `invalid_state` if no deployment has succeeded yet. */
+export class StartAgent extends AgentWrite {}
+
+/** Stops the agent's container, and cancels a deployment in progress. */
+export class StopAgent extends AgentWrite {}
+
+/** Replaces the agent's container with a new one. Throws `invalid_state`, `deploy_in_progress`. */
+export class RestartAgent extends AgentWrite {}
+
+/** Puts the agent to sleep, and keeps its memory if the engine can. Throws `invalid_state`, `deploy_in_progress`. */
+export class SleepAgent extends AgentWrite {}
+
+/** Changes the agent's settings. Writes nothing if they have these values already. */
+export class ConfigureAgent extends AgentWrite {
+  constructor(
+    context: CommandContext,
+    accountId: string,
+    agentId: string,
+    ifMatch: readonly number[] | null,
+    readonly changes: Partial<AgentSettings>,
+  ) {
+    super(context, accountId, agentId, ifMatch);
+  }
+}
+
+/** Deletes the agent, or joins a deletion in progress. Answers when the agent is gone, or after 30 s. */
+export class DeleteAgent extends AgentWrite<AgentWritten & { gone: boolean }> {}

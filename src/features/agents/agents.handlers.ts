@@ -1,0 +1,140 @@
+import { Injectable } from '@nestjs/common';
+import { CommandBus, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+
+import { ReleaseSeat } from '../accounts/index.ts';
+import { Config } from '../../kernel/config/config.ts';
+import { Clock } from '../../kernel/clock.ts';
+import type { Executed } from '../../eventsourcing/aggregates/aggregates.ts';
+import { checkRevision } from '../../http/responses/etag.ts';
+import type { AgentState } from './aggregate/agent-state.decider.ts';
+import { visible, type AgentCommand } from './aggregate/agents.decider.ts';
+import { Agents } from './aggregate/agents.service.ts';
+import { AllowLists } from './policies/allow-lists.service.ts';
+import { transitionDeadlines } from './aggregate/deadlines.decider.ts';
+import { SourceHosts } from './policies/source-hosts.service.ts';
+import {
+  ConfigureAgent,
+  DeleteAgent,
+  RestartAgent,
+  SleepAgent,
+  StartAgent,
+  StopAgent,
+  type AgentWrite,
+  type AgentWritten,
+} from './agents.commands.ts';
+
+const GONE_WITHIN_MS = 30_000;
+
+/** Executes commands on the agent's stream. The rules are in the decider. */
+@Injectable()
+export class AgentWriter {
+  constructor(
+    private readonly agents: Agents,
+    private readonly clock: Clock,
+    private readonly config: Config,
+  ) {}
+
+  get startTimeoutSeconds(): number {
+    return this.config.startTimeoutSeconds;
+  }
+
+  /** Returns the deadline of a transition that begins now. */
+  deadline(transition: 'stop' | 'sleep'): string {
+    return transitionDeadlines(this.config)[transition](this.clock.now());
+  }
+
+  async write({ context, accountId, agentId, ifMatch }: AgentWrite<unknown>, command: AgentCommand): Promise<AgentWritten> {
+    let executed: Executed<AgentState>;
+    if (ifMatch === null) executed = await this.agents.execute(agentId, command, context);
+    else {
+      const { state, revision } = await this.agents.find(agentId);
+      visible(state, accountId);
+      checkRevision(ifMatch, revision);
+      executed = await this.agents.execute(agentId, command, context, { expectedRevision: revision });
+    }
+    return { position: executed.position, wasActive: executed.before?.status === 'active' };
+  }
+}
+
+@CommandHandler(StartAgent)
+export class StartAgentHandler implements ICommandHandler<StartAgent> {
+  constructor(private readonly writer: AgentWriter) {}
+
+  execute(start: StartAgent): Promise<AgentWritten> {
+    const { startTimeoutSeconds } = this.writer;
+    return this.writer.write(start, { type: 'StartAgent', accountId: start.accountId, startTimeoutSeconds });
+  }
+}
+
+@CommandHandler(StopAgent)
+export class StopAgentHandler implements ICommandHandler<StopAgent> {
+  constructor(private readonly writer: AgentWriter) {}
+
+  execute(stop: StopAgent): Promise<AgentWritten> {
+    return this.writer.write(stop, { type: 'StopAgent', accountId: stop.accountId, deadlineAt: this.writer.deadline('stop') });
+  }
+}
+
+@CommandHandler(RestartAgent)
+export class RestartAgentHandler implements ICommandHandler<RestartAgent> {
+  constructor(private readonly writer: AgentWriter) {}
+
+  execute(restart: RestartAgent): Promise<AgentWritten> {
+    const { startTimeoutSeconds } = this.writer;
+    return this.writer.write(restart, { type: 'RestartAgent', accountId: restart.accountId, startTimeoutSeconds });
+  }
+}
+
+@CommandHandler(SleepAgent)
+export class SleepAgentHandler implements ICommandHandler<SleepAgent> {
+  constructor(private readonly writer: AgentWriter) {}
+
+  /** Asks for a frozen sleep. If the engine can't freeze the container, the saga stops it and records that. */
+  execute(sleep: SleepAgent): Promise<AgentWritten> {
+    const { accountId } = sleep;
+    const deadlineAt = this.writer.deadline('sleep');
+    return this.writer.write(sleep, { type: 'SleepAgent', accountId, depth: 'frozen', reason: 'requested', deadlineAt });
+  }
+}
+
+@CommandHandler(ConfigureAgent)
+export class ConfigureAgentHandler implements ICommandHandler<ConfigureAgent> {
+  constructor(
+    private readonly writer: AgentWriter,
+    private readonly hosts: SourceHosts,
+    private readonly allowLists: AllowLists,
+  ) {}
+
+  async execute(configure: ConfigureAgent): Promise<AgentWritten> {
+    this.allowLists.refuseUnheld(configure.changes.egress);
+    await this.hosts.refuseImage(configure.changes.image_name, configure.accountId);
+    await this.hosts.refuseRepository(configure.changes.repo_url, configure.accountId, 'repo_url');
+    return this.writer.write(configure, { type: 'ConfigureAgent', accountId: configure.accountId, changes: configure.changes });
+  }
+}
+
+@CommandHandler(DeleteAgent)
+export class DeleteAgentHandler implements ICommandHandler<DeleteAgent> {
+  constructor(
+    private readonly writer: AgentWriter,
+    private readonly agents: Agents,
+    private readonly commands: CommandBus,
+  ) {}
+
+  async execute(remove: DeleteAgent): Promise<AgentWritten & { gone: boolean }> {
+    const written = await this.writer.write(remove, { type: 'DeleteAgent', accountId: remove.accountId });
+    const goneAt = await this.agents.until(
+      remove.agentId,
+      async () => {
+        const { state, position } = await this.agents.find(remove.agentId);
+        return state?.status === 'deleted' ? position : undefined;
+      },
+      { timeoutMs: GONE_WITHIN_MS },
+    );
+    if (goneAt === null) return { ...written, gone: false };
+    // The caller's next read must not find the agent again, and its next creation may use the seat.
+    remove.context.writtenUpTo = goneAt;
+    await this.commands.execute(new ReleaseSeat(remove.context, remove.accountId, remove.agentId));
+    return { ...written, position: goneAt, gone: true };
+  }
+}

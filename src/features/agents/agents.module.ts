@@ -1,0 +1,61 @@
+import { Module } from '@nestjs/common';
+
+import { Projections } from '../../eventsourcing/projections/projections.ts';
+import { SandboxesModule } from '../../sandboxes/sandboxes.module.ts';
+import { AgentWakes } from './activity/agent-wakes.service.ts';
+import { AgentAnswers } from './agent-answers.ts';
+import { AwaitAgentHandler } from './agent-wait.handlers.ts';
+import {
+  AgentWriter,
+  ConfigureAgentHandler,
+  DeleteAgentHandler,
+  RestartAgentHandler,
+  SleepAgentHandler,
+  StartAgentHandler,
+  StopAgentHandler,
+} from './agents.handlers.ts';
+import {
+  agentsProjection,
+  AgentsThatMayWriteHandler,
+  EveryAgentHandler,
+  GetAgentHandler,
+  GetWrittenAgentHandler,
+  ListAgentsHandler,
+  LiveAgentIdsHandler,
+} from './agents.projection.ts';
+import { Agents } from './aggregate/agents.service.ts';
+import { AllowLists } from './policies/allow-lists.service.ts';
+import { AgentsController, AgentsV1Controller } from './agents.controller.ts';
+import { SourceHosts } from './policies/source-hosts.service.ts';
+
+@Module({
+  imports: [SandboxesModule],
+  controllers: [AgentsV1Controller, AgentsController],
+  providers: [
+    Agents,
+    AgentAnswers,
+    AgentWakes,
+    AgentWriter,
+    AllowLists,
+    SourceHosts,
+    StartAgentHandler,
+    StopAgentHandler,
+    RestartAgentHandler,
+    SleepAgentHandler,
+    ConfigureAgentHandler,
+    DeleteAgentHandler,
+    EveryAgentHandler,
+    GetAgentHandler,
+    GetWrittenAgentHandler,
+    ListAgentsHandler,
+    LiveAgentIdsHandler,
+    AgentsThatMayWriteHandler,
+    AwaitAgentHandler,
+  ],
+  exports: [Agents, AgentAnswers, AgentWakes, AllowLists, SourceHosts],
+})
+export class AgentsModule {
+  constructor(projections: Projections) {
+    projections.register(agentsProjection);
+  }
+}

@@ -1,0 +1,92 @@
+import { Query } from '@nestjs/cqrs';
+
+import type { Position } from '../../eventsourcing/event-store/event-store.ts';
+import type { KnownSandbox, SandboxOfAccount } from '../../sandboxes/index.ts';
+import type { Agent, AgentStatus } from './aggregate/agent-state.decider.ts';
+import type { AgentRow, ShownColumns } from './agents.table.ts';
+
+/** The outcome of a wait. */
+export interface AgentWaited {
+  /** True if the agent reached one of the statuses in time. */
+  reached: boolean;
+  /** The agent's status at the end of the wait. */
+  status: AgentStatus;
+  /** The position from which on reads see that status. */
+  position: Position;
+}
+
+/** Waits, driven by events, until the agent has one of the statuses. Throws `agent_not_found`, also if the agent is deleted meanwhile. */
+export class AwaitAgent extends Query<AgentWaited> {
+  constructor(
+    readonly accountId: string,
+    readonly agentId: string,
+    /** The statuses to wait for; null means any that is no transition. */
+    readonly statuses: readonly AgentStatus[] | null,
+    readonly timeoutSeconds: number,
+  ) {
+    super();
+  }
+}
+
+/** Returns the account's agent. Throws `agent_not_found`. */
+export class GetAgent extends Query<ShownColumns> {
+  constructor(
+    readonly accountId: string,
+    readonly agentId: string,
+  ) {
+    super();
+  }
+}
+
+/**
+ * Returns the account's agent from its stream, even if the read model lags, and the position up to which it was read. Throws
+ * `agent_not_found`.
+ */
+export class GetWrittenAgent extends Query<{ row: AgentRow; position: Position }> {
+  constructor(
+    readonly accountId: string,
+    readonly agentId: string,
+    /** See `CommandContext.seenUpTo`. */
+    readonly seenUpTo: Position | undefined,
+  ) {
+    super();
+  }
+}
+
+/** Lists the account's agents, newest first. */
+export class ListAgents extends Query<AgentRow[]> {
+  constructor(
+    readonly accountId: string,
+    readonly limit: number,
+    /** The `created_at` and `agent_id` of the last agent on the previous page. */
+    readonly after: readonly [string, string] | null,
+    /** Selects the agent that the caller knows by this id; null selects all. */
+    readonly externalId: string | null,
+  ) {
+    super();
+  }
+}
+
+/** Returns a page of the agents of all accounts, ordered by id. */
+export class EveryAgent extends Query<KnownSandbox<Agent>[]> {
+  constructor(
+    /** The last agent of the previous page. */
+    readonly after: string | null,
+    readonly limit: number,
+  ) {
+    super();
+  }
+}
+
+/**
+ * Returns the agents of all accounts that may need work on the engine or have something to see there. It omits those at rest (`created`,
+ * `stopped`, in deep sleep), of which there may be very many.
+ */
+export class LiveAgentIds extends Query<string[]> {}
+
+/** Returns the agents of all accounts whose containers may have written to their volumes since then, 20,000 at most. */
+export class AgentsThatMayWrite extends Query<SandboxOfAccount[]> {
+  constructor(readonly since: Date) {
+    super();
+  }
+}

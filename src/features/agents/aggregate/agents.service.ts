@@ -1,0 +1,30 @@
+import { Injectable } from '@nestjs/common';
+
+import { Aggregates, type Loaded } from '../../../eventsourcing/aggregates/aggregates.ts';
+import { EventStore, type Position } from '../../../eventsourcing/event-store/event-store.ts';
+import { EventWaits } from '../../../eventsourcing/log/event-waits.ts';
+import { NETWORK_BITS, networkOf } from '../../../kernel/network/network-of.ts';
+import { SandboxAggregates } from '../../../sandboxes/index.ts';
+import type { Agent, AgentState } from './agent-state.decider.ts';
+import { agentStream } from './agent-stream.ts';
+import { agentDecider, agentNotFound, owned, type AgentCommand } from './agents.decider.ts';
+import type { AgentEvent } from './agents.events.ts';
+
+/** The events of an agent's variables and files are in its stream as well. */
+@Injectable()
+export class Agents extends SandboxAggregates<Agent, AgentCommand, AgentEvent> {
+  constructor(aggregates: Aggregates, store: EventStore, waits: EventWaits) {
+    super(aggregates, store, waits, {
+      decider: agentDecider,
+      streamOf: agentStream,
+      subjectOf: (agentId) => agentId,
+      owned,
+      notFound: agentNotFound,
+    });
+  }
+
+  /** Does as `find`, for a caller at that address who is not known. Throws `rate_limited`; see `Aggregates.loadForStranger`. */
+  findForStranger(agentId: string, address: string, upTo?: Position): Promise<Loaded<AgentState>> {
+    return this.aggregates.loadForStranger(networkOf(address, NETWORK_BITS), agentStream(agentId), agentDecider, upTo);
+  }
+}

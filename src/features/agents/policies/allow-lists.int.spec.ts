@@ -1,0 +1,18 @@
+import { Refusal } from '../../../kernel/errors/refusal.ts';
+import type { ContainerRuntime } from '../../../runtime/runtime.ts';
+import { AllowLists } from './allow-lists.service.ts';
+
+const on = (name: ContainerRuntime['name']) => new AllowLists({ name } as ContainerRuntime);
+const list = { allow: ['api.example.com'] };
+
+describe('a list of names', () => {
+  it('is refused with a sentence on the local runtime, which can hold no agent to it', () => {
+    expect(() => on('local').refuseUnheld(list)).toThrow(Refusal);
+    expect(() => on('local').refuseUnheld(list)).toThrow('only on a Docker Engine');
+  });
+
+  it('is taken on Docker, and everything else on both', () => {
+    for (const egress of ['internet', 'none', null, undefined] as const) expect(() => on('local').refuseUnheld(egress)).not.toThrow();
+    expect(() => on('docker').refuseUnheld(list)).not.toThrow();
+  });
+});

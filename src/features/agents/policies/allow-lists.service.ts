@@ -1,0 +1,16 @@
+import { Injectable, Optional } from '@nestjs/common';
+
+import { invalidField } from '../../../kernel/errors/refusal.ts';
+import { ContainerRuntime, type AgentEgress } from '../../../runtime/runtime.ts';
+
+/** Determines whether an agent can be held to a list of names. */
+@Injectable()
+export class AllowLists {
+  constructor(@Optional() private readonly runtime?: ContainerRuntime) {}
+
+  /** Throws Refusal `invalid_request` for a list of names if the runtime can't hold an agent to it. */
+  refuseUnheld(egress: AgentEgress | null | undefined): void {
+    if (this.runtime?.name === 'local' && typeof egress === 'object' && egress !== null)
+      throw invalidField('egress', 'must not be a list of names, because agents are held to one only on a Docker Engine');
+  }
+}

@@ -1,0 +1,136 @@
+import { lookup } from 'node:dns/promises';
+
+import { Inject, Injectable, Optional } from '@nestjs/common';
+import { LRUCache } from 'lru-cache';
+
+import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
+import { Config } from '../../../kernel/config/config.ts';
+import { FairLimiter } from '../../../kernel/limits/fair-limiter.ts';
+import { unlessAborted } from '../../../kernel/async/unless-aborted.ts';
+import { invalidField } from '../../../kernel/errors/refusal.ts';
+import { isAllowedSource, parseRepositoryUrl, type RepositoryUrl, repositoryUrlProblem } from '../../../builds/git/repository-url.ts';
+import { parseImageReference, type ImageReference } from '../../../kernel/network/image-reference.ts';
+import { isPublic, type ResolveHost } from '../../../kernel/network/public-addresses.ts';
+
+/**
+ * The number of names that are resolved at once. A name whose server never answers holds a thread of the process for up to 30 s, and there
+ * are four.
+ */
+const LOOKUPS = 2;
+const PLACE_KEPT_MS = 30_000;
+const PLACES_MAX = 1_000;
+/** The longest time in milliseconds that a caller waits for a name. That of an image's registry is resolved anew before the pull. */
+const CALLER_WAITS_MS = 2_000;
+
+/** The place that a host's name leads to: only public addresses, at least one private address, or nowhere. */
+export type HostPlace = 'public' | 'private' | 'unknown';
+
+interface FoundPlace {
+  place: HostPlace;
+  /** The time at which the name was asked for, by `performance.now()`. */
+  askedAt: number;
+}
+
+/** The token of the function that resolves a host; a test provides its own hosts. */
+export const RESOLVE_HOST = Symbol('RESOLVE_HOST');
+
+/**
+ * Determines whether images and repositories may be fetched from a host, because the service and its engine reach addresses that only this
+ * machine or its network can reach. It can't see where a public registry redirects the engine.
+ */
+@Injectable()
+export class SourceHosts {
+  private readonly allowed: ReadonlySet<string>;
+  private readonly lookups = new FairLimiter({ limit: LOOKUPS, perAccount: LOOKUPS - 1 });
+  private readonly places = new LRUCache<string, FoundPlace>({ max: PLACES_MAX });
+
+  constructor(
+    config: Config,
+    @Optional() @Inject(RESOLVE_HOST) private readonly resolve: ResolveHost = resolveHost,
+  ) {
+    this.allowed = new Set(config.allowPrivateSources.map((entry) => entry.toLowerCase()));
+  }
+
+  /** Throws Refusal `invalid_request` if the image would come from a private address. A name that is not resolved within 2 s passes. */
+  async refuseImage(imageName: string | null | undefined, accountId: string): Promise<void> {
+    const host = imageName ? this.hostToResolve(imageName) : null;
+    if (host === null || (await this.placeOfHost(host, accountId, CALLER_WAITS_MS, PLACE_KEPT_MS)) !== 'private') return;
+    const message = 'must not be at a registry with a private address; the operator can allow it with MOORING_ALLOW_PRIVATE_SOURCES';
+    throw invalidField('image_name', message);
+  }
+
+  /**
+   * Returns where the name of the image's registry leads now, whatever was found earlier; `unknown` if it is not resolved within `withinMs`.
+   * The default registry and those that the operator allows count as public.
+   */
+  async placeOf(imageName: string, accountId: string, withinMs: number): Promise<HostPlace> {
+    const host = this.hostToResolve(imageName);
+    return host === null ? 'public' : this.placeOfHost(host, accountId, withinMs, 0);
+  }
+
+  /** Returns whether the operator allows the repository's host by name, or local paths. */
+  allows(repository: RepositoryUrl): boolean {
+    return isAllowedSource(repository, this.allowed);
+  }
+
+  /**
+   * Throws Refusal `invalid_request` for an address from which no repository may be fetched, in the caller's spelling of the field. A name
+   * that is not resolved within 2 s passes, and is checked when it is connected to.
+   */
+  async refuseRepository(url: string | null | undefined, accountId: string, field: 'repo_url' | 'repoUrl'): Promise<void> {
+    if (!url) return;
+    const problem = repositoryUrlProblem(url);
+    if (problem !== null) throw invalidField(field, problem);
+    const repository = parseRepositoryUrl(url);
+    if (this.allows(repository)) return;
+    const allowed = 'the operator can allow it with MOORING_ALLOW_PRIVATE_SOURCES';
+    if (repository.protocol === 'file') throw invalidField(field, `must not be a local path; ${allowed}`);
+    if (repository.protocol === 'http') throw invalidField(field, `must begin with https://; ${allowed}`);
+    if ((await this.placeOfHost(repository.host, accountId, CALLER_WAITS_MS, PLACE_KEPT_MS)) === 'private')
+      throw invalidField(field, `must not be at a host with a private address; ${allowed}`);
+  }
+
+  /** Returns the host of the image's registry; null if it is the default one, or one that the operator allows. */
+  private hostToResolve(imageName: string): string | null {
+    const registry = parseImageReference(imageName)?.registry ?? null;
+    return registry === null || this.isAllowed(registry) ? null : registry.host.toLowerCase();
+  }
+
+  /** Returns the place as it was found at most `ageMaxMs` before this call, or is found within `withinMs` from now. */
+  private async placeOfHost(host: string, accountId: string, withinMs: number, ageMaxMs: number): Promise<HostPlace> {
+    const oldest = performance.now() - ageMaxMs;
+    const known = () => {
+      const found = this.places.get(host);
+      return found !== undefined && found.askedAt >= oldest ? found.place : undefined;
+    };
+    const place = known();
+    if (place !== undefined) return place;
+    const signal = timeoutSignal(withinMs);
+    // Another caller may have asked for it while this one waited for a slot, so that many callers together ask once.
+    const found = this.lookups.run({ account: accountId, agent: '' }, signal, async () => known() ?? this.find(host));
+    return unlessAborted(found, signal).catch(() => 'unknown');
+  }
+
+  private async find(host: string): Promise<HostPlace> {
+    const askedAt = performance.now();
+    const place = placeOfAll(await this.resolve(host));
+    this.places.set(host, { place, askedAt });
+    return place;
+  }
+
+  private isAllowed({ host, port }: NonNullable<ImageReference['registry']>): boolean {
+    const name = host.toLowerCase();
+    return this.allowed.has(name) || (port !== null && this.allowed.has(`${name.includes(':') ? `[${name}]` : name}:${port}`));
+  }
+}
+
+/** Returns `private` if any of the addresses is, because the engine picks one of them. */
+function placeOfAll(addresses: readonly string[]): HostPlace {
+  if (addresses.length === 0) return 'unknown';
+  return addresses.every(isPublic) ? 'public' : 'private';
+}
+
+async function resolveHost(host: string): Promise<string[]> {
+  const found = await lookup(host, { all: true });
+  return found.map(({ address }) => address);
+}

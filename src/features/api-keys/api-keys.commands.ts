@@ -1,0 +1,37 @@
+import { Command } from '@nestjs/cqrs';
+
+import type { Scope } from '../../kernel/context/caller.ts';
+import type { CommandContext } from '../../kernel/context/command-context.ts';
+
+export interface IssuedKey {
+  keyId: string;
+  /** The key itself, which is returned only once. */
+  rawKey: string;
+}
+
+/** Issues a key, which is valid when this returns, or, if the read model is far behind, as soon as that contains it. */
+export class IssueApiKey extends Command<IssuedKey> {
+  constructor(
+    readonly context: CommandContext,
+    readonly accountId: string,
+    readonly key: { name: string; scopes: Scope[]; expiresInDays: number | null },
+    /** A UUID that is the same for every try of the request; null means that there is no other try. */
+    readonly seed: string | null,
+  ) {
+    super();
+  }
+}
+
+/**
+ * Revokes a key. It is refused everywhere when this returns, or, if the read model is far behind, as soon as that shows it. Throws
+ * `key_not_found`.
+ */
+export class RevokeApiKey extends Command<void> {
+  constructor(
+    readonly context: CommandContext,
+    readonly accountId: string,
+    readonly keyId: string,
+  ) {
+    super();
+  }
+}

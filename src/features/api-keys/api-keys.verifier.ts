@@ -1,0 +1,132 @@
+import { Injectable } from '@nestjs/common';
+import { LRUCache } from 'lru-cache';
+
+import { Clock } from '../../kernel/clock.ts';
+import { Database } from '../../postgres/database/database.ts';
+import { Aggregates } from '../../eventsourcing/aggregates/aggregates.ts';
+import { categoryOf, idOf, START, type Position, type StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
+import { LogFollower } from '../../eventsourcing/log/log-follower.ts';
+import type { Caller } from '../../kernel/context/caller.ts';
+import { ReadModels, tableOf } from '../../eventsourcing/projections/projection.ts';
+import { apiKeyDecider } from './api-keys.decider.ts';
+import { apiKeysProjection } from './api-keys.projection.ts';
+import type { ApiKeyRow } from './api-keys.table.ts';
+import { isWellFormed, sha256Of } from './raw-key.ts';
+
+/** The most keys in the cache, at most 1 kB each, since names and scopes are bounded. */
+const REMEMBERED_MAX = 10_000;
+/** The shortest time between two records of a key's use, in ms. */
+const NOTED_EVERY_MS = 60_000;
+
+const ISSUED = `select key_id, account_id, name, scopes from ${tableOf(apiKeysProjection)} where sha256 = $1`;
+
+type IssuedRow = Pick<ApiKeyRow, 'key_id' | 'account_id' | 'name' | 'scopes'>;
+
+/** A key that is not revoked. */
+interface KnownKey {
+  caller: Caller & { expiresAt: number };
+  /** The time at which this process last recorded its use, ms since 1970. */
+  notedAt: number;
+}
+
+/**
+ * Verifies keys. Keys in use are cached by their hashes until an event changes them. Every request has read all events that were in the log
+ * when it arrived, so every replica refuses a revoked key at once.
+ */
+@Injectable()
+export class ApiKeysVerifier {
+  /** Maps the id of each key in `known` to its SHA-256. */
+  private readonly hashes = new Map<string, string>();
+  /** The cached keys by their SHA-256. */
+  private readonly known = new LRUCache<string, KnownKey>({ max: REMEMBERED_MAX, dispose: ({ caller }) => this.hashes.delete(caller.id) });
+  /** The position of the last event of a key that was read, or the position of the last gap. */
+  private lastChange: Position = START;
+
+  constructor(
+    private readonly database: Database,
+    private readonly readModels: ReadModels,
+    private readonly aggregates: Aggregates,
+    private readonly clock: Clock,
+    follower: LogFollower,
+  ) {
+    follower.listen({ onEvents: (events) => events.forEach((event) => this.onEvent(event)), onGap: (from) => this.forgetAll(from) });
+  }
+
+  /**
+   * Returns the key's caller; null if the key is mistyped (no lookup is made), unknown, revoked or expired. Its use is recorded once a
+   * minute. `isCurrent` is true if this process has read everything that was in the log when the request arrived; otherwise the cache is
+   * not used.
+   */
+  async verify(rawKey: string, isCurrent: boolean): Promise<Caller | null> {
+    if (!isWellFormed(rawKey)) return null;
+    const hash = sha256Of(rawKey);
+    const key = (isCurrent ? this.known.get(hash) : undefined) ?? (await this.find(hash));
+    const now = this.clock.now().getTime();
+    if (key === null || key.caller.expiresAt <= now) return null;
+    if (now - key.notedAt >= NOTED_EVERY_MS) {
+      key.notedAt = now;
+      await this.noteUse(key.caller.id);
+    }
+    return key.caller;
+  }
+
+  /** Finds the key in the read model, and reads from its stream whether it is revoked. */
+  private async find(hash: string): Promise<KnownKey | null> {
+    const { lastChange } = this;
+    const row = (await this.issued(hash)) ?? (await this.issuedLately(hash, lastChange));
+    if (row === undefined) return null;
+    const { state } = await this.aggregates.load(`apiKey-${row.key_id}`, apiKeyDecider);
+    if (state === null || state.revoked) return null;
+    const { key_id: id, name, account_id: accountId, scopes } = row;
+    const expiresAt = state.expiresAt === null ? Infinity : Date.parse(state.expiresAt);
+    const key: KnownKey = {
+      caller: { kind: 'api_key', id, name, accountId, role: 'member', scopes: new Set(scopes), expiresAt },
+      notedAt: 0,
+    };
+    // A key that was read before a concurrent event may be out of date, so it is not cached.
+    if (lastChange === this.lastChange) {
+      this.known.set(hash, key);
+      this.hashes.set(id, hash);
+    }
+    return key;
+  }
+
+  private async issued(hash: string): Promise<IssuedRow | undefined> {
+    const [row] = await this.database.query<IssuedRow>(ISSUED, [hash]);
+    return row;
+  }
+
+  /**
+   * Looks the key up once the read model is current. Throws `read_model_behind` while it lacks events or is being rebuilt, because the key
+   * could then be valid although it is not found.
+   */
+  private async issuedLately(hash: string, lastChange: Position): Promise<IssuedRow | undefined> {
+    await this.readModels.waitFor(apiKeysProjection.name, lastChange);
+    await this.readModels.waitUntilFilled(apiKeysProjection.name);
+    return this.issued(hash);
+  }
+
+  private onEvent({ stream, position }: StoredEvent): void {
+    if (categoryOf(stream) !== 'apiKey') return;
+    this.lastChange = position;
+    this.forget(idOf(stream));
+  }
+
+  private forget(keyId: string): void {
+    const hash = this.hashes.get(keyId);
+    if (hash !== undefined) this.known.delete(hash);
+  }
+
+  private forgetAll(from: Position): void {
+    this.known.clear();
+    this.lastChange = from;
+  }
+
+  private async noteUse(keyId: string): Promise<void> {
+    await this.database.query(
+      `insert into api_key_uses as u (key_id, last_used_at) values ($1, now())
+       on conflict (key_id) do update set last_used_at = excluded.last_used_at where u.last_used_at < now() - interval '1 minute'`,
+      [keyId],
+    );
+  }
+}

@@ -1,0 +1,84 @@
+import { type BeforeApplicationShutdown, Injectable } from '@nestjs/common';
+
+import { pause } from '../../kernel/async/pause.ts';
+import { ContainerRuntime, type ContainerHandle } from '../../runtime/runtime.ts';
+import { Sagas } from '../../eventsourcing/sagas/saga.ts';
+
+export const COMMANDS_SAGA = 'commands';
+/** The wait after a follower failed, or its container did not know the command yet, ms: the pass that it then wakes finds out why. */
+const RETRY_MS = 500;
+
+/** The commands that are followed in one agent. */
+export interface FollowedCommands {
+  agentId: string;
+  account: string;
+  handle: ContainerHandle;
+  commandIds: readonly string[];
+}
+
+/** Waits for the ends of commands in running containers, and wakes the saga at each. It knows nothing that another process could not find out. */
+@Injectable()
+export class CommandFollowers implements BeforeApplicationShutdown {
+  /** Maps an agent to the commands that are followed in it, and each of them to what ends the wait. */
+  private readonly followed = new Map<string, Map<string, AbortController>>();
+  /** Maps the signal of a lease to what ends the waits under it: a signal that lives for hours gets one listener. */
+  private readonly underLease = new WeakMap<AbortSignal, Set<AbortController>>();
+
+  constructor(
+    private readonly runtime: ContainerRuntime,
+    private readonly sagas: Sagas,
+  ) {}
+
+  /** Follows exactly these commands of the agent, until the signal aborts because another process does. */
+  follow({ agentId, account, handle, commandIds }: FollowedCommands, handover: AbortSignal): void {
+    const followed = this.followed.get(agentId) ?? new Map<string, AbortController>();
+    for (const [id, ending] of followed) if (!commandIds.includes(id)) ending.abort();
+    for (const id of commandIds) if (!isOpen(followed.get(id))) void this.wait({ agentId, account, handle, id }, handover);
+  }
+
+  /** Ends the waits for commands of the agent. */
+  leave(agentId: string): void {
+    for (const ending of this.followed.get(agentId)?.values() ?? []) ending.abort();
+  }
+
+  /** Returns whether all of these commands are followed here. */
+  isFollowing(agentId: string, commandIds: readonly string[]): boolean {
+    const followed = this.followed.get(agentId);
+    return commandIds.every((id) => isOpen(followed?.get(id)));
+  }
+
+  beforeApplicationShutdown(): void {
+    for (const agentId of this.followed.keys()) this.leave(agentId);
+  }
+
+  private async wait(
+    { agentId, account, handle, id }: { agentId: string; account: string; handle: ContainerHandle; id: string },
+    handover: AbortSignal,
+  ): Promise<void> {
+    const ending = new AbortController();
+    const { signal } = ending;
+    const followed = this.followed.get(agentId) ?? new Map<string, AbortController>();
+    this.followed.set(agentId, followed.set(id, ending));
+    const others = this.waitsUnder(handover).add(ending);
+    if (handover.aborted) ending.abort();
+    const end = await this.runtime.commands.ended(handle, id, signal).catch(() => null);
+    if (end === null) await pause(RETRY_MS, signal, { ref: false });
+    others.delete(ending);
+    if (followed.get(id) === ending) followed.delete(id);
+    if (followed.size === 0 && this.followed.get(agentId) === followed) this.followed.delete(agentId);
+    if (!signal.aborted) this.sagas.wake(COMMANDS_SAGA, agentId, account);
+  }
+
+  private waitsUnder(handover: AbortSignal): Set<AbortController> {
+    const known = this.underLease.get(handover);
+    if (known !== undefined) return known;
+    const waits = new Set<AbortController>();
+    this.underLease.set(handover, waits);
+    handover.addEventListener('abort', () => waits.forEach((wait) => wait.abort()), { once: true });
+    return waits;
+  }
+}
+
+function isOpen(wait: AbortController | undefined): boolean {
+  return wait?.signal.aborted === false;
+}

@@ -1,0 +1,80 @@
+import { Injectable } from '@nestjs/common';
+import { QueryBus } from '@nestjs/cqrs';
+
+import { Agents } from '../agents/services.ts';
+import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
+import { Clock } from '../../kernel/clock.ts';
+import type { CommandState } from '../../runtime/agent-commands.ts';
+import {
+  ContainerRuntime,
+  RuntimeUnavailable,
+  type ContainerHandle,
+  type ContainerView,
+  type ListedContainer,
+} from '../../runtime/runtime.ts';
+import { containerOf, seen, type Seen } from './command-ends.ts';
+import type { RunningCommand } from './commands.decider.ts';
+import { type AgentWithCommands, ListAgentsWithCommands } from './commands.queries.ts';
+
+/** The longest time of one question to a container, ms. */
+const QUESTION_TIMEOUT_MS = 10_000;
+
+const NONE: ReadonlyMap<string, CommandState> = new Map();
+
+export interface Look {
+  /** The account of the agent; null if there is no such agent. */
+  account: string | null;
+  now: Date;
+  seen: ReadonlyMap<RunningCommand, Seen>;
+  /** The running container, and all commands that it knows; null if none of these commands is in a running one. */
+  running: { handle: ContainerHandle; known: readonly string[] } | null;
+}
+
+/** Looks at commands in the containers of agents. It wakes none. */
+@Injectable()
+export class CommandLooks {
+  constructor(
+    private readonly agents: Agents,
+    private readonly runtime: ContainerRuntime,
+    private readonly queries: QueryBus,
+    private readonly clock: Clock,
+  ) {}
+
+  /** Looks at those of the agent's commands that run as far as the log knows. Throws what the runtime does. */
+  async look(agentId: string, commands: readonly RunningCommand[]): Promise<Look> {
+    const { state: agent } = await this.agents.find(agentId);
+    const { containers } = await this.runtime.inspect(agentId, agent?.generation);
+    const container = (command: RunningCommand) => containerOf(command, containers);
+    const running = commands.map(container).find((view): view is ContainerView => view?.state === 'running') ?? null;
+    const states = running === null ? NONE : await this.runtime.commands.states(running.handle, timeoutSignal(QUESTION_TIMEOUT_MS));
+    const now = this.clock.now();
+    return {
+      account: agent?.accountId ?? null,
+      now,
+      seen: new Map(commands.map((command) => [command, seen(command, container(command), states, now)])),
+      running: running === null ? null : { handle: running.handle, known: [...states.keys()] },
+    };
+  }
+
+  /** Kills the command with its descendants, if it runs, and forgets it. */
+  remove(handle: ContainerHandle, commandId: string): Promise<void> {
+    return this.runtime.commands.remove(handle, commandId, timeoutSignal(QUESTION_TIMEOUT_MS));
+  }
+
+  /**
+   * Returns the agents in which commands run as far as the read model knows, without those whose containers are frozen: nothing happens there.
+   * Returns none if the engine is unavailable: its events tell when it is back.
+   */
+  async thatMayChange(maxAgeMs: number): Promise<AgentWithCommands[]> {
+    const agents = await this.queries.execute(new ListAgentsWithCommands());
+    if (agents.length === 0) return [];
+    const frozen = new Map<string, ListedContainer>();
+    try {
+      for (const each of (await this.runtime.listed(maxAgeMs)).containers) if (each.state === 'frozen') frozen.set(each.agentId, each);
+    } catch (error) {
+      if (error instanceof RuntimeUnavailable) return [];
+      throw error;
+    }
+    return agents.filter(({ agentId, generation }) => frozen.get(agentId)?.generation !== generation);
+  }
+}

@@ -1,0 +1,172 @@
+import { Injectable } from '@nestjs/common';
+
+import { Agents } from '../agents/services.ts';
+import { FairLimiter } from '../../kernel/limits/fair-limiter.ts';
+import { ReadShare } from '../../kernel/limits/read-share.ts';
+import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
+import { toRefusal } from '../../http/responses/problems.ts';
+import type { ServerSentEvent } from '../../http/server/response-streams.ts';
+import type { CommandOutput as OutputPiece } from '../../runtime/agent-commands.ts';
+import { ContainerRuntime } from '../../runtime/runtime.ts';
+import { TextPieces } from '../../kernel/text/text-pieces.ts';
+import { LiveContainers } from '../../sandboxes/services.ts';
+import { CommandRecords } from './command-records.service.ts';
+import { callRefused, type CommandCall } from './command-runs.service.ts';
+import { type EndedCommand, findCommand, hasEnded, type RunningCommand } from './commands.decider.ts';
+import { statusOf } from './commands.table.ts';
+
+/** The most bytes of one response that is no stream. It is what is kept of a command's output. */
+export const OUTPUT_BYTES_MAX = 1_048_576;
+/** The longest time within which such a response is read, ms. */
+const READ_TIMEOUT_MS = 30_000;
+/** The time within which the end of a command is recorded after its output has ended, ms. */
+const END_TIMEOUT_MS = 15_000;
+/** The number of reads that one process begins at once, and for one account. */
+const READS = { limit: 128, perAccount: 32 };
+/** The bytes of output that one process reads in a second: of all accounts, and of one; and how many of one command at a time. */
+const READ_BYTES = { perSecond: 8 * 1024 * 1024, perSecondOfAccount: 2 * 1024 * 1024, atATime: 64 * 1024 };
+
+export interface ReadOutput {
+  /** The offset of the first byte, and the one after the last. */
+  offset: number;
+  nextOffset: number;
+  bytes: Buffer;
+}
+
+/** Reads what commands in agents have printed, which wakes an agent that sleeps if its container has what was asked for. */
+@Injectable()
+export class CommandOutputs {
+  private readonly places = { limiter: new FairLimiter(READS), full: 'Too many outputs of this account are opened at once.' };
+  private readonly share = new ReadShare(READ_BYTES);
+
+  constructor(
+    private readonly containers: LiveContainers,
+    private readonly runtime: ContainerRuntime,
+    private readonly records: CommandRecords,
+    private readonly agents: Agents,
+  ) {}
+
+  /** Returns the output so far from the offset, or from the first byte after it that is kept. Throws what `CommandRuns.signal` does. */
+  async read(call: CommandCall, offset: number, limit: number): Promise<ReadOutput> {
+    const signal = AbortSignal.any([call.signal, timeoutSignal(READ_TIMEOUT_MS)]);
+    const { command, pieces } = await this.open(call, { offset, limit, follow: false }, signal);
+    const { accountId } = call;
+    const pace = this.share.reader(accountId, signal);
+    const read: Buffer[] = [];
+    let first = pieces === null && hasEnded(command) ? Math.max(offset, command.outputBytes ?? 0) : offset;
+    let size = 0;
+    try {
+      for await (const piece of pieces ?? []) {
+        if (size === 0) first = piece.offset;
+        const bytes = piece.bytes.subarray(0, limit - size);
+        read.push(bytes);
+        size += bytes.length;
+        if (size >= limit) break;
+        await pace(bytes.length);
+      }
+    } catch (error) {
+      callRefused(error);
+    }
+    return { offset: first, nextOffset: first + size, bytes: Buffer.concat(read) };
+  }
+
+  /**
+   * Returns events with the output from the offset on, then `end` with the outcome, or `error` if the output can't be followed any more. The
+   * id of each is the offset to go on from. The agent is not held awake meanwhile. Throws what `read` does, before the first event.
+   */
+  async follow(call: CommandCall, offset: number, signal: AbortSignal): Promise<AsyncIterable<ServerSentEvent>> {
+    const { pieces } = await this.open(call, { offset, limit: null, follow: true }, signal);
+    return this.events(call, offset, pieces, signal);
+  }
+
+  private async *events(
+    call: CommandCall,
+    from: number,
+    pieces: AsyncIterable<OutputPiece> | null,
+    signal: AbortSignal,
+  ): AsyncGenerator<ServerSentEvent> {
+    const texts = new TextPieces();
+    const pace = this.share.reader(call.accountId, signal);
+    let next = from;
+    let failure: unknown = null;
+    try {
+      for await (const { offset, bytes } of pieces ?? []) {
+        if (offset !== next + texts.pending) {
+          yield* lastOf(texts, next);
+          next = offset;
+        }
+        const piece = texts.add(bytes);
+        const end = offset + bytes.length - texts.pending;
+        if (piece !== null) yield { id: String(end), event: 'output', data: { offset: next, ...piece } };
+        next = end;
+        await pace(bytes.length);
+      }
+    } catch (error) {
+      failure = error;
+    }
+    if (signal.aborted) return;
+    const end = next + texts.pending;
+    yield* lastOf(texts, next);
+    yield { id: String(end), ...(await this.ending(call, failure, signal)) };
+  }
+
+  /** Returns the last event of a stream. */
+  private async ending({ agentId, commandId }: CommandCall, failure: unknown, signal: AbortSignal): Promise<ServerSentEvent> {
+    // The command may be the reason why its output broke off.
+    if (await this.records.settled(agentId, commandId, END_TIMEOUT_MS, signal)) {
+      const command = findCommand(await this.records.load(agentId), commandId);
+      return { event: 'end', data: outcomeOf(command) };
+    }
+    const refusal =
+      failure === null ? new Refusal('runtime_unavailable', 'The output ended, and the command did not.') : refusalOf(failure);
+    return { event: 'error', data: { code: refusal.code, detail: refusal.message } };
+  }
+
+  /** Opens the output. There is none to open if all that was kept of it was read, or its container has ended. */
+  private async open(
+    call: CommandCall,
+    request: { offset: number; limit: number | null; follow: boolean },
+    signal: AbortSignal,
+  ): Promise<{ command: RunningCommand | EndedCommand; pieces: AsyncIterable<OutputPiece> | null }> {
+    const { agentId, accountId, commandId } = call;
+    const command = await this.records.find(agentId, accountId, commandId);
+    if (hasEnded(command) && !(await this.mayHaveMore(call, command, request.offset))) return { command, pieces: null };
+    const pieces = await this.containers
+      .use({ ...call, sandboxId: call.agentId, trigger: 'commands' }, this.places, (handle, woken) => {
+        if (woken) call.onWoken();
+        return this.runtime.commands.output(handle, commandId, request, signal);
+      })
+      .catch(callRefused);
+    return { command, pieces };
+  }
+
+  /** Returns whether the container may have output of the ended command from the offset on. */
+  private async mayHaveMore({ agentId, accountId }: CommandCall, command: EndedCommand, offset: number): Promise<boolean> {
+    if (command.outputBytes === null || offset >= command.outputBytes) return false;
+    const { generation, status, sleepDepth } = await this.agents.load(agentId, accountId);
+    return generation === command.generation && sleepDepth !== 'stopped' && status !== 'stopped' && status !== 'error';
+  }
+}
+
+/** Yields the beginning of a character whose rest does not come, if there is one. */
+function* lastOf(texts: TextPieces, offset: number): Generator<ServerSentEvent> {
+  const id = String(offset + texts.pending);
+  const piece = texts.end();
+  if (piece !== null) yield { id, event: 'output', data: { offset, ...piece } };
+}
+
+function outcomeOf(command: RunningCommand | EndedCommand | null): object {
+  // A command that was removed while it ran was killed.
+  if (command === null || !hasEnded(command)) return { status: 'killed', exitCode: null, output_bytes: null, dropped_bytes: null };
+  const { end, exitCode, outputBytes, droppedBytes } = command;
+  return { status: statusOf(end), exitCode, output_bytes: outputBytes, dropped_bytes: droppedBytes };
+}
+
+function refusalOf(error: unknown): Refusal {
+  try {
+    return callRefused(error);
+  } catch (refused) {
+    return toRefusal(refused);
+  }
+}

@@ -1,0 +1,182 @@
+import { Injectable } from '@nestjs/common';
+
+import { Agents } from '../agents/services.ts';
+import { Activity, LiveContainers } from '../../sandboxes/services.ts';
+import { FairLimiter } from '../../kernel/limits/fair-limiter.ts';
+import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
+import type { CommandContext } from '../../kernel/context/command-context.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ContainerGone, ContainerRuntime, RuntimeRefused, RuntimeUnavailable, type ContainerHandle } from '../../runtime/runtime.ts';
+import { CommandRecords, type CommandTexts } from './command-records.service.ts';
+import { commandNotFound, findCommand, hasEnded, type EndedCommand, type RunningCommand } from './commands.decider.ts';
+
+/** The longest time of a start, of a write to an input, and of another call, ms. */
+const START_TIMEOUT_MS = 10_000;
+const INPUT_TIMEOUT_MS = 30_000;
+const CALL_TIMEOUT_MS = 10_000;
+/** The time after its record by which a command has been started, if it ever will be, ms. */
+const STARTS_WITHIN_MS = 20_000;
+/** The number of calls that one process makes at once, and for one account. */
+const CALLS = { limit: 128, perAccount: 32 };
+
+/** The call of a route about one command. */
+export interface CommandCall {
+  context: CommandContext;
+  accountId: string;
+  agentId: string;
+  commandId: string;
+  /** The signal that aborts when the caller has gone. */
+  signal: AbortSignal;
+  /** Hears that the agent had to be woken. */
+  onWoken: () => void;
+}
+
+export interface NewCommand extends CommandTexts {
+  argv: string[];
+  environment: Record<string, string>;
+  keepAwakeSeconds: number | null;
+}
+
+/** Starts commands that go on in agents, and passes input and signals on to them. It wakes the agent first, and records who did it. */
+@Injectable()
+export class CommandRuns {
+  private readonly places = { limiter: new FairLimiter(CALLS), full: 'Too many calls to commands of this account run at once.' };
+
+  constructor(
+    private readonly containers: LiveContainers,
+    private readonly runtime: ContainerRuntime,
+    private readonly records: CommandRecords,
+    private readonly agents: Agents,
+    private readonly activity: Activity,
+  ) {}
+
+  /**
+   * Starts the command and returns it, as it is by then. Under the id of a command that was started before, it starts none. Throws
+   * `agent_not_found`, `agent_unavailable`, `runtime_unavailable` and `rate_limited`.
+   */
+  start(call: CommandCall, command: NewCommand): Promise<RunningCommand | EndedCommand> {
+    return this.use(call, async (handle, generation) => {
+      const recorded = await this.recorded(call, command, generation);
+      // The saga finds out what became of an earlier try, once that can't go on.
+      if (hasEnded(recorded) || recorded.generation !== generation || leftMs(recorded) <= 0) return recorded;
+      if (recorded.keepAwakeUntil !== null) await this.activity.keepAwake(call.agentId, new Date(recorded.keepAwakeUntil));
+      await this.startIn(handle, call, command, leftMs(recorded));
+      return recorded;
+    });
+  }
+
+  /** Writes to the command's input, and closes it if `closes`. Throws what `start` does, `not_found`, `invalid_state` and `reply_timeout`. */
+  async write(call: CommandCall, actId: string, bytes: Buffer, closes: boolean): Promise<void> {
+    await this.requireRunning(call);
+    await this.use(call, async (handle) => {
+      const { agentId, commandId, context } = call;
+      await this.records.execute(agentId, { type: 'SendInput', commandId, actId, bytes: bytes.length, closes }, context);
+      const signal = AbortSignal.any([call.signal, timeoutSignal(INPUT_TIMEOUT_MS)]);
+      const isTaken = await this.runtime.commands.write(handle, commandId, bytes, closes, signal).catch(unread);
+      if (!isTaken) throw new Refusal('invalid_state', 'The command has ended, or its input was closed before.');
+    });
+  }
+
+  /** Sends the signal to the command's process group. Throws what `start` does, `not_found` and `invalid_state`. */
+  async signal(call: CommandCall, actId: string, signal: NodeJS.Signals): Promise<void> {
+    await this.requireRunning(call);
+    await this.use(call, async (handle) => {
+      const { agentId, commandId, context } = call;
+      await this.records.execute(agentId, { type: 'SendSignal', commandId, actId, signal }, context);
+      const isSent = await this.runtime.commands.signal(handle, commandId, signal, timeoutSignal(CALL_TIMEOUT_MS));
+      if (!isSent) throw new Refusal('invalid_state', 'The command has ended.');
+    });
+  }
+
+  /** Kills the command with its descendants if it runs, for which it wakes the agent, and forgets it. Throws what `signal` does. */
+  async remove(call: CommandCall): Promise<void> {
+    const { agentId, accountId, commandId, context } = call;
+    const command = await this.records.find(agentId, accountId, commandId);
+    const { status, generation } = await this.agents.load(agentId, accountId);
+    // It is not worth a wake that a container keeps something of an ended command.
+    if (!hasEnded(command) || (status === 'active' && generation === command.generation))
+      await this.use(call, (handle) => this.runtime.commands.remove(handle, commandId, timeoutSignal(CALL_TIMEOUT_MS)));
+    await this.records.execute(agentId, { type: 'RemoveCommand', commandId }, context);
+  }
+
+  private async use<T>(call: CommandCall, work: (handle: ContainerHandle, generation: number) => Promise<T>): Promise<T> {
+    const inContainer = async (handle: ContainerHandle, woken: boolean, generation: number) => {
+      if (woken) call.onWoken();
+      return work(handle, generation);
+    };
+    return this.containers.use({ ...call, sandboxId: call.agentId, trigger: 'commands' }, this.places, inContainer).catch(callRefused);
+  }
+
+  /** Records the start, if that was not done before, and returns the command as it is recorded. */
+  private async recorded(
+    { agentId, commandId, context }: CommandCall,
+    { command, cwd, name, keepAwakeSeconds }: NewCommand,
+    generation: number,
+  ): Promise<RunningCommand | EndedCommand> {
+    const now = Date.now();
+    const after = (ms: number) => new Date(now + ms).toISOString();
+    const state = await this.records.execute(
+      agentId,
+      {
+        type: 'StartCommand',
+        agentId,
+        commandId,
+        generation,
+        command: await this.records.seal(agentId, commandId, { command, cwd, name }),
+        startedAt: after(0),
+        startsBy: after(STARTS_WITHIN_MS),
+        keepAwakeUntil: keepAwakeSeconds === null ? null : after(keepAwakeSeconds * 1_000),
+      },
+      context,
+    );
+    const recorded = findCommand(state, commandId);
+    if (recorded === null) throw commandNotFound();
+    return recorded;
+  }
+
+  private async startIn(handle: ContainerHandle, call: CommandCall, command: NewCommand, timeoutMs: number): Promise<void> {
+    const { agentId, commandId, context } = call;
+    const { argv, cwd, environment } = command;
+    const signal = timeoutSignal(Math.min(START_TIMEOUT_MS, timeoutMs));
+    try {
+      await this.runtime.commands.start(handle, { commandId, argv, cwd, environment }, signal);
+    } catch (error) {
+      if (error instanceof RuntimeRefused || error instanceof ContainerGone) {
+        const end = { end: 'not_started' as const, exitCode: null, outputBytes: 0, droppedBytes: 0 };
+        await this.records.execute(agentId, { type: 'EndCommand', commandId, ...end }, context);
+      }
+      throw error;
+    }
+    if (findCommand(await this.records.load(agentId), commandId) !== null) return;
+    await this.runtime.commands.remove(handle, commandId, timeoutSignal(CALL_TIMEOUT_MS));
+    throw commandNotFound();
+  }
+
+  private async requireRunning({ agentId, accountId, commandId }: CommandCall): Promise<void> {
+    if (hasEnded(await this.records.find(agentId, accountId, commandId))) throw new Refusal('invalid_state', 'The command has ended.');
+  }
+}
+
+/** Returns the time that is left for the start of the command, ms. */
+function leftMs({ startsBy }: RunningCommand): number {
+  return Date.parse(startsBy) - (STARTS_WITHIN_MS - START_TIMEOUT_MS) - Date.now();
+}
+
+function unread(error: unknown): never {
+  if (isTimeout(error))
+    throw new Refusal('reply_timeout', `The command did not read its input within ${INPUT_TIMEOUT_MS / 1_000} s; it may have got a part.`);
+  throw error;
+}
+
+function isTimeout(error: unknown): boolean {
+  return error instanceof DOMException && error.name === 'TimeoutError';
+}
+
+/** Throws the refusal that a caller gets for an error of the runtime, and any other error as it is. */
+export function callRefused(error: unknown): never {
+  if (error instanceof RuntimeUnavailable || isTimeout(error))
+    throw new Refusal('runtime_unavailable', 'The container engine did not answer; what was asked for may have been done.');
+  if (error instanceof RuntimeRefused) throw new Refusal('agent_unavailable', error.message);
+  if (error instanceof ContainerGone) throw new Refusal('agent_unavailable', 'The agent’s container ended meanwhile.');
+  throw error;
+}

@@ -1,0 +1,120 @@
+import { Injectable, type OnModuleInit } from '@nestjs/common';
+
+import { Activity } from '../../sandboxes/services.ts';
+import { systemContext } from '../../kernel/context/command-context.ts';
+import { idOf, type StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
+import { type Saga, type SagaKey, type SagaPass, Sagas } from '../../eventsourcing/sagas/saga.ts';
+import { sagaStep } from '../../eventsourcing/sagas/saga-step.ts';
+import { keptUntil } from './command-ends.ts';
+import { COMMANDS_SAGA, CommandFollowers } from './command-followers.service.ts';
+import { CommandLooks, type Look } from './command-looks.service.ts';
+import { CommandRecords } from './command-records.service.ts';
+import { ENDED_MAX, findCommand, RUNNING_MAX } from './commands.decider.ts';
+
+/** The number of a container's commands that one pass looks up: more than it has, whatever the agent answers in its place. */
+const UNLISTED_MAX = RUNNING_MAX + ENDED_MAX;
+
+/**
+ * Records how the commands of agents ended, and lets them hold their agents awake. It follows those in running containers; one in a frozen
+ * container can't end, and one whose container is gone has ended.
+ */
+@Injectable()
+export class CommandsSaga implements Saga, OnModuleInit {
+  readonly name = COMMANDS_SAGA;
+  readonly filter = {
+    eventClass: 'core' as const,
+    categories: ['commands', 'agent'],
+    types: [
+      'AgentCommandStarted',
+      'AgentCommandEnded',
+      'AgentCommandRemoved',
+      'AgentSlept',
+      'AgentWoke',
+      'AgentStarted',
+      'AgentStopped',
+      'AgentFailed',
+      'AgentDeleted',
+      'ContainerCreated',
+      'ContainerExited',
+      'DeploymentSucceeded',
+      'DeploymentFailed',
+    ],
+  };
+  readonly concurrency = 16;
+
+  constructor(
+    private readonly sagas: Sagas,
+    private readonly records: CommandRecords,
+    private readonly looks: CommandLooks,
+    private readonly followers: CommandFollowers,
+    private readonly activity: Activity,
+  ) {}
+
+  onModuleInit(): void {
+    this.sagas.register(this);
+  }
+
+  keyOf(event: StoredEvent): string {
+    return idOf(event.stream);
+  }
+
+  /** Returns the agents in which commands may end and are not followed here. */
+  async resync(maxAgeMs: number): Promise<SagaKey[]> {
+    const agents = await this.looks.thatMayChange(maxAgeMs);
+    const missed = agents.filter(({ agentId, commandIds }) => !this.followers.isFollowing(agentId, commandIds));
+    return missed.map(({ agentId, accountId }) => ({ key: agentId, account: accountId }));
+  }
+
+  async reconcile(agentId: string, pass: SagaPass): Promise<Date | null> {
+    const commands = await this.records.load(agentId);
+    if (commands === null) return null;
+    if (commands.running.length === 0) {
+      this.followers.leave(agentId);
+      await this.activity.keepAwakeOnly(agentId, null);
+      return null;
+    }
+    const look = await this.looks.look(agentId, commands.running);
+    if (look.account !== null) pass.setAccount(look.account);
+    await this.record(agentId, look);
+    await this.removeUnlisted(agentId, look, pass);
+    this.follow(agentId, look, pass);
+    return nextLook(look);
+  }
+
+  /** Records the ends that were seen. The agent is kept awake for the others from before that on, so that a crash in between leaves no more. */
+  private async record(agentId: string, { account, seen, now }: Look): Promise<void> {
+    const context = systemContext(this.name, account);
+    const going = [...seen].flatMap(([command, { kind }]) => (kind === 'ended' ? [] : [command]));
+    await this.activity.keepAwakeOnly(agentId, keptUntil(going, now));
+    for (const [{ id: commandId }, each] of seen) {
+      if (each.kind !== 'ended') continue;
+      const { end, exitCode, outputBytes, droppedBytes } = each;
+      await this.records.execute(agentId, { type: 'EndCommand', commandId, end, exitCode, outputBytes, droppedBytes }, context);
+      sagaStep(this.name, agentId, 'ended');
+    }
+  }
+
+  /** Removes commands that the container knows and the log does not, or not any more. Each of them was recorded before it was started. */
+  private async removeUnlisted(agentId: string, { running }: Look, { assertLease }: SagaPass): Promise<void> {
+    if (running === null) return;
+    const commands = await this.records.load(agentId);
+    for (const id of running.known.slice(0, UNLISTED_MAX)) {
+      if (findCommand(commands, id) !== null) continue;
+      assertLease();
+      await this.looks.remove(running.handle, id);
+    }
+  }
+
+  private follow(agentId: string, { account, seen, running }: Look, { handover }: SagaPass): void {
+    // One that is being started is followed, too: the container soon knows it.
+    const commandIds = [...seen].flatMap(([{ id }, { kind }]) => (kind === 'ended' ? [] : [id]));
+    if (running === null) this.followers.leave(agentId);
+    else this.followers.follow({ agentId, account: account ?? '', handle: running.handle, commandIds }, handover);
+  }
+}
+
+/** Returns when a command has to be looked at again without a signal; null if none has. */
+function nextLook({ seen }: Look): Date | null {
+  const times = [...seen.values()].flatMap((each) => (each.kind === 'unknown' && each.until !== null ? [each.until.getTime()] : []));
+  return times.length === 0 ? null : new Date(Math.min(...times));
+}

@@ -1,0 +1,23 @@
+import { Injectable } from '@nestjs/common';
+
+import { Aggregates } from '../../../eventsourcing/aggregates/aggregates.ts';
+import { EventStore } from '../../../eventsourcing/event-store/event-store.ts';
+import { EventWaits } from '../../../eventsourcing/log/event-waits.ts';
+import { computerSandbox, SandboxAggregates } from '../../../sandboxes/index.ts';
+import type { Computer } from './computer-state.decider.ts';
+import { computerDecider, computerNotFound, owned, type ComputerCommand } from './computers.decider.ts';
+import type { ComputerEvent } from './computers.events.ts';
+
+/** Every use of a computer by a caller begins with `load`. */
+@Injectable()
+export class Computers extends SandboxAggregates<Computer, ComputerCommand, ComputerEvent> {
+  constructor(aggregates: Aggregates, store: EventStore, waits: EventWaits) {
+    super(aggregates, store, waits, {
+      decider: computerDecider,
+      streamOf: computerSandbox,
+      subjectOf: computerSandbox,
+      owned,
+      notFound: computerNotFound,
+    });
+  }
+}

@@ -1,0 +1,92 @@
+import { Injectable, type OnModuleInit } from '@nestjs/common';
+
+import { Config } from '../../kernel/config/config.ts';
+import type { CommandContext } from '../../kernel/context/command-context.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
+import type { Executed, ExecuteOptions, Loaded } from '../../eventsourcing/aggregates/aggregates.ts';
+import { computerIdOf, type Need, type NotAwake, type Wakeable } from '../../sandboxes/index.ts';
+import { restartSeconds } from '../../sandboxes/lifecycle/deadlines.decider.ts';
+import { Wakeables } from '../../sandboxes/services.ts';
+import { needsMemory, type Computer, type ComputerState } from './aggregate/computer-state.decider.ts';
+import { owned } from './aggregate/computers.decider.ts';
+import type { ComputerEvent } from './aggregate/computers.events.ts';
+import { Computers } from './aggregate/computers.service.ts';
+import { ComputerRoom } from './memory/computer-room.service.ts';
+
+/** A request for a computer to wake. */
+export interface WakeOrder {
+  computerId: string;
+  accountId: string;
+  /** The trigger that the wake is recorded with. */
+  trigger: string;
+  /** True if the computer is also woken after a failure. */
+  fromError: boolean;
+  context: CommandContext;
+}
+
+/** Wakes computers, and tells the wake gate how. */
+@Injectable()
+export class ComputerWakes implements Wakeable<Computer>, OnModuleInit {
+  readonly kind = 'computer';
+
+  constructor(
+    private readonly wakeables: Wakeables,
+    private readonly computers: Computers,
+    private readonly room: ComputerRoom,
+    private readonly config: Config,
+  ) {}
+
+  onModuleInit(): void {
+    this.wakeables.register(this);
+  }
+
+  /**
+   * Asks for the computer to wake, if it sleeps. Throws `computer_not_found`, `invalid_state` after a failure, `revision_mismatch`, and
+   * `capacity` if there is no memory for it.
+   */
+  async request(order: WakeOrder, options?: ExecuteOptions<ComputerEvent>): Promise<Executed<ComputerState>> {
+    const { computerId, accountId, trigger, fromError, context } = order;
+    const computer = await this.computers.load(computerId, accountId);
+    if (needsMemory(computer) && (fromError || computer.status !== 'error'))
+      await this.room.reserve(computerId, accountId, computer.settings.size);
+    const { startTimeoutSeconds, deployTimeoutSeconds } = this.config;
+    const command = { type: 'WakeComputer' as const, accountId, trigger, fromError, startTimeoutSeconds, deployTimeoutSeconds };
+    return this.computers.execute(computerId, command, context, options);
+  }
+
+  find(sandboxId: string): Promise<Loaded<ComputerState>> {
+    return this.computers.find(computerIdOf(sandboxId));
+  }
+
+  owned(computer: ComputerState, accountId: string): Computer {
+    return owned(computer, accountId);
+  }
+
+  isAwake({ status }: Computer): boolean {
+    return status === 'awake';
+  }
+
+  wake({ sandboxId, accountId, trigger, context }: Need): Promise<Executed<ComputerState>> {
+    return this.request({ computerId: computerIdOf(sandboxId), accountId, trigger, fromError: false, context });
+  }
+
+  until<T>(sandboxId: string, probe: () => Promise<T | undefined>, options: { timeoutMs: number }): Promise<T | null> {
+    return this.computers.until(computerIdOf(sandboxId), probe, options);
+  }
+
+  wakeSeconds({ image }: Computer): number {
+    const { startTimeoutSeconds, deployTimeoutSeconds } = this.config;
+    return image === null ? deployTimeoutSeconds : restartSeconds(startTimeoutSeconds);
+  }
+
+  notAwake(why: NotAwake): Refusal {
+    switch (why) {
+      case 'asleep':
+        return new Refusal('computer_asleep', 'The computer is not awake.');
+      case 'late':
+        return new Refusal('desktop_timeout', 'The computer did not wake in time.');
+      case 'gone':
+        return new Refusal('desktop_unreachable', 'The computer’s container does not run.');
+    }
+  }
+}

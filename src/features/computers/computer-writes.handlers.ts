@@ -1,0 +1,128 @@
+import { Injectable } from '@nestjs/common';
+import { CommandBus, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+
+import { ReleaseComputerSeat } from '../accounts/index.ts';
+import { AllowLists } from '../agents/services.ts';
+import { Clock } from '../../kernel/clock.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
+import { checkRevision } from '../../http/responses/etag.ts';
+import { sleepDeadline } from '../../sandboxes/lifecycle/deadlines.decider.ts';
+import { visible, type ComputerCommand } from './aggregate/computers.decider.ts';
+import { Computers } from './aggregate/computers.service.ts';
+import { ComputerVariables } from './variables/computer-variables.service.ts';
+import { ComputerWakes } from './computer-wakes.service.ts';
+import {
+  ConfigureComputer,
+  DeleteComputer,
+  SleepComputer,
+  WakeComputer,
+  type ComputerWrite,
+  type ComputerWritten,
+} from './computers.commands.ts';
+import { ViewerWatch } from './watch/viewer-watch.service.ts';
+
+const GONE_WITHIN_MS = 30_000;
+
+/** Executes commands on the computer's stream. The rules are in the decider. */
+@Injectable()
+export class ComputerWriter {
+  constructor(private readonly computers: Computers) {}
+
+  async write({ context, computerId, ...given }: ComputerWrite<unknown>, command: ComputerCommand): Promise<ComputerWritten> {
+    const expectedRevision = await this.expected({ context, computerId, ...given });
+    const options = expectedRevision === null ? {} : { expectedRevision };
+    const { position } = await this.computers.execute(computerId, command, context, options);
+    return { position };
+  }
+
+  /** Returns the revision at which the caller allows the write, which is the newest; null if any is allowed. Throws `revision_mismatch`. */
+  async expected({ accountId, computerId, ifMatch }: Pick<ComputerWrite<unknown>, 'context' | 'accountId' | 'computerId' | 'ifMatch'>) {
+    if (ifMatch === null) return null;
+    const { state, revision } = await this.computers.find(computerId);
+    visible(state, accountId);
+    checkRevision(ifMatch, revision);
+    return revision;
+  }
+}
+
+@CommandHandler(ConfigureComputer)
+export class ConfigureComputerHandler implements ICommandHandler<ConfigureComputer> {
+  constructor(
+    private readonly writer: ComputerWriter,
+    private readonly computers: Computers,
+    private readonly variables: ComputerVariables,
+    private readonly allowLists: AllowLists,
+  ) {}
+
+  async execute(configure: ConfigureComputer): Promise<ComputerWritten> {
+    const { accountId, computerId, wishes } = configure;
+    const { settings, variables } = wishes;
+    this.allowLists.refuseUnheld(settings.egress);
+    // Ownership is checked first, so that another account can't make a data key for this computer.
+    await this.computers.load(computerId, accountId);
+    const sealed = Object.keys(variables).length === 0 ? {} : { variables: await this.variables.seal(computerId, variables) };
+    return this.writer.write(configure, { type: 'ConfigureComputer', accountId, changes: { ...settings, ...sealed } });
+  }
+}
+
+@CommandHandler(WakeComputer)
+export class WakeComputerHandler implements ICommandHandler<WakeComputer> {
+  constructor(
+    private readonly writer: ComputerWriter,
+    private readonly wakes: ComputerWakes,
+  ) {}
+
+  async execute(wake: WakeComputer): Promise<ComputerWritten> {
+    const { context, accountId, computerId } = wake;
+    const expectedRevision = await this.writer.expected(wake);
+    const order = { computerId, accountId, trigger: 'wake', fromError: true, context };
+    const { position } = await this.wakes.request(order, expectedRevision === null ? {} : { expectedRevision });
+    return { position };
+  }
+}
+
+@CommandHandler(SleepComputer)
+export class SleepComputerHandler implements ICommandHandler<SleepComputer> {
+  constructor(
+    private readonly writer: ComputerWriter,
+    private readonly computers: Computers,
+    private readonly watch: ViewerWatch,
+    private readonly clock: Clock,
+  ) {}
+
+  async execute(sleep: SleepComputer): Promise<ComputerWritten> {
+    const { accountId, computerId, isForced } = sleep;
+    await this.computers.load(computerId, accountId);
+    if (!isForced && (await this.watch.isWatched(computerId)))
+      throw new Refusal('session_connected', 'A person sees the computer. Close their session, or force the sleep.');
+    const deadlineAt = sleepDeadline(this.clock.now());
+    return this.writer.write(sleep, { type: 'SleepComputer', accountId, depth: 'stopped', reason: 'requested', deadlineAt });
+  }
+}
+
+@CommandHandler(DeleteComputer)
+export class DeleteComputerHandler implements ICommandHandler<DeleteComputer> {
+  constructor(
+    private readonly writer: ComputerWriter,
+    private readonly computers: Computers,
+    private readonly commands: CommandBus,
+  ) {}
+
+  async execute(remove: DeleteComputer): Promise<ComputerWritten & { gone: boolean }> {
+    const { context, accountId, computerId } = remove;
+    const written = await this.writer.write(remove, { type: 'DeleteComputer', accountId });
+    const goneAt = await this.computers.until(
+      computerId,
+      async () => {
+        const { state, position } = await this.computers.find(computerId);
+        return state?.status === 'deleted' ? position : undefined;
+      },
+      { timeoutMs: GONE_WITHIN_MS },
+    );
+    if (goneAt === null) return { ...written, gone: false };
+    // The caller's next read must not find the computer again, and its next creation may use the seat.
+    context.writtenUpTo = goneAt;
+    await this.commands.execute(new ReleaseComputerSeat(context, accountId, computerId));
+    return { position: goneAt, gone: true };
+  }
+}

@@ -1,0 +1,92 @@
+import { Command } from '@nestjs/cqrs';
+
+import type { CommandContext } from '../../kernel/context/command-context.ts';
+import type { Position } from '../../eventsourcing/event-store/event-store.ts';
+import type { ComputerSettings, ComputerSize, Display } from './aggregate/computers.events.ts';
+
+/** A caller's wish for a new computer; a member that is absent has its default. */
+export interface ComputerRequest extends Partial<ComputerSettings> {
+  endUserId: string;
+  size?: ComputerSize;
+  display?: Display;
+  /** The variables of its programs, in clear. */
+  variables?: Record<string, string>;
+}
+
+export interface ComputerMade {
+  computerId: string;
+  /** The value is false if the end user had a computer already. */
+  made: boolean;
+}
+
+/**
+ * Makes the end user's computer, or finds it. Throws `plan_required`, `computer_limit`, `capacity`, and `computer_conflict` if the computer
+ * that exists has another size or screen than the request names.
+ */
+export class CreateComputer extends Command<ComputerMade> {
+  constructor(
+    readonly context: CommandContext,
+    readonly accountId: string,
+    readonly request: ComputerRequest,
+    /** A UUID that is the same for every try of one request, so that a later try continues an interrupted one; null means that there is no other. */
+    readonly seed: string | null,
+  ) {
+    super();
+  }
+}
+
+/** The outcome of a write. */
+export interface ComputerWritten {
+  /** The position of the computer's last event; reads from there on see this write. */
+  position: Position;
+}
+
+export abstract class ComputerWrite<Result = ComputerWritten> extends Command<Result> {
+  constructor(
+    readonly context: CommandContext,
+    readonly accountId: string,
+    readonly computerId: string,
+    /** The revisions at which the caller allows the write; null allows any. */
+    readonly ifMatch: readonly number[] | null = null,
+  ) {
+    super();
+  }
+}
+
+/** The settings to change, and the variables in clear; null removes one. */
+export interface ComputerWishes {
+  settings: Partial<Omit<ComputerSettings, 'timezone'>>;
+  variables: Record<string, string | null>;
+}
+
+/** Changes the computer's settings and variables. Those of its container take effect at its next boot. Throws `invalid_request`. */
+export class ConfigureComputer extends ComputerWrite {
+  constructor(
+    context: CommandContext,
+    accountId: string,
+    computerId: string,
+    ifMatch: readonly number[] | null,
+    readonly wishes: ComputerWishes,
+  ) {
+    super(context, accountId, computerId, ifMatch);
+  }
+}
+
+/** Wakes the computer, also after a failure. Throws `capacity`. */
+export class WakeComputer extends ComputerWrite {}
+
+/** Puts the computer to sleep, which ends its programs. Throws `session_connected` if a person sees it and it is not forced. */
+export class SleepComputer extends ComputerWrite {
+  constructor(
+    context: CommandContext,
+    accountId: string,
+    computerId: string,
+    ifMatch: readonly number[] | null,
+    readonly isForced: boolean,
+  ) {
+    super(context, accountId, computerId, ifMatch);
+  }
+}
+
+/** Deletes the computer with its container and volume, and waits up to 30 s for that. */
+export class DeleteComputer extends ComputerWrite<ComputerWritten & { gone: boolean }> {}

@@ -1,0 +1,111 @@
+import { Body, Controller, Delete, Get, HttpCode, Patch, Post, Query } from '@nestjs/common';
+import { ApiResponse } from '@nestjs/swagger';
+
+import { RequireScope } from '../../http/auth/access.ts';
+import { type Call, CurrentCall } from '../../http/server/call.ts';
+import { Idempotent } from '../../http/idempotency/idempotency.interceptor.ts';
+import { Operation } from '../../http/requests/operation.ts';
+import { ReadsModel } from '../../http/responses/reads-model.ts';
+import { ComputerAnswers } from './computer-answers.service.ts';
+import { ComputerId } from './fields/computer-id.ts';
+import { ConfigureComputer, DeleteComputer, SleepComputer, WakeComputer } from './computers.commands.ts';
+import {
+  ComputerDto,
+  CreateComputerDto,
+  ListComputersQueryDto,
+  SleepComputerDto,
+  toComputerDto,
+  UpdateComputerDto,
+  WakeComputerQueryDto,
+} from './computers.dto.ts';
+
+/** Serves computers: a desktop for each end user of an account. */
+@Controller('api/v1/computers')
+@RequireScope('computers')
+export class ComputersController {
+  constructor(private readonly answers: ComputerAnswers) {}
+
+  /** Makes the end user's computer; answers 200 with the existing one if the end user has a computer, which is not woken. */
+  @Post()
+  @Idempotent()
+  @Operation('createComputer')
+  @ApiResponse({ status: 201, type: ComputerDto })
+  @ApiResponse({ status: 200, type: ComputerDto })
+  async create(@Body() { end_user_id, env_vars, ...settings }: CreateComputerDto, @CurrentCall() call: Call): Promise<ComputerDto> {
+    return toComputerDto(await this.answers.create({ endUserId: end_user_id, variables: env_vars, ...settings }, call));
+  }
+
+  /** Lists the account's computers, newest first. */
+  @Get()
+  @Operation('listComputers')
+  @ReadsModel('computers')
+  @ApiResponse({ status: 200, type: [ComputerDto] })
+  async list(@Query() query: ListComputersQueryDto, @CurrentCall() call: Call): Promise<ComputerDto[]> {
+    return (await this.answers.list(query, call)).map(toComputerDto);
+  }
+
+  @Get(':computerId')
+  @Operation('getComputer')
+  @ReadsModel('computers')
+  async get(@ComputerId() computerId: string, @CurrentCall() call: Call): Promise<ComputerDto> {
+    return toComputerDto(await this.answers.show(computerId, call));
+  }
+
+  /** Changes the settings that the body names. */
+  @Patch(':computerId')
+  @Operation('updateComputer')
+  async configure(
+    @ComputerId() computerId: string,
+    @Body() { env_vars: variables = {}, ...settings }: UpdateComputerDto,
+    @CurrentCall() call: Call,
+  ): Promise<ComputerDto> {
+    const { context, accountId, ifMatch } = call;
+    return toComputerDto(
+      await this.answers.change(new ConfigureComputer(context, accountId, computerId, ifMatch, { settings, variables }), call),
+    );
+  }
+
+  /**
+   * Deletes the computer's container, volume and record. Answers 204 once they are gone, or 202 if that takes over 30 s and continues by
+   * itself.
+   */
+  @Delete(':computerId')
+  @HttpCode(204)
+  @Operation('deleteComputer')
+  @ApiResponse({ status: 204 })
+  @ApiResponse({ status: 202, type: ComputerDto })
+  async remove(@ComputerId() computerId: string, @CurrentCall() call: Call): Promise<ComputerDto | undefined> {
+    const { context, accountId, ifMatch } = call;
+    const computer = await this.answers.remove(new DeleteComputer(context, accountId, computerId, ifMatch), call);
+    return computer && toComputerDto(computer);
+  }
+
+  /** Wakes the computer. Answers 200 once its first picture is there, or 202 with `wait=false`, or if that takes over 60 s. */
+  @Post(':computerId/wake')
+  @HttpCode(200)
+  @Operation('wakeComputer')
+  @ApiResponse({ status: 200, type: ComputerDto })
+  @ApiResponse({ status: 202, type: ComputerDto })
+  async wake(@ComputerId() computerId: string, @Query() { wait }: WakeComputerQueryDto, @CurrentCall() call: Call): Promise<ComputerDto> {
+    const { context, accountId, ifMatch } = call;
+    return toComputerDto(await this.answers.wake(new WakeComputer(context, accountId, computerId, ifMatch), wait !== 'false', call));
+  }
+
+  /**
+   * Puts the computer to sleep, which ends its programs and keeps its home folder. Answers 200 once it sleeps. A computer that a person sees is put
+   * to sleep only by force.
+   */
+  @Post(':computerId/sleep')
+  @HttpCode(200)
+  @Operation('sleepComputer')
+  @ApiResponse({ status: 200, type: ComputerDto })
+  @ApiResponse({ status: 202, type: ComputerDto })
+  async sleep(
+    @ComputerId() computerId: string,
+    @Body() { force = false }: SleepComputerDto,
+    @CurrentCall() call: Call,
+  ): Promise<ComputerDto> {
+    const { context, accountId, ifMatch } = call;
+    return toComputerDto(await this.answers.sleep(new SleepComputer(context, accountId, computerId, ifMatch, force), call));
+  }
+}

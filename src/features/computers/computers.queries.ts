@@ -1,0 +1,44 @@
+import { Query } from '@nestjs/cqrs';
+
+import type { Position } from '../../eventsourcing/event-store/event-store.ts';
+import type { ShownStatus } from './aggregate/computer-state.decider.ts';
+import type { ShownComputer } from './rows/computers.table.ts';
+
+/** Returns the account's computer. Throws `computer_not_found`. */
+export class GetComputer extends Query<ShownComputer> {
+  constructor(
+    readonly accountId: string,
+    readonly computerId: string,
+  ) {
+    super();
+  }
+}
+
+/**
+ * Returns the account's computer from its stream, even if the read model lags or its deletion was requested, and the position up to which it
+ * was read. Throws `computer_not_found`.
+ */
+export class GetWrittenComputer extends Query<{ computer: ShownComputer; position: Position }> {
+  constructor(
+    readonly accountId: string,
+    readonly computerId: string,
+    /** See `CommandContext.seenUpTo`. */
+    readonly seenUpTo: Position | undefined,
+  ) {
+    super();
+  }
+}
+
+/** Lists the account's computers, newest first. */
+export class ListComputers extends Query<ShownComputer[]> {
+  constructor(
+    readonly accountId: string,
+    /** Selects the computer of this end user, and computers with this status; null selects all. */
+    readonly chosen: { endUserId: string | null; status: ShownStatus | null },
+    readonly limit: number,
+    /** The `created_at` and `computer_id` of the last computer on the previous page. */
+    readonly after: readonly [string, string] | null,
+  ) {
+    super();
+  }
+}

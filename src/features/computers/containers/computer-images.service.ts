@@ -1,0 +1,50 @@
+import { Injectable, Logger, Optional } from '@nestjs/common';
+
+import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
+import { unlessAborted } from '../../../kernel/async/unless-aborted.ts';
+import { Config } from '../../../kernel/config/config.ts';
+import { Refusal } from '../../../kernel/errors/refusal.ts';
+import { ContainerRuntime, RuntimeRefused, type ResolvedImage } from '../../../runtime/runtime.ts';
+
+/** Has the image of computers made ready, which is the same for all of them. */
+@Injectable()
+export class ComputerImages {
+  private readonly logger = new Logger('Computers');
+  private resolved: ResolvedImage | null = null;
+  private resolving: Promise<ResolvedImage> | null = null;
+
+  constructor(
+    private readonly config: Config,
+    @Optional() private readonly runtime?: ContainerRuntime,
+  ) {}
+
+  /** The image as this process resolved it last; null if it did not yet. */
+  get known(): string | null {
+    return this.resolved?.image ?? null;
+  }
+
+  /** Makes the image ready, or finds it. All who wait share one try, which goes on when one of them gives up. */
+  resolve(signal: AbortSignal): Promise<ResolvedImage> {
+    this.resolving ??= this.make().finally(() => (this.resolving = null));
+    return unlessAborted(this.resolving, signal);
+  }
+
+  /** Throws `desktop_unavailable` on a machine without an engine that lacks programs of a desktop. */
+  async refuseMissing(): Promise<void> {
+    if (this.runtime?.name !== 'local' || this.resolved !== null) return;
+    try {
+      await this.resolve(timeoutSignal(this.config.deployTimeoutSeconds * 1_000));
+    } catch (error) {
+      if (error instanceof RuntimeRefused) throw new Refusal('desktop_unavailable', error.message);
+      throw error;
+    }
+  }
+
+  private async make(): Promise<ResolvedImage> {
+    const signal = timeoutSignal(this.config.deployTimeoutSeconds * 1_000);
+    const log = (line: string) => this.logger.log(`the image of computers: ${line}`);
+    if (this.runtime === undefined) throw new Error('without a runtime there are no images');
+    this.resolved = await this.runtime.ensureImage({ kind: 'computer' }, log, signal);
+    return this.resolved;
+  }
+}

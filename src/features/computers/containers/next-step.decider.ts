@@ -1,0 +1,82 @@
+import {
+  bringUp,
+  isUp,
+  keepAsleep,
+  keepUp,
+  mineOf,
+  nextCheckAt as nextCheckOf,
+  overdue,
+  putToSleep,
+  removeStale,
+  rest,
+  stopRunning,
+  tearDown,
+  type Actual,
+  type Rules,
+  type Step as StepOf,
+} from '../../../sandboxes/lifecycle/steps.decider.ts';
+import type { ComputerRecord } from '../aggregate/computer-records.decider.ts';
+import type { Computer } from '../aggregate/computer-state.decider.ts';
+
+/** A step that only computers take. `owner` is the replica that ended in the middle of work on the computer. */
+export type OwnStep = { do: 'resolve_image' } | { do: 'release_input'; owner: string };
+
+export type Step = StepOf<ComputerRecord, OwnStep>;
+
+/**
+ * Returns the next step that brings the computer's container to the desired state in its stream. `image` is the installation's image of
+ * computers, as far as it is known; null means that it is not.
+ */
+export function nextStep(computer: Computer, actual: Actual, rules: Rules, now: Date, image: string | null): Step {
+  switch (computer.status) {
+    case 'deleting':
+      return tearDown(actual) ?? { do: 'erase' };
+    case 'deleted':
+      return tearDown(actual) ?? rest;
+    case 'creating':
+    case 'waking':
+      return wake(computer, actual, rules, now, image);
+    case 'awake':
+      return keepAwake(computer, actual, rules, now);
+    case 'going_to_sleep':
+      return putToSleep(computer, actual, rules, now);
+    case 'asleep':
+      return keepAsleep(computer, actual, rules, now);
+    case 'error':
+      // A computer that can't be used takes no memory.
+      return removeStale(computer, actual) ?? stopRunning(computer, actual) ?? rest;
+  }
+}
+
+/** Returns the earliest of the computer's own deadlines, at which to look again without an event; null if it has none. */
+export function nextCheckAt(computer: Computer, actual: Actual, rules: Rules, now: Date): Date | null {
+  return nextCheckOf(computer, actual, idleSeconds(computer), rules, now);
+}
+
+/** Returns the idle time after which an awake computer sleeps; null if it never does by itself. */
+function idleSeconds({ status, settings: { idle_timeout_seconds: seconds } }: Computer): number | null {
+  return status === 'awake' && seconds !== 0 ? seconds : null;
+}
+
+/**
+ * Once for each replica that ended while it worked on the computer, releases what it may have left pressed. A computer that sleeps needs no
+ * such step: whoever wakes it connects anew, which releases all.
+ */
+function keepAwake(computer: Computer, actual: Actual, rules: Rules, now: Date): Step {
+  const step: Step = keepUp(computer, actual, idleSeconds(computer), rules, now);
+  const { abandonedBy: owner } = actual;
+  if (step.do !== 'rest' || owner === null || owner === computer.inputReleasedFor) return step;
+  return { do: 'own', own: { do: 'release_input', owner } };
+}
+
+function wake(computer: Computer, actual: Actual, rules: Rules, now: Date, image: string | null): Step {
+  const mine = mineOf(computer, actual);
+  if (computer.activeSince !== null && mine?.state !== 'running') {
+    // It was asked to wake before it slept, and slept nevertheless, which ends its time awake.
+    return { do: 'record', record: { type: 'RecordSlept', depth: mine?.state === 'frozen' ? 'frozen' : 'stopped' } };
+  }
+  // Nothing of a computer's memory is lost for another image.
+  const isOutdated = computer.image === null || (image !== null && image !== computer.image && (mine === undefined || !isUp(mine)));
+  if (isOutdated && !overdue(computer, now)) return { do: 'own', own: { do: 'resolve_image' } };
+  return bringUp(computer, actual, computer.status === 'waking', rules, now);
+}

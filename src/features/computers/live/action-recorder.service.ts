@@ -1,0 +1,154 @@
+import { type BeforeApplicationShutdown, Injectable, Logger } from '@nestjs/common';
+
+import type { CommandContext } from '../../../kernel/context/command-context.ts';
+import { Computers } from '../aggregate/computers.service.ts';
+
+/** The time for which batches are counted together, ms. */
+const BATCHES_MS = 1_000;
+/** The time for which pictures are counted together when nothing else is done, ms. */
+const SCREENSHOTS_MS = 10_000;
+/** The most counts that one process has open. */
+const COUNTS_MAX = 5_000;
+/** The most times that a count is offered to a store that does not take it, and the wait between, ms. */
+const TRIES_MAX = 10;
+const RETRY_MS = 1_000;
+
+/** The acts of a caller on a computer within a short time, as numbers alone. */
+interface Acted {
+  /** The number of actions by the name that callers gave. */
+  actions: Record<string, number>;
+  batches: number;
+  screenshots: number;
+  since: string;
+  until: string;
+}
+
+/** A caller who acts on a computer. */
+export interface Actor {
+  computerId: string;
+  context: CommandContext;
+}
+
+/** The acts of one actor on one computer that are not stored yet. */
+interface Count extends Actor {
+  key: string;
+  acted: Acted;
+  /** True if a batch was recorded less than a second ago. */
+  isRecorded: boolean;
+  tries: number;
+  timer: NodeJS.Timeout | undefined;
+}
+
+/**
+ * Records that callers act on computers, as numbers alone, by at most one event a second for each computer and actor: the first batch is
+ * recorded at once, and those that follow within a second together at its end. Pictures alone are recorded every 10 s. A process that is killed
+ * loses what it has not recorded.
+ */
+@Injectable()
+export class ActionRecorder implements BeforeApplicationShutdown {
+  private readonly logger = new Logger('ActionRecorder');
+  /** The open counts by computer and actor, the oldest first. */
+  private readonly counts = new Map<string, Count>();
+  private readonly writing = new Set<Promise<void>>();
+  private isStopping = false;
+
+  constructor(private readonly computers: Computers) {}
+
+  /** The number of counts that are open. */
+  get size(): number {
+    return this.counts.size;
+  }
+
+  /** Counts a batch that begins, of actions with these names. Resolves once it is recorded, if it is the first for a second. Never rejects. */
+  async batch(actor: Actor, names: readonly string[], screenshots: number): Promise<void> {
+    const count = this.countOf(actor, BATCHES_MS);
+    for (const name of names) count.acted.actions[name] = (count.acted.actions[name] ?? 0) + 1;
+    count.acted.batches += 1;
+    this.add(count, actor, screenshots);
+    if (!count.isRecorded) await this.record(count);
+  }
+
+  /** Counts a picture. */
+  screenshot(actor: Actor): void {
+    this.add(this.countOf(actor, SCREENSHOTS_MS), actor, 1);
+  }
+
+  /** Records what is open. */
+  async beforeApplicationShutdown(): Promise<void> {
+    this.isStopping = true;
+    for (const count of this.counts.values()) this.close(count);
+    await Promise.allSettled(this.writing);
+  }
+
+  private countOf(actor: Actor, ms: number): Count {
+    const found = this.counts.get(keyOf(actor));
+    if (found !== undefined) return found;
+    const [oldest] = this.counts.values();
+    if (oldest !== undefined && this.counts.size >= COUNTS_MAX) this.close(oldest);
+    const count: Count = { ...actor, key: keyOf(actor), acted: newActed(), isRecorded: false, tries: 0, timer: undefined };
+    this.counts.set(count.key, count);
+    this.settleIn(count, ms);
+    return count;
+  }
+
+  private add(count: Count, { context }: Actor, screenshots: number): void {
+    count.context = context;
+    count.acted.screenshots += screenshots;
+    count.acted.until = new Date().toISOString();
+  }
+
+  private settleIn(count: Count, ms: number): void {
+    clearTimeout(count.timer);
+    count.timer = setTimeout(() => this.settle(count), ms).unref();
+  }
+
+  /** Goes on counting for as long as there are batches. */
+  private settle(count: Count): void {
+    if (count.acted.batches > 0) void this.record(count);
+    else this.close(count);
+  }
+
+  /** Records what was counted so far, and counts what comes within the next second. */
+  private record(count: Count): Promise<void> {
+    const { acted } = count;
+    count.acted = newActed();
+    count.isRecorded = true;
+    this.settleIn(count, BATCHES_MS);
+    return this.write({ ...count, acted });
+  }
+
+  private close(count: Count): void {
+    clearTimeout(count.timer);
+    this.counts.delete(count.key);
+    if (count.acted.batches + count.acted.screenshots > 0) void this.write(count);
+  }
+
+  private async write(count: Count): Promise<void> {
+    const { computerId, acted, context } = count;
+    const writing = this.computers.execute(computerId, { type: 'RecordActed', ...acted }, context).then(
+      () => undefined,
+      (error: unknown) => this.again(count, error),
+    );
+    this.writing.add(writing);
+    await writing.finally(() => this.writing.delete(writing));
+  }
+
+  /** Keeps what the store did not take, for another try. */
+  private again(count: Count, error: unknown): void {
+    const tries = count.tries + 1;
+    if (this.isStopping || tries === TRIES_MAX || this.writing.size + this.counts.size >= COUNTS_MAX) {
+      this.logger.warn({ msg: 'what was done on a computer could not be recorded', computerId: count.computerId, err: error });
+      return;
+    }
+    setTimeout(() => void this.write({ ...count, tries }), RETRY_MS * tries).unref();
+  }
+}
+
+function keyOf({ computerId, context: { actor } }: Actor): string {
+  return `${computerId} ${actor.kind} ${actor.id}`;
+}
+
+function newActed(): Acted {
+  const now = new Date().toISOString();
+  return { actions: {}, batches: 0, screenshots: 0, since: now, until: now };
+}

@@ -1,0 +1,151 @@
+import { Injectable } from '@nestjs/common';
+
+import type { CommandContext } from '../../../kernel/context/command-context.ts';
+import { Refusal } from '../../../kernel/errors/refusal.ts';
+import type { Batch, BatchStep, Size } from '../../../desktop/actions/canonical-actions.ts';
+import { normaliseBatch } from '../../../desktop/actions/normalise-batch.ts';
+import type { BatchOutcome } from '../../../desktop/driver/batch-runner.ts';
+import { ActionRecorder } from './action-recorder.service.ts';
+import { DesktopPool, type DesktopInUse } from './desktop-pool.service.ts';
+import { type AwakeComputer, LiveComputers } from './live-computers.service.ts';
+import { ViewerControl } from './viewer-control.service.ts';
+
+/** The most errors that the sentence about a batch names. */
+const NAMED_MAX = 5;
+/** A batch is over by then, as a rule, ms: nobody has taken control in the middle of it. */
+const SHORT_BATCH_MS = 100;
+
+/** A call of somebody to a computer. */
+export interface ComputerCall {
+  context: CommandContext;
+  accountId: string;
+  computerId: string;
+  /** False refuses a computer that is not awake. */
+  wake: boolean;
+  /** Aborts when the caller has gone. */
+  signal: AbortSignal;
+  /** Hears that the computer had to be woken. */
+  onWoken: () => void;
+}
+
+/** Lets callers act on the desktops of computers, which it wakes first, and records that they did. */
+@Injectable()
+export class ComputerActions {
+  constructor(
+    private readonly computers: LiveComputers,
+    private readonly desktops: DesktopPool,
+    private readonly viewers: ViewerControl,
+    private readonly recorder: ActionRecorder,
+  ) {}
+
+  /**
+   * Runs the actions in the body, and returns what `answer` makes of their outcome. Throws `invalid_action`, `coordinate_out_of_bounds`,
+   * `unknown_key` and `batch_too_long` before the computer is woken; then what waking it throws, `human_in_control`, `busy`,
+   * `desktop_unreachable` and `desktop_timeout`, if nothing was done.
+   */
+  async run<T>(call: ComputerCall, body: unknown, answer: (outcome: BatchOutcome) => T): Promise<T> {
+    const expected = await this.expected(call, body);
+    return this.computers.whileAwake({ ...call, trigger: 'actions' }, (computer, woken) => {
+      if (woken) call.onWoken();
+      return this.desktops.use(computer, call.signal, (desktop) => this.onDesktop({ call, computer, body, expected }, desktop, answer));
+    });
+  }
+
+  /** Checks the body against the screen that the computer is said to have. */
+  private async expected(call: ComputerCall, body: unknown): Promise<Expected> {
+    const screen = await this.computers.screenOf(call);
+    try {
+      return { screen, batch: batchOf(body, screen) };
+    } catch (error) {
+      // A program may have given the screen another size, which only the screen itself tells.
+      if (screen.isThere && error instanceof Refusal && error.code === 'coordinate_out_of_bounds') return { screen, batch: null };
+      throw error;
+    }
+  }
+
+  /** Returns a signal that ends a batch which goes on while a person takes control. It is watched from `begin` on; short batches are not. */
+  private whileNobodyIsInControl(computerId: string): Disposable & { stop: AbortSignal; begin: () => void } {
+    const [stop, over] = [new AbortController(), new AbortController()];
+    let timer: NodeJS.Timeout | undefined;
+    const watch = async () => {
+      if (await this.viewers.untilInControl(computerId, over.signal)) stop.abort(humanInControl());
+    };
+    return {
+      stop: stop.signal,
+      // Too many batches may be watched already; this one was checked when it began.
+      begin: () => void (timer = setTimeout(() => void watch().catch(() => undefined), SHORT_BATCH_MS)),
+      [Symbol.dispose]: () => {
+        clearTimeout(timer);
+        over.abort();
+      },
+    };
+  }
+
+  private async onDesktop<T>(order: Order, { driver, signal, hold }: DesktopInUse, answer: (outcome: BatchOutcome) => T): Promise<T> {
+    const { call, computer, body, expected } = order;
+    let recorded = Promise.resolve();
+    using control = this.whileNobodyIsInControl(computer.computerId);
+    const batchFor = async (size: Size) => {
+      // Later events are heard as they come, so the end of the log is asked for once a request.
+      if (await this.viewers.inControl(computer.computerId, call.context.seenUpTo)) throw humanInControl();
+      control.begin();
+      const isExpected = size.width === expected.screen.width && size.height === expected.screen.height;
+      const batch = (isExpected ? expected.batch : null) ?? batchOf(body, size);
+      // It is stored while the keys are pressed.
+      recorded = this.recorder.batch(call, batch.steps.map(nameOf), screenshotsIn(batch));
+      return batch;
+    };
+    const outcome = await driver.run({ batchFor, hold, stop: control.stop }, signal);
+    await recorded;
+    refuseIfNothingWasDone(outcome);
+    return answer(outcome);
+  }
+}
+
+function humanInControl(): Refusal {
+  return new Refusal('human_in_control', 'A person controls the computer alone. Wait until that session is closed.');
+}
+
+interface Order {
+  call: ComputerCall;
+  computer: AwakeComputer;
+  body: unknown;
+  expected: Expected;
+}
+
+/** The batch for the screen that the computer is said to have; null if that screen is too small for it. */
+interface Expected {
+  screen: Size;
+  batch: Batch | null;
+}
+
+/** Throws the refusal of a body that is no batch for this screen. */
+function batchOf(body: unknown, size: Size): Batch {
+  const normalised = normaliseBatch(body, size);
+  if (normalised.ok) return normalised.batch;
+  const { code, errors } = normalised;
+  const named = errors
+    .slice(0, NAMED_MAX)
+    .map(({ index, field, message }) => `${index === null ? '' : `actions[${index}].`}${field} ${message}`);
+  const rest = errors.length - named.length;
+  throw new Refusal(code, `${named.join('; ')}${rest === 0 ? '' : `; and ${rest} more`}.`, { errors });
+}
+
+/** A batch that has begun with a look at the screen has changed nothing if that fails. */
+function refuseIfNothingWasDone({ completed, results }: BatchOutcome): void {
+  const [first] = results;
+  if (completed > 0 || first?.error === undefined || !looks.has(first.action)) return;
+  const { code, message } = first.error;
+  if (code === 'desktop_unreachable' || code === 'desktop_timeout') throw new Refusal(code, message);
+}
+
+const looks: ReadonlySet<string> = new Set(['screenshot', 'zoom', 'cursor_position']);
+
+function nameOf({ name }: BatchStep): string {
+  return name;
+}
+
+function screenshotsIn({ steps, shot }: Batch): number {
+  const inSteps = steps.filter(({ action, shot: after }) => after !== null || action.kind === 'screenshot' || action.kind === 'zoom');
+  return inSteps.length + (shot === null ? 0 : 1);
+}

@@ -1,0 +1,37 @@
+import { ApiProperty, ApiQuery } from '@nestjs/swagger';
+import { Transform } from 'class-transformer';
+import { IsBoolean, IsOptional } from 'class-validator';
+
+import type { Call } from '../../../http/server/call.ts';
+import type { ComputerCall } from './computer-actions.service.ts';
+
+/** Allows `true` or `false` in a query string. */
+export function BooleanQuery(): PropertyDecorator {
+  const rules = [
+    IsOptional(),
+    Transform(({ value }: { value: unknown }) => (value === 'true' ? true : value === 'false' ? false : value)),
+    IsBoolean({ message: 'must be true or false' }),
+    ApiProperty({ type: 'boolean', required: false }),
+  ];
+  return (target, property) => rules.forEach((rule) => rule(target, property));
+}
+
+export class WakeQueryDto {
+  /** False refuses a computer that is not awake with `computer_asleep` in place of waking it. */
+  @BooleanQuery()
+  wake?: boolean;
+}
+
+/** Describes the same member of the query of a route that reads nothing else of it. */
+export const WakeQuery = (): MethodDecorator =>
+  ApiQuery({
+    name: 'wake',
+    required: false,
+    type: Boolean,
+    description: 'False refuses a computer that is not awake in place of waking it.',
+  });
+
+export function computerCall(computerId: string, call: Call): ComputerCall {
+  const { context, accountId, mayWake: wake } = call;
+  return { context, accountId, computerId, wake, signal: call.goneSignal(), onWoken: () => call.setAgentWoken() };
+}

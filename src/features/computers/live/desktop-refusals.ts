@@ -1,0 +1,17 @@
+import { Refusal, type RefusalFacts } from '../../../kernel/errors/refusal.ts';
+import { DesktopBusy } from '../../../desktop/driver/batch-queue.ts';
+import { DesktopTimeout, DesktopUnreachable } from '../../../desktop/rfb/desktop-errors.ts';
+import { OutsideOfScreen } from '../../../desktop/screen/encode-image.ts';
+
+/** Returns the refusal of a call whose desktop failed; an error of another kind is returned as it is. */
+export function desktopRefusal(error: unknown): unknown {
+  if (error instanceof DesktopBusy) return new Refusal('busy', error.message, { retryAfterSeconds: error.retryAfterSeconds });
+  if (error instanceof DesktopUnreachable || error instanceof DesktopTimeout) return new Refusal(error.code, error.message);
+  if (error instanceof OutsideOfScreen) return outside(error);
+  return error;
+}
+
+function outside({ code, message }: OutsideOfScreen): Refusal {
+  const facts: RefusalFacts = { errors: [{ field: 'region', message: message.replace(/^It /, '').replace(/\.$/, '') }] };
+  return new Refusal(code, message, facts);
+}

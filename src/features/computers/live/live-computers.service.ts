@@ -1,0 +1,64 @@
+import { Injectable } from '@nestjs/common';
+
+import type { CommandContext } from '../../../kernel/context/command-context.ts';
+import { computerSandbox } from '../../../sandboxes/index.ts';
+import { WakeGate } from '../../../sandboxes/services.ts';
+import type { Size } from '../../../desktop/actions/canonical-actions.ts';
+import { Computers } from '../aggregate/computers.service.ts';
+
+/** A computer that is awake, and held so. */
+export interface AwakeComputer {
+  computerId: string;
+  accountId: string;
+  /** The container's. */
+  generation: number;
+}
+
+/** A caller's need for a computer that is awake. */
+export interface ComputerNeed {
+  computerId: string;
+  accountId: string;
+  /** The trigger that a wake is recorded with. */
+  trigger: string;
+  context: CommandContext;
+  /** False refuses a computer that is not awake with `computer_asleep`. */
+  wake: boolean;
+  /** Ends the wait. */
+  signal: AbortSignal;
+}
+
+/** The screen that a computer is said to have. */
+export interface ExpectedScreen extends Size {
+  /** True if the computer is awake, so that the screen itself can be asked. */
+  isThere: boolean;
+}
+
+/** Gives access to computers that are awake, and wakes them first. */
+@Injectable()
+export class LiveComputers {
+  constructor(
+    private readonly gate: WakeGate,
+    private readonly computers: Computers,
+  ) {}
+
+  /** Returns the screen that the computer has, or will have once it is awake. Throws `computer_not_found`. */
+  async screenOf({ computerId, accountId, context }: Pick<ComputerNeed, 'computerId' | 'accountId' | 'context'>): Promise<ExpectedScreen> {
+    const { status, sleepDepth, boot, settings } = await this.computers.load(computerId, accountId, context.seenUpTo);
+    // Changes of the settings wait for the next boot.
+    const isBooted = status === 'awake' || status === 'going_to_sleep' || sleepDepth === 'frozen';
+    return { ...(isBooted ? boot.display : settings.display), isThere: status === 'awake' };
+  }
+
+  /** Returns whether the container of this generation is the one in which the computer is awake. */
+  isAwake(computerId: string, generation: number): Promise<boolean> {
+    return this.gate.isSameRun(computerSandbox(computerId), generation);
+  }
+
+  /** Runs the work with the computer awake. Throws what `WakeGate.whileAwake` throws for a computer. */
+  async whileAwake<T>(need: ComputerNeed, work: (computer: AwakeComputer, woken: boolean) => Promise<T>): Promise<T> {
+    const { computerId, accountId, trigger, context, wake, signal } = need;
+    const sandbox = { sandboxId: computerSandbox(computerId), accountId, trigger, context, wake, signal };
+    const { result } = await this.gate.whileAwake(sandbox, ({ generation }, woken) => work({ computerId, accountId, generation }, woken));
+    return result;
+  }
+}

@@ -1,0 +1,119 @@
+import { Injectable, Logger, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
+
+import { categoryOf, idOf, type StoredEvent } from '../../../eventsourcing/event-store/event-store.ts';
+import { LogFollower } from '../../../eventsourcing/log/log-follower.ts';
+import { CLOSE } from '../../../http/server/close-codes.ts';
+import { Replica } from '../../../postgres/leases/replica.ts';
+import type { ViewerRelay } from './viewer-relay.ts';
+import { ViewerRecords } from './viewer-records.service.ts';
+import { CLOSED, mayControl } from './viewers.decider.ts';
+import type { ViewerEvent } from './viewers.events.ts';
+
+/** A viewer whose connection this process passes on. */
+export interface OpenViewer {
+  sessionId: string;
+  computerId: string;
+  accountId: string;
+  relay: ViewerRelay;
+}
+
+interface OfComputer {
+  viewers: Set<OpenViewer>;
+  /** The number of looks at the state: the answer to an earlier one than the last is old. */
+  looks: number;
+}
+
+/** The viewers of this process. It ends those whose sessions end, on whatever replica that was ordered, and takes control from them and gives it. */
+@Injectable()
+export class OpenViewers implements OnModuleInit, OnModuleDestroy {
+  private readonly logger = new Logger('OpenViewers');
+  private readonly byComputer = new Map<string, OfComputer>();
+  private readonly ofAccount = new Map<string, number>();
+  private stopListening = () => {};
+
+  constructor(
+    private readonly records: ViewerRecords,
+    private readonly follower: LogFollower,
+    private readonly replica: Replica,
+  ) {}
+
+  onModuleInit(): void {
+    this.stopListening = this.follower.listen({
+      onEvents: (events) => this.onEvents(events),
+      onGap: () => this.byComputer.forEach((_, computerId) => void this.look(computerId)),
+    });
+    // The others count these connections as ended from now on; a page connects again by itself.
+    this.replica.onLost(() => this.cutAll());
+  }
+
+  onModuleDestroy(): void {
+    this.stopListening();
+  }
+
+  /** Keeps the viewer until its connection ends, and gives it what became of its session meanwhile. */
+  add(viewer: OpenViewer): void {
+    const { computerId, accountId } = viewer;
+    const ofComputer = this.byComputer.get(computerId) ?? { viewers: new Set(), looks: 0 };
+    ofComputer.viewers.add(viewer);
+    this.byComputer.set(computerId, ofComputer);
+    this.count(accountId, 1);
+    void viewer.relay.ended.then(() => {
+      this.count(accountId, -1);
+      ofComputer.viewers.delete(viewer);
+      if (ofComputer.viewers.size === 0 && this.byComputer.get(computerId) === ofComputer) this.byComputer.delete(computerId);
+    });
+    void this.look(computerId);
+  }
+
+  /** Returns the number of the account's viewers in this process. */
+  countOf(accountId: string): number {
+    return this.ofAccount.get(accountId) ?? 0;
+  }
+
+  private count(accountId: string, more: number): void {
+    const count = this.countOf(accountId) + more;
+    if (count > 0) this.ofAccount.set(accountId, count);
+    else this.ofAccount.delete(accountId);
+  }
+
+  private onEvents(events: readonly StoredEvent[]): void {
+    const changed = new Set<string>();
+    for (const stored of events) {
+      if (categoryOf(stored.stream) !== 'viewer') continue;
+      const computerId = idOf(stored.stream);
+      const viewers = this.byComputer.get(computerId)?.viewers;
+      if (viewers === undefined) continue;
+      changed.add(computerId);
+      const event = stored as unknown as ViewerEvent;
+      if (event.type !== 'ViewerClosed') continue;
+      const { session_id, reason } = event.data;
+      for (const { sessionId, relay } of viewers) if (sessionId === session_id) relay.endSession(reason, CLOSED[reason]);
+    }
+    for (const computerId of changed) void this.look(computerId);
+  }
+
+  /** Reads the state of the computer's sessions, and lets its viewers do what they may by it. */
+  private async look(computerId: string): Promise<void> {
+    const ofComputer = this.byComputer.get(computerId);
+    if (ofComputer === undefined) return;
+    ofComputer.looks += 1;
+    const look = ofComputer.looks;
+    try {
+      const state = await this.records.load(computerId);
+      if (look !== ofComputer.looks) return;
+      for (const { sessionId, relay } of ofComputer.viewers) {
+        const isOpen = state?.sessions.some(({ id }) => id === sessionId) ?? false;
+        const reason = state?.ended.find(({ id }) => id === sessionId)?.reason ?? 'closed';
+        if (isOpen) relay.setInput(mayControl(state, sessionId));
+        else relay.endSession(reason, CLOSED[reason]);
+      }
+    } catch (error) {
+      this.logger.warn({ msg: 'it is not known what the viewers of a computer may do', computer_id: computerId, err: error });
+    }
+  }
+
+  private cutAll(): void {
+    for (const { viewers } of this.byComputer.values())
+      for (const { relay } of viewers) relay.cut(CLOSE.goingAway, 'The service lost its database for a while. Connect again.');
+  }
+}

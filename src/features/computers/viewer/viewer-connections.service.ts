@@ -1,0 +1,105 @@
+import { type BeforeApplicationShutdown, Injectable, Logger } from '@nestjs/common';
+
+import { Database } from '../../../postgres/database/database.ts';
+import { Replica } from '../../../postgres/leases/replica.ts';
+import { IS_DEAD } from '../watch/viewer-watch.service.ts';
+import type { ConnectionTime } from './viewers.decider.ts';
+
+const RENEW_EVERY_MS = 2_500;
+export interface ViewerConnection {
+  connectionId: string;
+  sessionId: string;
+  computerId: string;
+  accountId: string;
+}
+
+export interface KnownConnection extends ConnectionTime {
+  /** True if nobody passes it on any more. */
+  isDead: boolean;
+}
+
+/** Keeps the open connections to desktops as rows, visible to every replica, which outlive the process that passes them on. */
+@Injectable()
+export class ViewerConnections implements BeforeApplicationShutdown {
+  private readonly logger = new Logger('ViewerConnections');
+  /** The connections of this process, and whether they had input since the last renewal. */
+  private readonly own = new Map<string, { sessionId: string; hadInput: boolean }>();
+  private renewal: NodeJS.Timeout | null = null;
+
+  constructor(
+    private readonly database: Database,
+    private readonly replica: Replica,
+  ) {}
+
+  /** Adds a connection of this process. It is stored before its event, so that each one in the log has a row until its end is in the log. */
+  async add({ connectionId, sessionId, computerId, accountId }: ViewerConnection): Promise<void> {
+    await this.database.query(
+      `insert into viewer_connections (connection_id, session_id, computer_id, account_id, owner, connected_at, seen_at)
+       values ($1, $2, $3, $4, $5, clock_timestamp(), clock_timestamp())`,
+      [connectionId, sessionId, computerId, accountId, this.replica.id],
+    );
+    this.own.set(connectionId, { sessionId, hadInput: false });
+    this.renewal ??= setInterval(() => void this.renew(), RENEW_EVERY_MS).unref();
+  }
+
+  noteInput(connectionId: string): void {
+    const connection = this.own.get(connectionId);
+    if (connection !== undefined) connection.hadInput = true;
+  }
+
+  /** Lets a connection go whose end could not be recorded: its row is not renewed, so that it counts as dead soon. */
+  abandon(connectionId: string): void {
+    this.own.delete(connectionId);
+  }
+
+  /** Removes connections whose ends are recorded. */
+  async remove(connectionIds: readonly string[]): Promise<void> {
+    for (const id of connectionIds) this.own.delete(id);
+    await this.database.query('delete from viewer_connections where connection_id = any($1::text[])', [connectionIds]);
+  }
+
+  /** Returns the connections to the computer, by their ids. */
+  async ofComputer(computerId: string): Promise<Map<string, KnownConnection>> {
+    const rows = await this.database.query<{ connection_id: string; seconds: number; is_dead: boolean }>(
+      `select connection_id, is_dead,
+              extract(epoch from (case when is_dead then seen_at else clock_timestamp() end) - connected_at)::float8 as seconds
+         from (select w.*, ${IS_DEAD} as is_dead from viewer_connections w where w.computer_id = $1) as known`,
+      [computerId],
+    );
+    return new Map(
+      rows.map(({ connection_id: connectionId, seconds, is_dead: isDead }) => [
+        connectionId,
+        { connectionId, seconds: Math.max(0, Math.round(seconds)), isDead },
+      ]),
+    );
+  }
+
+  /** Returns the computers with connections that nobody passes on any more. */
+  async abandoned(): Promise<{ computerId: string; accountId: string }[]> {
+    return this.database.query<{ computerId: string; accountId: string } & Record<string, unknown>>(
+      `select distinct w.computer_id as "computerId", w.account_id as "accountId" from viewer_connections w where ${IS_DEAD}`,
+    );
+  }
+
+  beforeApplicationShutdown(): void {
+    if (this.renewal !== null) clearInterval(this.renewal);
+  }
+
+  /** Renews the rows of this process, and notes the last input of the sessions that had some. */
+  private async renew(): Promise<void> {
+    if (this.own.size === 0) return;
+    const withInput = [...this.own.values()].filter(({ hadInput }) => hadInput);
+    for (const connection of withInput) connection.hadInput = false;
+    try {
+      await this.database.query(
+        `with renewed as (
+           update viewer_connections set seen_at = clock_timestamp() where connection_id = any($1::text[]))
+         update viewer_browsers set last_input_at = clock_timestamp() where session_id = any($2::text[])`,
+        [[...this.own.keys()], withInput.map(({ sessionId }) => sessionId)],
+      );
+    } catch (error) {
+      for (const connection of withInput) connection.hadInput = true;
+      this.logger.warn({ msg: 'the connections to desktops could not be renewed', err: error });
+    }
+  }
+}

@@ -1,0 +1,88 @@
+import { Injectable } from '@nestjs/common';
+
+import { Clock } from '../../../kernel/clock.ts';
+import { Config } from '../../../kernel/config/config.ts';
+import { Refusal } from '../../../kernel/errors/refusal.ts';
+import type { Call } from '../../../http/server/call.ts';
+import { type Asset, ViewerAssets } from './viewer-assets.ts';
+import { ViewerLinks } from './viewer-links.service.ts';
+import { ViewerRecords } from './viewer-records.service.ts';
+import { openSession } from './viewers.decider.ts';
+
+/** The time for which browsers keep the files of the page, whose addresses name their version, in seconds. */
+const KEPT_SECONDS = 31_536_000;
+
+interface PageState {
+  status: number;
+  /** The word by which the page shows the state: `open`, `invalid`, or the reason why the session has ended. */
+  word: string;
+}
+
+/** Serves the page in which people see desktops. */
+@Injectable()
+export class ViewerPages {
+  private readonly assets = new ViewerAssets();
+
+  constructor(
+    private readonly config: Config,
+    private readonly clock: Clock,
+    private readonly links: ViewerLinks,
+    private readonly records: ViewerRecords,
+  ) {}
+
+  /**
+   * Returns the page of a link. Opening it changes nothing, since programs that show previews of links open them, too. A link that can't be
+   * used has the page as well, which says so.
+   */
+  async page(token: string, call: Call): Promise<string> {
+    const { status, word } = await this.stateOf(token);
+    call.setStatus(status);
+    for (const [name, value] of Object.entries(this.headers())) call.setHeader(name, value);
+    return this.assets.page(word);
+  }
+
+  /** Returns a file of the page. Throws `not_found`. */
+  file(version: string, name: string, call: Call): Asset {
+    const asset = this.assets.find(version, name);
+    if (asset === null) throw new Refusal('not_found', 'There is nothing at this address.');
+    call.setHeader('cache-control', `public, max-age=${KEPT_SECONDS}, immutable`);
+    call.setHeader('content-type', asset.type);
+    call.setHeader('content-length', String(asset.bytes.length));
+    call.setHeader('cross-origin-resource-policy', 'same-origin');
+    return asset;
+  }
+
+  private async stateOf(token: string): Promise<PageState> {
+    const link = this.links.read(token);
+    if (link === null) return { status: 401, word: 'invalid' };
+    try {
+      openSession(await this.records.load(link.computerId), link.sessionId, this.clock.now());
+      return { status: 200, word: 'open' };
+    } catch (error) {
+      if (!(error instanceof Refusal) || error.code !== 'session_closed') throw error;
+      return { status: 410, word: String(error.facts.members?.reason) };
+    }
+  }
+
+  private headers(): Record<string, string> {
+    const ancestors = this.config.viewerFrameAncestors;
+    const policy = [
+      "default-src 'none'",
+      "script-src 'self'",
+      "style-src 'self'",
+      "img-src 'self' data: blob:",
+      "connect-src 'self'",
+      "base-uri 'none'",
+      "form-action 'none'",
+      `frame-ancestors ${ancestors.length === 0 ? "'none'" : ancestors.join(' ')}`,
+    ];
+    return {
+      'content-type': 'text/html; charset=utf-8',
+      'content-security-policy': policy.join('; '),
+      'referrer-policy': 'no-referrer',
+      'cache-control': 'no-store',
+      'cross-origin-opener-policy': 'same-origin',
+      'x-robots-tag': 'noindex',
+    };
+  }
+}

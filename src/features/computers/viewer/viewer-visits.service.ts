@@ -1,0 +1,107 @@
+import { Injectable, type OnModuleInit } from '@nestjs/common';
+
+import { Config } from '../../../kernel/config/config.ts';
+import type { Caller } from '../../../kernel/context/caller.ts';
+import { Refusal } from '../../../kernel/errors/refusal.ts';
+import { CredentialVerifier, type Visit } from '../../../http/auth/credential-verifier.ts';
+import type { Ticket } from '../../../http/auth/tickets.ts';
+import type { Call } from '../../../http/server/call.ts';
+import { isOwnOrigin } from '../../../http/requests/origins.ts';
+import { withoutLast } from '../../../kernel/text/without-last.ts';
+import { ViewerBrowsers } from './viewer-browsers.service.ts';
+import { ViewerLinks } from './viewer-links.service.ts';
+import { ViewerRecords } from './viewer-records.service.ts';
+import type { ViewerLink } from './viewer-token.ts';
+import { openSession } from './viewers.decider.ts';
+import type { ViewerMode } from './viewers.events.ts';
+
+const VIEWER_COOKIE = 'mooring_viewer';
+
+export interface Visitor {
+  ticket: Ticket;
+  mode: ViewerMode;
+}
+
+/**
+ * Lets the browser into a session that opened its link first. The page asks for a ticket, for which programs that merely fetch a link do not
+ * ask, and connects with it.
+ */
+@Injectable()
+export class ViewerVisits implements OnModuleInit {
+  constructor(
+    private readonly config: Config,
+    private readonly links: ViewerLinks,
+    private readonly records: ViewerRecords,
+    private readonly browsers: ViewerBrowsers,
+    private readonly verifier: CredentialVerifier,
+  ) {}
+
+  onModuleInit(): void {
+    this.verifier.registerVisits((visit) => {
+      const link = this.links.require(visit.token);
+      return () => this.callerOf(link, visit);
+    });
+  }
+
+  /**
+   * Returns a ticket for one connection to the session. Throws `origin_not_allowed` unless the page itself asks, `unauthenticated`,
+   * `session_closed`, `viewer_taken` and `rate_limited`.
+   */
+  async ticketFor(token: string, call: Call): Promise<Visitor> {
+    this.requireOwnPage(call);
+    const link = this.links.require(token);
+    const state = await this.records.load(link.computerId);
+    const session = openSession(state, link.sessionId, new Date());
+    const secret = await this.browsers.claim(link.sessionId, secretIn(String(call.headers.cookie ?? '')), new Date(link.expiresAt));
+    const caller: Caller = {
+      kind: 'viewer',
+      id: session.id,
+      name: session.label ?? 'viewer',
+      accountId: state?.accountId ?? '',
+      role: 'member',
+      scopes: new Set(),
+    };
+    const ticket = await this.browsers.issueTicket(caller);
+    call.setHeader('set-cookie', this.cookie(token, secret, link));
+    return { ticket, mode: session.mode };
+  }
+
+  /** Throws `origin_not_allowed`, `viewer_taken`, and `unauthenticated` for a ticket that is not one of the session. */
+  private async callerOf(link: ViewerLink, { ticket, origin, host, cookies }: Visit): Promise<Caller> {
+    if (origin === null || !isOwnOrigin(origin, host, this.config.baseUrl)) throw foreignPage();
+    await this.browsers.requireOwner(link.sessionId, secretIn(cookies));
+    const caller = ticket === null ? null : await this.browsers.takeTicket(link.sessionId, ticket);
+    if (caller === null) throw new Refusal('unauthenticated', 'The ticket is not valid: unknown, used, expired, or for another session.');
+    return caller;
+  }
+
+  private requireOwnPage(call: Call): void {
+    const { origin, 'sec-fetch-site': site } = call.headers;
+    const isOwn = typeof origin === 'string' && isOwnOrigin(origin, String(call.headers.host ?? ''), this.config.baseUrl);
+    if (!isOwn || (site !== undefined && site !== 'same-origin')) throw foreignPage();
+  }
+
+  /**
+   * Returns the cookie by which the browser is known again, on the paths of this link alone. In a frame of another site a browser keeps it only
+   * if that is said, which it is where the operator allows such frames.
+   */
+  private cookie(token: string, secret: string, { expiresAt }: ViewerLink): string {
+    const { baseUrl, viewerFrameAncestors } = this.config;
+    const isSecure = baseUrl?.startsWith('https:') ?? false;
+    const inFrames = isSecure && viewerFrameAncestors.length > 0;
+    const prefix = baseUrl === null ? '' : withoutLast('/', new URL(baseUrl).pathname);
+    const seconds = Math.max(0, Math.ceil((expiresAt - Date.now()) / 1_000));
+    const parts = [`${VIEWER_COOKIE}=${secret}`, `Path=${prefix}/viewer/${token}`, `Max-Age=${seconds}`, 'HttpOnly'];
+    parts.push(...(inFrames ? ['SameSite=None', 'Partitioned'] : ['SameSite=Strict']), ...(isSecure ? ['Secure'] : []));
+    return parts.join('; ');
+  }
+}
+
+/** Returns the secret of the browser in a Cookie header; null without one. */
+function secretIn(cookies: string): string | null {
+  return /(?:^|; *)mooring_viewer=([A-Za-z0-9_-]{43})(?:;|$)/.exec(cookies)?.[1] ?? null;
+}
+
+function foreignPage(): Refusal {
+  return new Refusal('origin_not_allowed', 'Only the page of the link itself may connect to it.');
+}

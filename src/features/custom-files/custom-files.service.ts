@@ -1,0 +1,88 @@
+import { Injectable } from '@nestjs/common';
+import { v7 as uuidv7 } from 'uuid';
+
+import { agentStream } from '../agents/index.ts';
+import type { CommandContext } from '../../kernel/context/command-context.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
+import { Aggregates } from '../../eventsourcing/aggregates/aggregates.ts';
+import { CustomFileContents } from './custom-file-contents.service.ts';
+import { absoluteOf, type Place } from './custom-file-places.decider.ts';
+import { type CustomFile, type CustomFileSet, customFilesDecider, ownedFiles } from './custom-files.decider.ts';
+
+/** A file as a caller gives it. */
+export interface GivenCustomFile extends Place {
+  content: string;
+  executable: boolean;
+  runOnDeploy: boolean;
+}
+
+/** An agent's custom files: kept with the agent, and put into each new container. */
+@Injectable()
+export class CustomFiles {
+  constructor(
+    private readonly aggregates: Aggregates,
+    private readonly contents: CustomFileContents,
+  ) {}
+
+  /** Returns the files of the account's agent in their order. Throws `agent_not_found`. */
+  async list(accountId: string, agentId: string): Promise<CustomFile[]> {
+    return [...ownedFiles(await this.load(agentId), accountId).values()];
+  }
+
+  /**
+   * Stores the files beside those that the agent has; one with a path that is taken replaces the file there. Returns the number of files
+   * that the agent has then. Throws `agent_not_found`, `invalid_request`.
+   */
+  async store(context: CommandContext, accountId: string, agentId: string, given: GivenCustomFile[]): Promise<number> {
+    const files = given.map(({ content, ...file }) => ({ ...file, size: Buffer.byteLength(content), contentId: uuidv7() }));
+    const command = { type: 'StoreCustomFiles' as const, accountId, files };
+    // A refused request must not leave contents behind, and another account must not make a data key for this agent.
+    customFilesDecider.decide(command, await this.load(agentId), new Date());
+    const ids = files.map(({ contentId }) => contentId);
+    try {
+      for (const [index, { content }] of given.entries()) await this.contents.store(agentId, ids[index] as string, content);
+      const { before, state } = await this.aggregates.execute(agentStream(agentId), customFilesDecider, command, context);
+      await this.tidy(agentId, before, state);
+      return state.files.size;
+    } catch (error) {
+      if (error instanceof Refusal) await this.contents.remove(agentId, ids);
+      throw error;
+    }
+  }
+
+  /** Removes the file from the agent's next container. Throws `agent_not_found`, `file_not_found`. */
+  async remove(context: CommandContext, accountId: string, agentId: string, place: Place): Promise<void> {
+    const command = { type: 'RemoveCustomFile' as const, accountId, place };
+    const { before, state } = await this.aggregates.execute(agentStream(agentId), customFilesDecider, command, context);
+    await this.tidy(agentId, before, state);
+  }
+
+  /** Returns the present files of an agent, for its container only. */
+  async of(agentId: string): Promise<CustomFile[]> {
+    return [...(await this.load(agentId)).files.values()];
+  }
+
+  /** Returns the content of the file, or of the one that has replaced it meanwhile; null if it was removed. */
+  async contentOf(agentId: string, file: CustomFile): Promise<string | null> {
+    const content = await this.contents.read(agentId, file.contentId);
+    if (content !== null) return content;
+    const present = (await this.load(agentId)).files.get(absoluteOf(file));
+    return present === undefined ? null : this.contents.read(agentId, present.contentId);
+  }
+
+  /** Deletes the contents of a deleted agent. May be repeated. */
+  forget(agentId: string): Promise<void> {
+    return this.contents.removeAll(agentId);
+  }
+
+  private async load(agentId: string): Promise<CustomFileSet> {
+    return (await this.aggregates.load(agentStream(agentId), customFilesDecider)).state;
+  }
+
+  private async tidy(agentId: string, before: CustomFileSet, after: CustomFileSet): Promise<void> {
+    const named = [...after.files.values()].map(({ contentId }) => contentId);
+    const replaced = [...before.files.values()].map(({ contentId }) => contentId).filter((id) => !named.includes(id));
+    await this.contents.remove(agentId, replaced);
+    await this.contents.removeUnnamed(agentId, named);
+  }
+}

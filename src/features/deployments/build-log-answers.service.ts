@@ -1,0 +1,88 @@
+import { Injectable } from '@nestjs/common';
+import { QueryBus } from '@nestjs/cqrs';
+
+import { agentStream } from '../agents/index.ts';
+import { Agents } from '../agents/services.ts';
+import { EventStore } from '../../eventsourcing/event-store/event-store.ts';
+import { EventWaits } from '../../eventsourcing/log/event-waits.ts';
+import type { ServerSentEvent, Streamed } from '../../http/server/response-streams.ts';
+import { ReadModels } from '../../eventsourcing/projections/projection.ts';
+import { noSuchDeployment } from './deployments.handlers.ts';
+import { toDeploymentRecordDto } from './deployments.dto.ts';
+import { FindDeployment } from './deployments.queries.ts';
+import type { DeploymentRow } from './deployments.table.ts';
+import { buildLogChunks, buildLogStream } from './records/build-log.ts';
+
+/** The time after which a reader of a growing build log looks again, though nothing was heard, ms. */
+const LOOK_AGAIN_MS = 60_000;
+
+/** Reads build logs, and follows one that grows. */
+@Injectable()
+export class BuildLogAnswers {
+  constructor(
+    private readonly agents: Agents,
+    private readonly events: EventStore,
+    private readonly queries: QueryBus,
+    private readonly readModels: ReadModels,
+    private readonly waits: EventWaits,
+  ) {}
+
+  /** Returns the log so far, in pieces of its text. Throws `agent_not_found`, `not_found`. */
+  async read(accountId: string, agentId: string, deploymentId: string): Promise<Streamed> {
+    const { id } = await this.find(accountId, agentId, deploymentId);
+    return this.texts(id);
+  }
+
+  private async *texts(deploymentId: string): Streamed {
+    for await (const { index, lines } of buildLogChunks(this.events, deploymentId, 0))
+      yield `${index === 0 ? '' : '\n'}${lines.join('\n')}`;
+  }
+
+  /**
+   * Returns the pieces of the log after that one, then new ones as they are written, and at the end of the deployment its record. Throws as
+   * `read` does.
+   */
+  async follow(
+    accountId: string,
+    agentId: string,
+    deploymentId: string,
+    after: number,
+    signal: AbortSignal,
+  ): Promise<AsyncIterable<ServerSentEvent>> {
+    const { id } = await this.find(accountId, agentId, deploymentId);
+    return this.pieces(agentId, id, after, signal);
+  }
+
+  private async *pieces(agentId: string, deploymentId: string, after: number, signal: AbortSignal): AsyncGenerator<ServerSentEvent> {
+    using watch = this.waits.watch(buildLogStream(deploymentId), agentStream(agentId));
+    let next = after + 1;
+    while (!signal.aborted) {
+      // The log is written before the outcome of the work, so it is whole if that was known before the log is read.
+      const ended = await this.hasEnded(agentId, deploymentId);
+      for await (const { index, lines } of buildLogChunks(this.events, deploymentId, next)) {
+        yield { id: String(index), event: 'lines', data: lines };
+        next = index + 1;
+      }
+      if (ended) return yield* this.end(agentId, deploymentId);
+      await watch.next(LOOK_AGAIN_MS, signal);
+    }
+  }
+
+  private async hasEnded(agentId: string, deploymentId: string): Promise<boolean> {
+    const deployment = (await this.agents.find(agentId)).state?.deployment;
+    return deployment?.id !== deploymentId || ['success', 'failed', 'canceled'].includes(deployment.status);
+  }
+
+  private async *end(agentId: string, deploymentId: string): AsyncGenerator<ServerSentEvent> {
+    await this.readModels.waitFor('deployments', await this.events.head('core'));
+    const row = await this.queries.execute(new FindDeployment(agentId, deploymentId));
+    if (row !== null) yield { event: 'end', data: toDeploymentRecordDto(row) };
+  }
+
+  private async find(accountId: string, agentId: string, deploymentId: string): Promise<DeploymentRow> {
+    await this.agents.load(agentId, accountId);
+    const row = await this.queries.execute(new FindDeployment(agentId, deploymentId));
+    if (row === null) throw noSuchDeployment();
+    return row;
+  }
+}

@@ -1,0 +1,116 @@
+import { Injectable } from '@nestjs/common';
+
+import type { Agent } from '../../agents/index.ts';
+import { Config } from '../../../kernel/config/config.ts';
+import { LogCapture } from '../../logs/index.ts';
+import { ready } from '../../../agent-protocol/agent-protocol.ts';
+import { ContainerRuntime, type ContainerSpec, type ContainerView, type ImageGone } from '../../../runtime/runtime.ts';
+import type { KindContainers } from '../../../sandboxes/index.ts';
+import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
+import type { Template } from '../../templates/index.ts';
+import type { BuildLog } from '../records/build-log.ts';
+import { containerSpec, runningAs } from './container-spec.ts';
+import { ContainerContents } from './container-contents.service.ts';
+import { DeploymentImages } from '../images/deployment-images.service.ts';
+import { privateVariables } from './private-variables.ts';
+import { listeningOn, unreachableReason } from './listening-port.ts';
+import { wantedRelease } from './next-step.decider.ts';
+
+/** The number of lines of a failed container's output that are copied to its build log. */
+const LAST_LINES = 20;
+/** The tables of the sockets in a container, and the bounds on reading them. */
+const SOCKET_TABLES = ['/proc/net/tcp', '/proc/net/tcp6'];
+const TABLES_BYTES_MAX = 64 * 1_024;
+const TABLES_MS = 5_000;
+/** The longest time that a last attempt to connect takes, ms. */
+const CONNECT_MS = 2_000;
+
+/** Knows what the containers of agents are made of, what they get, and how it is told that they are ready. */
+@Injectable()
+export class AgentContainers implements KindContainers<Agent> {
+  constructor(
+    private readonly runtime: ContainerRuntime,
+    readonly images: DeploymentImages,
+    readonly contents: ContainerContents,
+    private readonly capture: LogCapture,
+    private readonly config: Config,
+  ) {}
+
+  async specOf(agentId: string, agent: Agent): Promise<ContainerSpec> {
+    const release = wantedRelease(agent);
+    if (release === null) throw new Error('an agent without a release has no container');
+    const variables = await this.contents.variablesOf(agentId);
+    return containerSpec(agentId, agent, release, this.images.template(release.templateId), variables, this.config);
+  }
+
+  /** Puts the agent's custom files into a container that was never started. */
+  async prepare(agentId: string, agent: Agent, { handle, state }: ContainerView): Promise<void> {
+    if (state === 'created') await this.contents.putFiles(agentId, handle, this.templateOf(agent));
+  }
+
+  stopGraceSeconds(agent: Agent): number {
+    return this.runSettings(agent).stopGraceSeconds;
+  }
+
+  async drain({ accountId }: Agent, container: ContainerView): Promise<void> {
+    await this.capture.drain(container, accountId);
+  }
+
+  pullAgain({ accountId }: Agent, gone: ImageGone, signal: AbortSignal): Promise<void> {
+    return this.images.pullAgain(gone, accountId, () => undefined, signal);
+  }
+
+  forget(agentId: string): Promise<void> {
+    return this.contents.forget(agentId);
+  }
+
+  /** Names in the build log the variables that hold a private address which the agent may not reach. */
+  async logPrivateVariables(agentId: string, { deployment, candidate }: Agent, log: BuildLog): Promise<void> {
+    const { agentEgress, agentEgressPrivate } = this.config;
+    if (this.runtime.name !== 'docker' || agentEgress !== 'internet') return;
+    const variables = {
+      ...this.images.template((candidate ?? deployment)?.templateId)?.env,
+      ...(await this.contents.variablesOf(agentId)),
+    };
+    privateVariables(variables, agentEgressPrivate).forEach(log.line);
+  }
+
+  async isReady(agent: Agent, container: ContainerView, withinMs: number, signal: AbortSignal): Promise<boolean> {
+    const { port, health } = this.runSettings(agent);
+    const address = await this.runtime.address(container, port);
+    return ready(address, health, withinMs, signal);
+  }
+
+  /** Returns a sentence if a program listens on the container's port and the service can't connect to it; null in any other case. */
+  async explainUnready(agent: Agent, container: ContainerView): Promise<string | null> {
+    if (this.runtime.name !== 'docker') return null;
+    const { port } = this.runSettings(agent);
+    try {
+      const address = await this.runtime.address(container, port);
+      if (await ready(address, { tcp: true }, CONNECT_MS, timeoutSignal(CONNECT_MS))) return null;
+      const request = { argv: ['cat', ...SOCKET_TABLES], timeoutMs: TABLES_MS, outputLimitBytes: TABLES_BYTES_MAX };
+      const { stdout } = await this.runtime.exec(container.handle, request);
+      return unreachableReason(listeningOn(stdout.toString(), port), address.host, port);
+    } catch {
+      // The failure is told without it.
+      return null;
+    }
+  }
+
+  /** Copies the last lines of a container's output to the build log, because they best explain why it did not become ready. */
+  async copyLastOutput(container: ContainerView, log: BuildLog): Promise<void> {
+    // Without the output, the log has only the reason.
+    const last = await this.runtime.lastLines(container.handle, LAST_LINES).catch(() => []);
+    if (last.length > 0) log.line('The last lines of its output:');
+    last.forEach((text) => log.line(`  ${text}`));
+  }
+
+  /** Returns how the agent's candidate or, without one, its release is run. */
+  private runSettings(agent: Agent) {
+    return runningAs(this.templateOf(agent));
+  }
+
+  private templateOf(agent: Agent): Template | undefined {
+    return this.images.template(wantedRelease(agent)?.templateId);
+  }
+}

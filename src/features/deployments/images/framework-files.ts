@@ -1,0 +1,27 @@
+import { cp, lstat } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import { RepositoryRefused } from '../../../builds/git/repository-refused.ts';
+import type { Template } from '../../templates/index.ts';
+
+const INTO = '.mooring';
+
+/**
+ * Copies the files that a framework's template adds to a repository, which are in its folder `project`, into the repository's folder `.mooring`. Throws
+ * `RepositoryRefused` if this installation has no such files, or the repository has something of that name.
+ */
+export async function addFrameworkFiles(
+  directory: string,
+  framework: string,
+  template: Pick<Template, 'source'> | undefined,
+): Promise<void> {
+  const folder = template !== undefined && 'directory' in template.source ? join(template.source.directory, 'project') : null;
+  const found = folder === null ? null : await lstat(folder).catch(() => null);
+  if (folder === null || found?.isDirectory() !== true)
+    throw new RepositoryRefused(
+      `This installation has no template that runs ${framework} projects of repositories: give the repository a Dockerfile, or a Procfile without the files of ${framework}.`,
+    );
+  if ((await lstat(join(directory, INTO)).catch(() => null)) !== null)
+    throw new RepositoryRefused(`The repository has a ${INTO} of its own, a name that the files of ${framework} need.`);
+  await cp(folder, join(directory, INTO), { recursive: true });
+}

@@ -1,0 +1,46 @@
+import { Injectable } from '@nestjs/common';
+
+import { EventStore } from '../../../eventsourcing/event-store/event-store.ts';
+import { ReadModels } from '../../../eventsourcing/projections/projection.ts';
+import { ContainerKinds } from '../../../sandboxes/services.ts';
+import { type ImageClaim, ImageClaims } from './image-claims.service.ts';
+
+/** The number of streams that are read at once. */
+const AT_ONCE = 16;
+
+/** Tells which images sandboxes need: those that work in progress claims, and those that the read models name. */
+@Injectable()
+export class ImageNeeds {
+  constructor(
+    private readonly kinds: ContainerKinds,
+    private readonly claims: ImageClaims,
+    private readonly readModels: ReadModels,
+    private readonly events: EventStore,
+  ) {}
+
+  /** Releases the claims of deployments that have ended, as soon as the read models know how. Throws Refusal `read_model_behind`. */
+  async releaseEnded(): Promise<void> {
+    const ended: string[] = [];
+    const claims = await this.claims.list();
+    const look = async (claim: ImageClaim) => {
+      const kind = this.kinds.of(claim.agent_id);
+      if (kind !== null && !(await kind.isClaiming(claim.agent_id, claim.deployment_id))) ended.push(claim.deployment_id);
+    };
+    for (let from = 0; from < claims.length; from += AT_ONCE) await Promise.all(claims.slice(from, from + AT_ONCE).map(look));
+    const head = await this.events.head('core');
+    for (const { readModels } of this.kinds.all()) for (const name of readModels) await this.readModels.waitFor(name, head);
+    await this.claims.release(ended);
+  }
+
+  /** Returns those of the images, given by digest or id, that sandboxes need according to the read models. */
+  async known(digests: readonly string[]): Promise<ReadonlySet<string>> {
+    const needed = await Promise.all(this.kinds.all().map((kind) => kind.neededImages(digests)));
+    return new Set(needed.flatMap((each) => [...each]));
+  }
+
+  /** Runs the work while no deployment can claim an image, unless a sandbox needs one of these. Returns false if it did not run. */
+  unlessNeeded(digests: readonly string[], work: () => Promise<boolean>): Promise<boolean> {
+    // An image is needed as long as its claim stands, and then according to the read models, so no need is missed between the two.
+    return this.claims.unlessClaimed(digests, async () => (await this.known(digests)).size === 0 && work());
+  }
+}

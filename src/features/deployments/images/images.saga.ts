@@ -1,0 +1,67 @@
+import { Injectable, type OnModuleInit } from '@nestjs/common';
+
+import { Sagas, type Saga, type SagaKey, type SagaPass } from '../../../eventsourcing/sagas/saga.ts';
+import { EngineLimits } from '../../../sandboxes/services.ts';
+import { ImageSweep } from './image-sweep.service.ts';
+
+/** The only key, so that one replica looks for all. */
+const ALL = 'all';
+/** The time after which the engine's images are looked at although no event came, in milliseconds. */
+const AGAIN_MS = 10 * 60_000;
+/** The shortest pause between two looks, and between other work of the engine and a look, in milliseconds. */
+const PAUSE_MS = 5_000;
+/** The longest time for which a look waits until the engine has nothing else to do, in milliseconds. */
+const PATIENCE_MS = 60_000;
+/** A pause is at least this many times as long as the work before it. */
+const REST_FACTOR = 10;
+
+/**
+ * Removes images that no agent needs any more: after a deployment has ended, after an agent is deleted, and now and then. A removal slows
+ * the starts of containers down, so a look waits until none was started for a while.
+ */
+@Injectable()
+export class ImagesSaga implements Saga, OnModuleInit {
+  readonly name = 'images';
+  readonly filter = {
+    eventClass: 'core' as const,
+    categories: ['agent'],
+    types: ['DeploymentSucceeded', 'DeploymentFailed', 'DeploymentCanceled', 'AgentDeleted'],
+  };
+  readonly concurrency = 1;
+  private hasBegun = false;
+  /** The earliest time of the next look, in milliseconds since 1970. */
+  private restUntil = 0;
+  /** The time since which a look waits for a quiet engine, in milliseconds since 1970; null if none waits. */
+  private waitsSince: number | null = null;
+
+  constructor(
+    private readonly sagas: Sagas,
+    private readonly sweep: ImageSweep,
+    private readonly limits: EngineLimits,
+  ) {}
+
+  onModuleInit(): void {
+    this.sagas.register(this);
+  }
+
+  keyOf(): string {
+    return ALL;
+  }
+
+  /** Begins the series of looks; each one after it is begun by an event, or by the deadline that the one before returned. */
+  async resync(): Promise<SagaKey[]> {
+    return this.hasBegun ? [] : [{ key: ALL, account: null }];
+  }
+
+  async reconcile(_key: string, { assertLease, withoutSlot }: SagaPass): Promise<Date | null> {
+    this.hasBegun = true;
+    if (Date.now() < this.restUntil) return new Date(this.restUntil);
+    this.waitsSince ??= Date.now();
+    if (this.limits.quietMs < PAUSE_MS && Date.now() - this.waitsSince < PATIENCE_MS) return new Date(Date.now() + PAUSE_MS);
+    this.waitsSince = null;
+    const begun = performance.now();
+    const isMore = await withoutSlot(() => this.sweep.run(assertLease));
+    this.restUntil = Date.now() + Math.max(PAUSE_MS, REST_FACTOR * (performance.now() - begun));
+    return new Date(isMore ? this.restUntil : Math.max(this.restUntil, Date.now() + AGAIN_MS));
+  }
+}

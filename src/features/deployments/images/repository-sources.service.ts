@@ -1,0 +1,54 @@
+import { lstat, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import { Injectable } from '@nestjs/common';
+
+import type { Share } from '../../../kernel/limits/fair-limiter.ts';
+import { Config } from '../../../kernel/config/config.ts';
+import { RepositoryRefused } from '../../../builds/git/repository-refused.ts';
+import { readProjectFiles } from '../../../builds/projects/project-files.ts';
+import type { ImageSource } from '../../../runtime/runtime.ts';
+import { Templates } from '../../templates/index.ts';
+import type { BuildLog } from '../records/build-log.ts';
+import { addFrameworkFiles } from './framework-files.ts';
+import { ImageReferences } from './image-references.service.ts';
+import { SourceReader } from './source-reader.service.ts';
+
+const DOCKERFILE = 'Dockerfile';
+const DOCKERFILE_BYTES_MAX = 256 * 1024;
+
+/** Finds out how images are built from the files of repositories. */
+@Injectable()
+export class RepositorySources {
+  constructor(
+    private readonly references: ImageReferences,
+    private readonly templates: Templates,
+    private readonly reader: SourceReader,
+    private readonly config: Config,
+  ) {}
+
+  /** Returns the source for the repository in the folder. Throws `RepositoryRefused`, or the runtime's refusal of a project. */
+  async sourceIn(directory: string, accountId: string, log: BuildLog, signal: AbortSignal): Promise<ImageSource> {
+    const share = { account: accountId, agent: directory };
+    const path = join(directory, DOCKERFILE);
+    const found = await lstat(path).catch(() => null);
+    if (found?.isFile() !== true) return this.projectIn(directory, log, share, signal);
+    if (found.size > DOCKERFILE_BYTES_MAX) throw new RepositoryRefused(`The Dockerfile has more than ${DOCKERFILE_BYTES_MAX / 1024} KiB.`);
+    log.line('Found a Dockerfile');
+    const names = await this.reader.basesOf(await readFile(path, 'utf8'), this.config.builder, share, signal);
+    const bases = names.map((name) => this.references.sourceFor(name, accountId));
+    return { kind: 'dockerfile', directory, dockerfile: DOCKERFILE, start: null, accountId, bases };
+  }
+
+  private async projectIn(directory: string, log: BuildLog, share: Share, signal: AbortSignal): Promise<ImageSource> {
+    const plan = async () => this.reader.planOf(await readProjectFiles(directory), share, signal);
+    const recognized = await plan();
+    log.line(`Found ${recognized.found}`);
+    const { framework } = recognized;
+    if (framework !== null) await addFrameworkFiles(directory, framework, this.templates.get(framework));
+    // The template's files may name packages of their own.
+    const whole = framework === null ? recognized : await plan();
+    const { buildVariables: variables, buildCaFile: caFile } = this.config;
+    return { kind: 'project', directory, plan: whole, settings: { variables, caFile } };
+  }
+}

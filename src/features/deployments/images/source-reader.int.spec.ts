@@ -1,0 +1,72 @@
+import { ThreadFailed } from '../../../kernel/async/worker-thread.ts';
+import { SourceReader } from './source-reader.service.ts';
+import { answerOf, type SourceAnswer, type SourceQuestion } from './source-reading.ts';
+
+const opened: SourceReader[] = [];
+afterEach(() => Promise.all(opened.splice(0).map((each) => each.onApplicationShutdown())));
+const { signal } = new AbortController();
+const share = (account: string) => ({ account, agent: 'a' });
+
+function readerWith(ask: (question: SourceQuestion) => Promise<SourceAnswer>): SourceReader {
+  return new SourceReader({ ask, close: () => Promise.resolve() });
+}
+
+describe('a reader of tenants’ files', () => {
+  it('reads them in a thread, and hands on its answers and refusals', async () => {
+    const reader = SourceReader.open();
+    opened.push(reader);
+    expect(await reader.basesOf('FROM node:22', 'buildkit', share('acme'), signal)).toEqual(['node:22']);
+    const files = { names: new Set(['main.py']), texts: new Map<string, string>() };
+    expect(await reader.planOf(files, share('acme'), signal)).toMatchObject({ language: 'python', start: ['python', 'main.py'] });
+    await expect(reader.basesOf('RUN x', 'buildkit', share('acme'), signal)).rejects.toMatchObject({
+      name: 'RepositoryRefused',
+      message: expect.stringContaining('before the first FROM'),
+    });
+    const none = { names: new Set<string>(), texts: new Map<string, string>() };
+    await expect(reader.planOf(none, share('acme'), signal)).rejects.toMatchObject({
+      name: 'RuntimeRefused',
+      message: expect.stringContaining('was not recognized'),
+    });
+  });
+
+  it('refuses files that it fails on, since another try would fail as well', async () => {
+    expect(answerOf({ kind: 'dockerfile', text: null as unknown as string, builder: 'buildkit' })).toMatchObject({
+      kind: 'failed',
+      cause: expect.stringContaining('TypeError'),
+    });
+    const reader = readerWith(() => Promise.resolve({ kind: 'failed', cause: 'RangeError: Maximum call stack size exceeded' }));
+    await expect(reader.basesOf('FROM a', 'buildkit', share('acme'), signal)).rejects.toMatchObject({
+      name: 'RepositoryRefused',
+      message: 'The files that say how the image is built can’t be read.',
+      cause: { message: 'RangeError: Maximum call stack size exceeded' },
+    });
+  });
+
+  it.each([
+    ['late', 2, 'take too long to be read'],
+    ['memory', 1, 'take too much memory to be read'],
+    ['ended', 1, 'can’t be read'],
+  ] as const)('refuses files at which its thread is %s, after %d tries', async (reason, tries, words) => {
+    let asked = 0;
+    const reader = readerWith(() => {
+      asked += 1;
+      return Promise.reject(new ThreadFailed(reason));
+    });
+    await expect(reader.basesOf('FROM a', 'buildkit', share('acme'), signal)).rejects.toMatchObject({
+      name: 'RepositoryRefused',
+      message: expect.stringContaining(words),
+    });
+    expect(asked).toBe(tries);
+  });
+
+  it('keeps nobody waiting for all the files of another account', async () => {
+    const order: string[] = [];
+    const reader = readerWith((question) => {
+      if (question.kind === 'dockerfile') order.push(question.text);
+      return Promise.resolve({ kind: 'bases', bases: [] });
+    });
+    const reading = (account: string, text: string) => reader.basesOf(text, 'buildkit', share(account), signal);
+    await Promise.all([...Array.from({ length: 20 }, (_, at) => reading('acme', `a${at}`)), reading('other', 'b')]);
+    expect(order.slice(0, 3)).toEqual(['a0', 'a1', 'b']);
+  });
+});

@@ -1,0 +1,77 @@
+import { extname } from 'node:path';
+
+import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
+
+import { FairLimiter, type Share } from '../../../kernel/limits/fair-limiter.ts';
+import type { Builder } from '../../../kernel/config/config.ts';
+import { ThreadFailed, WorkerThread } from '../../../kernel/async/worker-thread.ts';
+import { RepositoryRefused } from '../../../builds/git/repository-refused.ts';
+import type { ProjectFiles } from '../../../builds/projects/project-files.ts';
+import type { ProjectPlan } from '../../../runtime/project-plan.ts';
+import { RuntimeRefused } from '../../../runtime/runtime.ts';
+import type { SourceAnswer, SourceQuestion } from './source-reading.ts';
+
+/** Files of 256 KiB are read within a second on a busy machine. */
+const READ_MS = 10_000;
+const HEAP_MB = 256;
+/** A process that was suspended sees every time-out expire, so that one alone says nothing of the files. */
+const LATE_READS_MAX = 2;
+
+const reasons: Record<ThreadFailed['reason'], string> = {
+  late: 'take too long to be read',
+  memory: 'take too much memory to be read',
+  ended: 'can’t be read',
+};
+
+/** Reads the files of tenants that say how an image is built, in a thread with bounds: what is wrong with a reader costs the deployments that need it, and nothing else. */
+@Injectable()
+export class SourceReader implements OnApplicationShutdown {
+  /** One is read at a time, of each account in turn. */
+  private readonly turns = new FairLimiter({ limit: 1 });
+
+  constructor(private readonly thread: Pick<WorkerThread<SourceQuestion, SourceAnswer>, 'ask' | 'close'>) {}
+
+  static open(): SourceReader {
+    const program = new URL(`./source-reading.worker${extname(import.meta.url)}`, import.meta.url);
+    return new SourceReader(new WorkerThread<SourceQuestion, SourceAnswer>(program, { answerMs: READ_MS, heapMb: HEAP_MB }));
+  }
+
+  onApplicationShutdown(): Promise<void> {
+    return this.thread.close();
+  }
+
+  /** Returns the images that the Dockerfile names. Throws `RepositoryRefused`, and the signal's reason if it aborts before the file's turn. */
+  async basesOf(text: string, builder: Builder, share: Share, signal: AbortSignal): Promise<string[]> {
+    const answer = await this.read({ kind: 'dockerfile', text, builder }, share, signal);
+    if (answer.kind !== 'bases') throw new Error('a Dockerfile was read as something else');
+    return answer.bases;
+  }
+
+  /** Returns the plan of a project. Throws `RepositoryRefused`, the runtime's refusal, and the signal's reason if it aborts before the files' turn. */
+  async planOf(files: ProjectFiles, share: Share, signal: AbortSignal): Promise<ProjectPlan> {
+    const answer = await this.read({ kind: 'project', files }, share, signal);
+    if (answer.kind !== 'plan') throw new Error('a project was read as something else');
+    return answer.plan;
+  }
+
+  private async read(question: SourceQuestion, share: Share, signal: AbortSignal): Promise<SourceAnswer> {
+    const answer = await this.turns.run(share, signal, () => this.ask(question));
+    if (answer.kind === 'failed') throw refused('ended', new Error(answer.cause));
+    if (answer.kind !== 'refused') return answer;
+    throw answer.by === 'RuntimeRefused' ? new RuntimeRefused(answer.message) : new RepositoryRefused(answer.message);
+  }
+
+  private async ask(question: SourceQuestion): Promise<SourceAnswer> {
+    for (let late = 1; ; late += 1)
+      try {
+        return await this.thread.ask(question);
+      } catch (error) {
+        if (!(error instanceof ThreadFailed)) throw error;
+        if (error.reason !== 'late' || late === LATE_READS_MAX) throw refused(error.reason, error);
+      }
+  }
+}
+
+function refused(reason: ThreadFailed['reason'], cause: Error): RepositoryRefused {
+  return new RepositoryRefused(`The files that say how the image is built ${reasons[reason]}.`, { cause });
+}

@@ -1,0 +1,30 @@
+import type { Builder } from '../../../kernel/config/config.ts';
+import { planOf } from '../../../builds/projects/plan-project.ts';
+import type { ProjectFiles } from '../../../builds/projects/project-files.ts';
+import type { ProjectPlan } from '../../../runtime/project-plan.ts';
+import { basesOf } from '../../../builds/dockerfiles/dockerfile-bases.ts';
+
+/** The port that agents of projects get. */
+const PORT = 8080;
+
+export type SourceQuestion = { kind: 'dockerfile'; text: string; builder: Builder } | { kind: 'project'; files: ProjectFiles };
+
+export type SourceAnswer =
+  | { kind: 'bases'; bases: string[] }
+  | { kind: 'plan'; plan: ProjectPlan }
+  /** A sentence for the owner of the files. */
+  | { kind: 'refused'; by: 'RepositoryRefused' | 'RuntimeRefused'; message: string }
+  /** The reader itself has failed. */
+  | { kind: 'failed'; cause: string };
+
+/** Reads what a tenant wrote. Never throws: an error of the reader, such as one of the stack, is about these files alone. */
+export function answerOf(question: SourceQuestion): SourceAnswer {
+  try {
+    if (question.kind === 'dockerfile') return { kind: 'bases', bases: basesOf(question.text, question.builder) };
+    return { kind: 'plan', plan: planOf(question.files, PORT) };
+  } catch (error) {
+    const { name, message } = error as Error;
+    if (name === 'RepositoryRefused' || name === 'RuntimeRefused') return { kind: 'refused', by: name, message };
+    return { kind: 'failed', cause: String(error) };
+  }
+}

@@ -1,0 +1,23 @@
+import { RepositoryRefused } from '../../../builds/git/repository-refused.ts';
+import { planProject } from '../../../builds/projects/plan-project.ts';
+import type { BuildSettings } from '../../../runtime/project-plan.ts';
+import type { ImageSource } from '../../../runtime/runtime.ts';
+import type { ProjectFolder } from '../../templates/index.ts';
+import type { BuildLog } from '../records/build-log.ts';
+
+/**
+ * Returns the project of a template, for an agent that listens on that port. It is recognized by its files if it has no plan of its own, and
+ * refused with a sentence, as a repository is, if it is not recognized or is a project of a framework.
+ */
+export async function templateProject(
+  { directory, plan: own }: ProjectFolder,
+  port: number,
+  settings: BuildSettings,
+  log: BuildLog,
+): Promise<ImageSource> {
+  const plan = own ?? (await planProject(directory, port));
+  log.line(`Found ${plan.found}`);
+  if (plan.framework !== null)
+    throw new RepositoryRefused(`The template is ${plan.found}: its template.json has to say how it is installed, built and started.`);
+  return { kind: 'project', directory, plan, settings };
+}

@@ -1,0 +1,50 @@
+import { withoutLast } from '../../../kernel/text/without-last.ts';
+
+const BLOT = '••••••••';
+/** The shortest value, in characters, that is masked. Shorter ones would mask half of every log. */
+const SECRET_LENGTH_MIN = 4;
+/** The spellings that are looked for. Each costs time for every line. */
+const FORMS_MAX = 5_000;
+const NOT_SHOWN = 'This line is not shown, because the secrets that it may hold are too many to look for.';
+
+/** Masks known secret values, and each line of a multi-line secret, in texts: verbatim, in base64, and URL-encoded. Of secrets that are not known, or too many, it lets no text through. */
+export class Redaction {
+  /** All spellings by their first characters, so that a line costs little that holds none; null if they are not known. */
+  private readonly forms: ReadonlyMap<string, string[]> | null;
+
+  constructor(secrets: readonly string[] | null) {
+    const forms = secrets === null ? null : formsOf(secrets);
+    this.forms = forms === null || forms.length > FORMS_MAX ? null : byBeginning(forms);
+  }
+
+  of(text: string): string {
+    if (this.forms === null) return NOT_SHOWN;
+    if (this.forms.size === 0) return text;
+    const possible = new Set<string[]>();
+    for (let at = 0; at + SECRET_LENGTH_MIN <= text.length; at += 1) {
+      const forms = this.forms.get(text.slice(at, at + SECRET_LENGTH_MIN));
+      if (forms !== undefined) possible.add(forms);
+    }
+    return [...possible]
+      .flat()
+      .toSorted((a, b) => b.length - a.length)
+      .reduce((masked, form) => masked.replaceAll(form, BLOT), text);
+  }
+}
+
+function byBeginning(forms: string[]): Map<string, string[]> {
+  const found = new Map<string, string[]>();
+  for (const form of forms) {
+    const beginning = form.slice(0, SECRET_LENGTH_MIN);
+    const alike = found.get(beginning);
+    if (alike === undefined) found.set(beginning, [form]);
+    else alike.push(form);
+  }
+  return found;
+}
+
+function formsOf(secrets: readonly string[]): string[] {
+  const parts = new Set(secrets.flatMap((secret) => [secret, ...secret.split(/\r?\n/)]).filter((part) => part.length >= SECRET_LENGTH_MIN));
+  const forms = [...parts].flatMap((part) => [part, withoutLast('=', Buffer.from(part).toString('base64')), encodeURIComponent(part)]);
+  return [...new Set(forms)];
+}

@@ -1,0 +1,82 @@
+import { Injectable } from '@nestjs/common';
+
+import type { CommandContext } from '../../kernel/context/command-context.ts';
+import { Keyring, type Sealed } from '../../crypto/keyring.ts';
+import { Aggregates } from '../../eventsourcing/aggregates/aggregates.ts';
+import type { ExecResult } from '../../runtime/runtime.ts';
+import { execDecider, type ExecCommand } from './exec.decider.ts';
+import type { ExecFailure, TerminalEnd } from './exec.events.ts';
+
+/** The time after a command's deadline by which it has certainly ended, ms. */
+const END_MARGIN_MS = 10_000;
+
+interface Recorded {
+  context: CommandContext;
+  agentId: string;
+}
+
+interface RecordedExec extends Recorded {
+  execId: string;
+}
+
+/** The texts of a caller that are kept of a command. */
+interface ExecTexts {
+  command: string | string[];
+  cwd: string | null;
+  session: string | null;
+}
+
+interface RecordedTerminal extends Recorded {
+  terminalId: string;
+}
+
+/** Records the commands and terminals that run in agents. */
+@Injectable()
+export class AgentExecs {
+  constructor(
+    private readonly aggregates: Aggregates,
+    private readonly keyring: Keyring,
+  ) {}
+
+  /** Throws `rate_limited` if too many run, and `invalid_state` if this one was started before. */
+  async start(exec: RecordedExec & ExecTexts & { timeoutSeconds: number }): Promise<void> {
+    const { agentId, execId, timeoutSeconds } = exec;
+    const command = await this.keyring.seal(agentId, `exec ${execId} command`, JSON.stringify(exec.command));
+    const place = await this.sealedPlace(exec);
+    const endsBy = new Date(Date.now() + timeoutSeconds * 1_000 + END_MARGIN_MS).toISOString();
+    await this.execute(exec, { type: 'StartExec', agentId, execId, command, place, timeoutSeconds, endsBy });
+  }
+
+  end(exec: RecordedExec, { exitCode, timedOut, truncated }: ExecResult): Promise<void> {
+    return this.execute(exec, { type: 'EndExec', execId: exec.execId, exitCode, timedOut, truncated });
+  }
+
+  fail(exec: RecordedExec, failure: ExecFailure): Promise<void> {
+    return this.execute(exec, { type: 'FailExec', execId: exec.execId, failure });
+  }
+
+  issueTicket(ticket: Recorded & { expiresAt: Date }): Promise<void> {
+    const { agentId, expiresAt } = ticket;
+    return this.execute(ticket, { type: 'IssueTerminalTicket', agentId, expiresAt: expiresAt.toISOString() });
+  }
+
+  openTerminal(terminal: RecordedTerminal): Promise<void> {
+    const { agentId, terminalId } = terminal;
+    return this.execute(terminal, { type: 'OpenTerminal', agentId, terminalId });
+  }
+
+  closeTerminal(terminal: RecordedTerminal, end: TerminalEnd, exitCode: number | null): Promise<void> {
+    const { agentId, terminalId } = terminal;
+    return this.execute(terminal, { type: 'CloseTerminal', agentId, terminalId, end, exitCode });
+  }
+
+  /** Returns the folder and the session of the command, sealed; null if it has neither. */
+  private async sealedPlace({ agentId, execId, cwd, session }: RecordedExec & ExecTexts): Promise<Sealed | null> {
+    if (cwd === null && session === null) return null;
+    return this.keyring.seal(agentId, `exec ${execId} place`, JSON.stringify({ cwd, session }));
+  }
+
+  private async execute({ agentId, context }: Recorded, command: ExecCommand): Promise<void> {
+    await this.aggregates.execute(`exec-${agentId}`, execDecider, command, context);
+  }
+}

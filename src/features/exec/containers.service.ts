@@ -1,0 +1,41 @@
+import { Injectable } from '@nestjs/common';
+
+import { Refusal } from '../../kernel/errors/refusal.ts';
+import {
+  ContainerGone,
+  ContainerRuntime,
+  RuntimeRefused,
+  RuntimeUnavailable,
+  type Terminal,
+  type TerminalRequest,
+} from '../../runtime/runtime.ts';
+import { containerLost } from '../../sandboxes/index.ts';
+import { LiveContainers } from '../../sandboxes/services.ts';
+
+/** Opens terminals in containers. */
+@Injectable()
+export class Containers {
+  constructor(
+    private readonly live: LiveContainers,
+    private readonly runtime: ContainerRuntime,
+  ) {}
+
+  /** Throws `runtime_unavailable` if the engine does not answer within a second. */
+  requireEngine(): Promise<void> {
+    return this.live.requireEngine('the terminal was not opened');
+  }
+
+  /** Opens a terminal in the agent's running container. Throws `agent_unavailable` if there is none. */
+  async terminal(agentId: string, generation: number, request: TerminalRequest): Promise<Terminal> {
+    return this.runtime.terminal(await this.live.running(agentId, generation), request);
+  }
+}
+
+/** Throws the refusal that a caller gets for an error of the runtime, and any other error as it is. */
+export function commandRefused(sandboxId: string, error: unknown): never {
+  if (error instanceof RuntimeUnavailable)
+    throw new Refusal('runtime_unavailable', 'The container engine did not answer; the command may have run.');
+  if (error instanceof RuntimeRefused) throw containerLost(sandboxId, error.message);
+  if (error instanceof ContainerGone) throw containerLost(sandboxId, 'The container ended while the command ran.');
+  throw error;
+}

@@ -1,0 +1,67 @@
+import { Readable } from 'node:stream';
+
+import { toRefusal } from '../../http/responses/problems.ts';
+import type { ServerSentEvent } from '../../http/server/response-streams.ts';
+import type { OutputStream } from '../../runtime/runtime.ts';
+import { type TextPiece, TextPieces } from '../../kernel/text/text-pieces.ts';
+import type { ExecOrder, Exec } from './exec.service.ts';
+
+/**
+ * Runs the command and returns its events once it has started: `stdout` and `stderr` as they come, then `exit`, or `error` if it was
+ * interrupted. Throws what `Exec.run` throws before the start. The events wait in memory for a slow reader; the limit of the output
+ * bounds them.
+ */
+export async function execEventsOf(
+  service: Exec,
+  order: ExecOrder,
+  onStart: (woken: boolean) => void,
+): Promise<AsyncIterable<ServerSentEvent>> {
+  const events = new Readable({ objectMode: true, read: () => undefined });
+  const texts = { stdout: new TextOf('stdout', events), stderr: new TextOf('stderr', events) };
+  const end = (event: ServerSentEvent) => {
+    texts.stdout.end();
+    texts.stderr.end();
+    events.push(event);
+    events.push(null);
+  };
+  await new Promise<void>((resolve, reject) => {
+    const listener = {
+      onStart: (woken: boolean) => {
+        onStart(woken);
+        resolve();
+      },
+      onOutput: (stream: OutputStream, bytes: Buffer) => texts[stream].take(bytes),
+    };
+    service.run(order, listener).then(
+      ({ exitCode, timedOut, truncated }) => end({ event: 'exit', data: { exitCode, timedOut, truncated } }),
+      (error: unknown) => {
+        reject(error);
+        const { code, message } = toRefusal(error);
+        end({ event: 'error', data: { code, detail: message } });
+      },
+    );
+  });
+  return events;
+}
+
+/** Turns the bytes of one output into events. */
+class TextOf {
+  private readonly pieces = new TextPieces();
+
+  constructor(
+    private readonly event: OutputStream,
+    private readonly events: Readable,
+  ) {}
+
+  take(bytes: Buffer): void {
+    this.push(this.pieces.add(bytes));
+  }
+
+  end(): void {
+    this.push(this.pieces.end());
+  }
+
+  private push(data: TextPiece | null): void {
+    if (data !== null) this.events.push({ event: this.event, data });
+  }
+}

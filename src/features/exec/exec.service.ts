@@ -1,0 +1,108 @@
+import { Injectable, Logger } from '@nestjs/common';
+
+import { FairLimiter } from '../../kernel/limits/fair-limiter.ts';
+import { ReadShare } from '../../kernel/limits/read-share.ts';
+import type { CommandContext } from '../../kernel/context/command-context.ts';
+import { type ContainerHandle, ContainerRuntime, type ExecResult, type OutputStream } from '../../runtime/runtime.ts';
+import { LiveContainers } from '../../sandboxes/services.ts';
+import { AgentExecs } from './agent-execs.service.ts';
+import { argvOf } from './command-fields.ts';
+import { commandRefused } from './containers.service.ts';
+import type { ExecFailure } from './exec.events.ts';
+
+/** The limit of what a command may print to stdout and stderr together, in bytes (service.md, Limits: 256 KB, one merged stream). */
+const OUTPUT_BYTES = 256 * 1024;
+/** The number of commands that one process runs at once, and for one account. */
+const EXECS = { limit: 128, perAccount: 32 };
+/** The bytes of output that one process reads in a second: of all accounts, and of one; and how many of one command at a time. */
+const READ_BYTES = { perSecond: 8 * 1024 * 1024, perSecondOfAccount: 2 * 1024 * 1024, atATime: 64 * 1024 };
+
+/** A command that a caller wants to run in an agent. */
+export interface ExecOrder {
+  context: CommandContext;
+  accountId: string;
+  agentId: string;
+  /** The id of this run, which is the same for every try under one `Idempotency-Key`. */
+  execId: string;
+  /** The program and its arguments, or a string for `/bin/sh -c`. */
+  command: string | string[];
+  /** The folder in which it starts; null stands for the volume, or the folder of the session. */
+  cwd: string | null;
+  /** The session whose shell runs it; null if it runs by itself. */
+  session: string | null;
+  environment: Record<string, string>;
+  stdin: Buffer | null;
+  timeoutSeconds: number;
+  /** False refuses a container that sleeps in place of waking it. */
+  wake?: boolean;
+  /** The signal that aborts when the caller has gone; the command is then killed. */
+  signal: AbortSignal;
+}
+
+/** Follows a command that runs. */
+export interface ExecListener {
+  /** The command is about to run; `woken` is true if the agent had to be woken for it. Nothing is refused from here on. */
+  onStart?: (woken: boolean) => void;
+  /** Receives the output as it comes; the result then holds none. */
+  onOutput?: (stream: OutputStream, bytes: Buffer) => void;
+}
+
+/** Runs commands in agents, which it wakes first, and records who ran them. */
+@Injectable()
+export class Exec {
+  private readonly logger = new Logger('Exec');
+  private readonly places = { limiter: new FairLimiter(EXECS), full: 'Too many commands of this account run at once.' };
+  private readonly share = new ReadShare(READ_BYTES);
+
+  constructor(
+    private readonly containers: LiveContainers,
+    private readonly runtime: ContainerRuntime,
+    private readonly execs: AgentExecs,
+  ) {}
+
+  /**
+   * Runs the command and waits for its end. Throws `agent_not_found`, `agent_unavailable`, `runtime_unavailable`, `rate_limited`,
+   * `invalid_state` for an `execId` that was started before, and the signal's reason if it aborts.
+   */
+  run(order: ExecOrder, listener: ExecListener = {}): Promise<ExecResult> {
+    const { accountId, agentId, context, signal, wake = true } = order;
+    const need = { sandboxId: agentId, accountId, context, signal, wake, trigger: 'exec' };
+    const work = (handle: ContainerHandle, woken: boolean) => this.recorded(order, handle, woken, listener);
+    return this.containers.use(need, this.places, work).catch((error: unknown) => commandRefused(agentId, error));
+  }
+
+  private async recorded(
+    order: ExecOrder,
+    handle: ContainerHandle,
+    woken: boolean,
+    { onStart, onOutput }: ExecListener,
+  ): Promise<ExecResult> {
+    await this.execs.start(order);
+    onStart?.(woken);
+    try {
+      const result = await this.runtime.exec(handle, {
+        argv: argvOf(order.command),
+        ...(order.cwd === null ? {} : { cwd: order.cwd }),
+        ...(order.session === null ? {} : { session: order.session }),
+        ...(order.stdin === null ? {} : { stdin: order.stdin }),
+        environment: order.environment,
+        timeoutMs: order.timeoutSeconds * 1_000,
+        outputLimitBytes: OUTPUT_BYTES,
+        signal: order.signal,
+        onOutput,
+        pace: this.share.reader(order.accountId, order.signal),
+      });
+      await this.execs.end(order, result).catch((error: unknown) => this.notRecorded(error));
+      return result;
+    } catch (error) {
+      const failure: ExecFailure = order.signal.aborted ? 'canceled' : 'interrupted';
+      await this.execs.fail(order, failure).catch((reason: unknown) => this.notRecorded(reason));
+      throw error;
+    }
+  }
+
+  /** The command has run; the next one records that the outcome of this one is unknown. */
+  private notRecorded(error: unknown): void {
+    this.logger.warn({ msg: 'the end of a command could not be recorded', err: error });
+  }
+}

@@ -1,0 +1,87 @@
+import type { RawData, WebSocket } from 'ws';
+
+import { CLOSE } from '../../http/server/close-codes.ts';
+import type { Terminal } from '../../runtime/runtime.ts';
+
+/** The largest frame of a caller, in bytes. */
+export const FRAME_BYTES_MAX = 65_536;
+/** The bytes of output that wait for a slow reader. Above it nothing is read from the terminal. */
+const OUTPUT_BYTES_MAX = 262_144;
+/** The largest number of columns or rows. */
+export const SIZE_MAX = 1_000;
+
+/**
+ * Connects a WebSocket with a terminal: binary frames are input and output, a text frame changes the size. Resolves when either has ended.
+ * `onInput` is called with each input.
+ */
+export function connectTerminal(socket: WebSocket, terminal: Terminal, onInput: () => void): Promise<'shell' | 'socket'> {
+  const { stream } = terminal;
+  const sizes = new Sizes(terminal);
+  stream.on('data', (bytes: Buffer) => {
+    socket.send(bytes, { binary: true }, () => {
+      if (socket.bufferedAmount < OUTPUT_BYTES_MAX) stream.resume();
+    });
+    if (socket.bufferedAmount >= OUTPUT_BYTES_MAX) stream.pause();
+  });
+  stream.on('drain', () => socket.resume());
+  socket.on('message', (data: RawData, isBinary: boolean) => {
+    onInput();
+    if (isBinary) {
+      if (!stream.destroyed && stream.writable && !stream.write(data)) socket.pause();
+      return;
+    }
+    const size = sizeOf((data as Buffer).toString());
+    if (size === null) socket.close(CLOSE.policy, 'A text frame must be {"type":"resize","cols":…,"rows":…}.');
+    else sizes.set(size);
+  });
+  return new Promise((resolve) => {
+    stream.once('end', () => resolve('shell'));
+    stream.once('close', () => resolve('shell'));
+    socket.once('close', () => resolve('socket'));
+  });
+}
+
+interface Size {
+  cols: number;
+  rows: number;
+}
+
+/** Sets the size of a terminal, one after the other; of those that come meanwhile only the last counts. */
+class Sizes {
+  private next: Size | null = null;
+  private isSetting = false;
+
+  constructor(private readonly terminal: Terminal) {}
+
+  set(size: Size): void {
+    this.next = size;
+    if (!this.isSetting) void this.run();
+  }
+
+  private async run(): Promise<void> {
+    this.isSetting = true;
+    while (this.next !== null) {
+      const { cols, rows } = this.next;
+      this.next = null;
+      // The shell may be ending, which its end tells.
+      await this.terminal.resize(cols, rows).catch(() => undefined);
+    }
+    this.isSetting = false;
+  }
+}
+
+/** Returns the size that a text frame asks for; null if it is malformed. */
+export function sizeOf(text: string): Size | null {
+  let frame: unknown;
+  try {
+    frame = JSON.parse(text);
+  } catch {
+    return null;
+  }
+  const { type, cols, rows } = (frame ?? {}) as Record<string, unknown>;
+  return type === 'resize' && isSize(cols) && isSize(rows) ? { cols, rows } : null;
+}
+
+function isSize(value: unknown): value is number {
+  return Number.isInteger(value) && (value as number) >= 1 && (value as number) <= SIZE_MAX;
+}

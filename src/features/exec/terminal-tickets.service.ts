@@ -1,0 +1,24 @@
+import { Injectable } from '@nestjs/common';
+
+import { Agents } from '../agents/services.ts';
+import { type Ticket, Tickets } from '../../http/auth/tickets.ts';
+import type { Call } from '../../http/server/call.ts';
+import { AgentExecs } from './agent-execs.service.ts';
+
+/** Issues tickets, with which pages open terminals. */
+@Injectable()
+export class TerminalTickets {
+  constructor(
+    private readonly agents: Agents,
+    private readonly tickets: Tickets,
+    private readonly execs: AgentExecs,
+  ) {}
+
+  /** Returns a ticket for one terminal in the agent, as the caller. Throws `agent_not_found` and `rate_limited`. */
+  async issue(agentId: string, { accountId, caller, context }: Call): Promise<Ticket> {
+    await this.agents.load(agentId, accountId);
+    const ticket = await this.tickets.issue(caller, `/api/agents/${agentId}/terminal`);
+    await this.execs.issueTicket({ agentId, context, expiresAt: ticket.expiresAt });
+    return ticket;
+  }
+}

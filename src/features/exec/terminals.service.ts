@@ -1,0 +1,157 @@
+import { type BeforeApplicationShutdown, Injectable, Logger } from '@nestjs/common';
+import type { WebSocket } from 'ws';
+
+import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
+import { pause } from '../../kernel/async/pause.ts';
+import { unlessAborted } from '../../kernel/async/unless-aborted.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
+import type { Call } from '../../http/server/call.ts';
+import { CLOSE } from '../../http/server/close-codes.ts';
+import { WebSockets } from '../../http/server/web-sockets.ts';
+import type { Terminal } from '../../runtime/runtime.ts';
+import { WakeGate } from '../../sandboxes/services.ts';
+import { AgentExecs } from './agent-execs.service.ts';
+import { commandRefused, Containers } from './containers.service.ts';
+import type { TerminalEnd } from './exec.events.ts';
+import { connectTerminal, FRAME_BYTES_MAX } from './terminal-connection.ts';
+
+/** The number of terminals that one process has open in one agent. They count as open streams of their account, too. */
+const TERMINALS_PER_AGENT = 8;
+/** The time for which one input keeps the agent awake by itself, ms. The idle time begins at its end. */
+const INPUT_HOLD_MS = 5_000;
+/**
+ * The longest wait for the end of what a shell started, ms: after the shell has ended, and after its caller has gone, whose frozen agent
+ * ends it when that wakes.
+ */
+const END_TIMEOUT_MS = { shell: 15_000, socket: 5_000 };
+
+/** A terminal that a caller wants in an agent. */
+export interface TerminalOrder {
+  call: Call;
+  agentId: string;
+  terminalId: string;
+  cols: number;
+  rows: number;
+}
+
+interface OpenTerminal {
+  terminal: Terminal;
+  socket: WebSocket;
+  generation: number;
+}
+
+/** Opens terminals in agents, which it wakes first, and records who opened them and how they ended. */
+@Injectable()
+export class Terminals implements BeforeApplicationShutdown {
+  private readonly logger = new Logger('Terminals');
+  private readonly running = new Set<Promise<void>>();
+  private readonly ofAgent = new Map<string, number>();
+
+  constructor(
+    private readonly gate: WakeGate,
+    private readonly containers: Containers,
+    private readonly execs: AgentExecs,
+    private readonly sockets: WebSockets,
+  ) {}
+
+  /**
+   * Serves a terminal until it ends. Before it is open, throws what `WebSockets.check` throws, `agent_not_found`, `agent_unavailable`,
+   * `runtime_unavailable` and `rate_limited`.
+   */
+  async serve(order: TerminalOrder): Promise<void> {
+    const { call, agentId } = order;
+    this.sockets.check(call);
+    await this.containers.requireEngine();
+    const gone = call.goneSignal();
+    const { accountId, context } = call;
+    const need = { sandboxId: agentId, accountId, context, signal: gone, trigger: 'terminal' };
+    const { result: open } = await this.gate
+      .whileAwake(need, ({ generation }) => this.opened(order, generation, gone))
+      .catch((error: unknown) => commandRefused(agentId, error));
+    const serving = this.attend(order, open, this.holder(need));
+    this.running.add(serving);
+    await serving.finally(() => this.running.delete(serving));
+  }
+
+  async beforeApplicationShutdown(): Promise<void> {
+    this.sockets.closeAll();
+    await Promise.allSettled(this.running);
+  }
+
+  private async opened(order: TerminalOrder, generation: number, gone: AbortSignal): Promise<OpenTerminal> {
+    const { call, agentId, cols, rows } = order;
+    this.takePlace(call, agentId);
+    const ending = new AbortController();
+    const signal = AbortSignal.any([gone, ending.signal]);
+    const terminal = await this.containers.terminal(agentId, generation, { cols, rows, signal });
+    try {
+      await this.execs.openTerminal(recordOf(order));
+      const socket = await this.sockets.accept(call, FRAME_BYTES_MAX).catch(async (error: unknown) => {
+        await this.recordEnd(order, 'hung_up', null);
+        throw error;
+      });
+      return { terminal, socket, generation };
+    } catch (error) {
+      ending.abort();
+      throw error;
+    }
+  }
+
+  /** Counts a terminal of the agent until its connection closes. */
+  private takePlace(call: Call, agentId: string): void {
+    const taken = this.ofAgent.get(agentId) ?? 0;
+    if (taken >= TERMINALS_PER_AGENT)
+      throw new Refusal('rate_limited', `${TERMINALS_PER_AGENT} terminals are open in this agent already.`, { retryAfterSeconds: 10 });
+    this.ofAgent.set(agentId, taken + 1);
+    call.onClose(() => {
+      const left = (this.ofAgent.get(agentId) ?? 1) - 1;
+      if (left > 0) this.ofAgent.set(agentId, left);
+      else this.ofAgent.delete(agentId);
+    });
+  }
+
+  /** Passes bytes on until one side ends, and records how it ended. Never throws. */
+  private async attend(order: TerminalOrder, { terminal, socket, generation }: OpenTerminal, hold: () => void): Promise<void> {
+    const first = await connectTerminal(socket, terminal, hold);
+    const exitCode = await unlessAborted(terminal.ended, timeoutSignal(END_TIMEOUT_MS[first])).catch(() => null);
+    const end: TerminalEnd =
+      first === 'shell' ? await this.endOf(order.agentId, generation) : this.sockets.stopping ? 'stopped' : 'hung_up';
+    const reason = end === 'agent_ended' ? 'The agent’s container ended.' : `The shell ended with exit code ${exitCode ?? 'unknown'}.`;
+    if (first === 'shell') socket.close(end === 'agent_ended' ? CLOSE.goingAway : CLOSE.normal, reason);
+    await this.recordEnd(order, end, exitCode);
+  }
+
+  /** Returns whether the shell ended by itself or with its container. */
+  private async endOf(agentId: string, generation: number): Promise<TerminalEnd> {
+    return (await this.gate.isSameRun(agentId, generation).catch(() => false)) ? 'exited' : 'agent_ended';
+  }
+
+  /**
+   * Returns a function that is called with each input. It wakes the agent if it sleeps, and holds it for a moment, so that the agent counts
+   * as used at the time of the last input.
+   */
+  private holder(need: Parameters<WakeGate['whileAwake']>[0]): () => void {
+    let isHeld = false;
+    return () => {
+      if (isHeld || need.signal.aborted) return;
+      isHeld = true;
+      void this.gate
+        .whileAwake(need, () => pause(INPUT_HOLD_MS, need.signal))
+        // An agent that must not be woken has ended its terminals, or ends them now.
+        .catch(() => undefined)
+        .finally(() => (isHeld = false));
+    };
+  }
+
+  private async recordEnd(order: TerminalOrder, end: TerminalEnd, exitCode: number | null): Promise<void> {
+    try {
+      await this.execs.closeTerminal(recordOf(order), end, exitCode);
+    } catch (error) {
+      this.logger.warn({ msg: 'the end of a terminal could not be recorded', err: error });
+    }
+  }
+}
+
+function recordOf({ agentId, terminalId, call: { context } }: TerminalOrder) {
+  return { agentId, terminalId, context };
+}

@@ -1,0 +1,99 @@
+import { posix } from 'node:path';
+import type { Readable } from 'node:stream';
+import { finished, pipeline } from 'node:stream/promises';
+
+import { Injectable } from '@nestjs/common';
+
+import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
+import { LiveContainers } from '../../sandboxes/services.ts';
+import { FairLimiter } from '../../kernel/limits/fair-limiter.ts';
+import { FILE_TRANSFER_MS_MAX, type FileRange, type FileRead } from '../../runtime/files.ts';
+import { ContainerRuntime, type ContainerHandle } from '../../runtime/runtime.ts';
+import { etagOf, rangeApplies, rangeOf } from './download-headers.ts';
+import { FileRecords } from './file-records.service.ts';
+import { fileRefusal, type FileCall } from './files.service.ts';
+import { Meter } from './meter.ts';
+
+/** The limit of a file that is sent or received (service.md, Limits: 100 MB), in bytes. */
+export const FILE_BYTES_MAX = 104_857_600;
+/** The limit of a directory that is received as a tar, in bytes. */
+const TAR_BYTES_MAX = 1_073_741_824;
+/** The number of downloads that one process runs at once, and for one account. */
+const DOWNLOADS = { limit: 128, perAccount: 32 };
+
+export interface DownloadRequest {
+  path: string;
+  /** The headers of the request. */
+  range: string | undefined;
+  ifRange: string | undefined;
+  /** The value is true if the caller asks for the headers alone. */
+  isHead: boolean;
+}
+
+export interface Download {
+  /** The name of the file or of the tar. */
+  name: string;
+  content: Readable;
+  /** The properties of a file; null for the tar of a directory. */
+  file: { size: number; etag: string; lastModified: string; range: FileRange | null } | null;
+}
+
+/** Sends the files of agents. It wakes the agent first, holds it awake until everything was sent, and records who asked. */
+@Injectable()
+export class Downloads {
+  private readonly places = { limiter: new FairLimiter(DOWNLOADS), full: 'Too many downloads of this account run at once.' };
+
+  constructor(
+    private readonly containers: LiveContainers,
+    private readonly runtime: ContainerRuntime,
+    private readonly records: FileRecords,
+  ) {}
+
+  /** Returns as soon as the first byte can be sent. The caller has to read or to destroy the content. */
+  open(call: FileCall, request: DownloadRequest): Promise<Download> {
+    return new Promise((resolve, reject) => {
+      const send = async (handle: ContainerHandle, woken: boolean) => {
+        if (woken) call.onWoken();
+        const { download, sent } = await this.begin(call, request, handle);
+        resolve(download);
+        await sent;
+      };
+      this.containers
+        .use({ ...call, sandboxId: call.agentId, trigger: 'files' }, this.places, send)
+        .catch((error: unknown) => reject(fileRefusal(call.agentId, error)));
+    });
+  }
+
+  private async begin(
+    call: FileCall,
+    request: DownloadRequest,
+    handle: ContainerHandle,
+  ): Promise<{ download: Download; sent: Promise<void> }> {
+    const signal = AbortSignal.any([call.signal, timeoutSignal(FILE_TRANSFER_MS_MAX)]);
+    let file: Download['file'] = null;
+    const range = ({ size, mtime }: { size: number; mtime: number }) => {
+      const lastModified = new Date(mtime * 1_000).toUTCString();
+      const etag = etagOf(size, mtime, Date.now());
+      file = { size, etag, lastModified, range: rangeApplies(request.ifRange, etag, lastModified) ? rangeOf(request.range, size) : null };
+      return file.range;
+    };
+    const read = await this.runtime.files.read(handle, request.path, { range, maxBytes: FILE_BYTES_MAX, signal });
+    try {
+      if (!request.isHead) await this.records.download(call, read.path, read.size);
+    } catch (error) {
+      read.content.destroy();
+      throw error;
+    }
+    const meter = new Meter(announcedOf(read, file));
+    const sent = pipeline(read.content, meter, { signal })
+      .then(() => finished(meter))
+      .catch(() => undefined);
+    const name = posix.basename(read.path) || 'root';
+    return { download: { name: read.kind === 'directory' ? `${name}.tar` : name, content: meter, file }, sent };
+  }
+}
+
+function announcedOf({ size }: FileRead, file: Download['file']): { bytes: number } | { bytesMax: number } {
+  if (size === null) return { bytesMax: TAR_BYTES_MAX };
+  return { bytes: file?.range ? file.range.end - file.range.start + 1 : size };
+}

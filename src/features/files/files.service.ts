@@ -1,0 +1,116 @@
+import { Readable } from 'node:stream';
+
+import { Injectable } from '@nestjs/common';
+
+import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
+import { LiveContainers } from '../../sandboxes/services.ts';
+import { FairLimiter } from '../../kernel/limits/fair-limiter.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
+import { FileRefused, type FileList } from '../../runtime/files.ts';
+import { ContainerGone, ContainerRuntime, RuntimeRefused, RuntimeUnavailable, type ContainerHandle } from '../../runtime/runtime.ts';
+import { containerLost } from '../../sandboxes/index.ts';
+import { REFUSALS } from './file-refusals.ts';
+import { FileRecords, type RecordedCall } from './file-records.service.ts';
+import type { FileOutcome } from './files.decider.ts';
+import type { FileChange } from './files.events.ts';
+import type { MadeDirectoryDto, MovedFileDto, WrittenFileDto } from './files.dto.ts';
+import { VolumeRoom } from './volume-room.service.ts';
+
+/** The limit of a text that is written, in bytes; the body that holds it is bounded to as much. */
+const WRITE_BYTES_MAX = 1_048_576;
+/** The longest time of a call, ms. */
+const CALL_TIMEOUT_MS = 60_000;
+/** The number of calls that one process makes at once, and for one account. */
+const CALLS = { limit: 128, perAccount: 32 };
+
+/** A call to the files of an agent. */
+export interface FileCall extends RecordedCall {
+  accountId: string;
+  /** False refuses a container that sleeps in place of waking it. */
+  wake?: boolean;
+  /** Hears that the agent had to be woken. */
+  onWoken: () => void;
+}
+
+/** Looks at the files of agents and changes them. It wakes the agent first, and records who changed what. */
+@Injectable()
+export class Files {
+  private readonly places = { limiter: new FairLimiter(CALLS), full: 'Too many calls to files of this account run at once.' };
+
+  constructor(
+    private readonly containers: LiveContainers,
+    private readonly runtime: ContainerRuntime,
+    private readonly records: FileRecords,
+    private readonly room: VolumeRoom,
+  ) {}
+
+  list(call: FileCall, path: string): Promise<FileList> {
+    return this.inContainer(call, (handle, signal) => this.runtime.files.list(handle, path, signal));
+  }
+
+  /** Writes the text. Missing directories are made. */
+  write(call: FileCall, path: string, content: string): Promise<WrittenFileDto> {
+    const intent = { change: 'write' as const, paths: { path }, timeoutMs: CALL_TIMEOUT_MS };
+    return this.inContainer(call, (handle, signal) =>
+      this.room.whileWriting(call.agentId, handle, (reserve) =>
+        this.records.around(call, intent, async () => {
+          const options = { maxBytes: WRITE_BYTES_MAX, reserve, onTaken: 'replace' as const, parents: true, signal };
+          const answer = await this.runtime.files.write(handle, path, Readable.from([Buffer.from(content)]), options);
+          return { answer, outcome: { change: 'write', size: answer.size, created: answer.created } };
+        }),
+      ),
+    );
+  }
+
+  makeDirectory(call: FileCall, path: string, parents: boolean): Promise<MadeDirectoryDto> {
+    return this.change(call, 'mkdir', { path }, async (handle, signal) => {
+      const answer = await this.runtime.files.makeDirectory(handle, path, { parents, signal });
+      return { answer, outcome: { change: 'mkdir', created: answer.created } };
+    });
+  }
+
+  move(call: FileCall, from: string, to: string): Promise<MovedFileDto> {
+    return this.change(call, 'move', { from, to }, async (handle, signal) => ({
+      answer: await this.runtime.files.move(handle, from, to, signal),
+      outcome: { change: 'move' },
+    }));
+  }
+
+  async remove(call: FileCall, path: string): Promise<void> {
+    await this.change(call, 'delete', { path }, async (handle, signal) => ({
+      answer: await this.runtime.files.remove(handle, path, signal),
+      outcome: { change: 'delete' },
+    }));
+  }
+
+  private inContainer<T>(call: FileCall, work: (handle: ContainerHandle, signal: AbortSignal) => Promise<T>): Promise<T> {
+    return this.containers.use({ ...call, sandboxId: call.agentId, trigger: 'files' }, this.places, async (handle, woken) => {
+      if (woken) call.onWoken();
+      return work(handle, AbortSignal.any([call.signal, timeoutSignal(CALL_TIMEOUT_MS)])).catch((error: unknown) => {
+        throw fileRefusal(call.agentId, error);
+      });
+    });
+  }
+
+  private change<T>(
+    call: FileCall,
+    change: FileChange,
+    paths: object,
+    work: (handle: ContainerHandle, signal: AbortSignal) => Promise<{ answer: T; outcome: FileOutcome }>,
+  ): Promise<T> {
+    const intent = { change, paths, timeoutMs: CALL_TIMEOUT_MS };
+    return this.inContainer(call, (handle, signal) => this.records.around(call, intent, () => work(handle, signal)));
+  }
+}
+
+/** Returns the refusal of a file call that failed; an error of another kind is returned as it is. */
+export function fileRefusal(sandboxId: string, error: unknown): unknown {
+  if (error instanceof FileRefused) return new Refusal(...REFUSALS[error.reason]);
+  if (error instanceof RuntimeUnavailable)
+    return new Refusal('runtime_unavailable', 'The container engine did not answer; a change may have been made.');
+  if (error instanceof ContainerGone || error instanceof RuntimeRefused)
+    return containerLost(sandboxId, 'The container ended meanwhile, or can’t work with files.');
+  if (error instanceof DOMException && error.name === 'TimeoutError')
+    return new Refusal('runtime_unavailable', 'The call took too long, and was ended.');
+  return error;
+}

@@ -1,0 +1,205 @@
+import { Injectable } from '@nestjs/common';
+
+import { Database } from '../../../postgres/database/database.ts';
+import { EventStore, type Position, type StoredEvent } from '../../../eventsourcing/event-store/event-store.ts';
+import { actorCode, agentOf, auditProjection, kindCode, positionOf, typeCode, uuidOf } from './audit.projection.ts';
+import { type AuditRow, BUCKET, bucketOf } from './audit.table.ts';
+import { computerOf } from '../../../sandboxes/index.ts';
+import { tableOf } from '../../../eventsourcing/projections/projection.ts';
+import type { EventSelection } from '../entries/history-item.ts';
+
+const AUDIT = tableOf(auditProjection);
+
+/** Selects events of the audit. */
+export interface AuditSelection extends EventSelection {
+  /** The account whose events are selected. Null selects the events of all accounts and those of none. */
+  accountId: string | null;
+  /** The agent or the computer that the events concern. */
+  subjectId: string | null;
+  newestFirst: boolean;
+}
+
+/** The place in the log up to which the events of an account are known to somebody. */
+export interface AccountPlace {
+  readonly accountId: string;
+  readonly position: Position;
+}
+
+/** An event, and the agent or the computer that it concerns. */
+export interface AuditedEvent extends StoredEvent {
+  agentId: string | null;
+  computerId: string | null;
+}
+
+/** The largest backward step of a store's clock, in milliseconds, with which a search by time still finds the events. */
+const CLOCK_SLACK_MS = 3_600_000;
+const POSITION_MAX = 2n ** 63n - 1n;
+/** The number of messages that are read at once in a search for one by its id. */
+const MESSAGES_AT_ONCE = 100;
+
+/** The search for each place ends at the first entry. The order makes it use the index, however many earlier entries the account has. */
+const OUTRUN = `
+  select number from unnest($1::uuid[], $2::bigint[], $3::int[]) with ordinality as place (account, after, bucket, number)
+  cross join lateral (
+    select from ${AUDIT} where account_id = account and position > 0 and position > after and ${BUCKET} >= bucket
+    order by ${BUCKET} limit 1) as entry`;
+
+/** The range of positions and times that entries are selected from. */
+interface Bounds {
+  /** The range of positions excludes both ends. */
+  after: bigint;
+  before: bigint;
+  since: string | null;
+  until: string | null;
+}
+
+/** Finds events by the rows of the audit, and reads them from the log. */
+@Injectable()
+export class AuditEntries {
+  constructor(
+    private readonly database: Database,
+    private readonly store: EventStore,
+  ) {}
+
+  /**
+   * Reads at most `limit` events after the position `after`, in the order of the log or, with `newestFirst`, the reverse. If `after` is
+   * null, it starts at the beginning or the end of the log.
+   */
+  async *list(selection: AuditSelection, after: Position | null, limit: number): AsyncGenerator<AuditedEvent> {
+    const bounds = await this.bounds(selection, after);
+    const { text, values } = entriesQuery(selection, bounds, limit);
+    const rows = await this.database.query<Pick<AuditRow, 'position' | 'subject_id'>>(text, values);
+    const subjects = new Map(rows.map(({ position, subject_id }) => [positionOf(position), subject_id]));
+    for await (const event of this.store.readAt([...subjects.keys()])) {
+      const computerId = computerOf(event);
+      const agentId = computerId === null ? (agentOf(event) ?? subjects.get(event.position) ?? null) : null;
+      yield { ...event, agentId, computerId };
+    }
+  }
+
+  /** Returns the last message to the agent between the two positions, or null if there is none. */
+  async lastMessageTo(agentId: string, after: Position | null, before: Position): Promise<StoredEvent | null> {
+    for await (const message of this.messagesTo(agentId, before, 1)) return after === null || message.position > after ? message : null;
+    return null;
+  }
+
+  /** Returns the message to the agent that has this id and was accepted before the position, or null if there is none. */
+  async messageTo(agentId: string, id: string, before: Position): Promise<StoredEvent | null> {
+    for (let place: Position | null = before; place !== null;) {
+      const from: Position = place;
+      place = null;
+      for await (const message of this.messagesTo(agentId, from, MESSAGES_AT_ONCE)) {
+        if (message.data.message_id === id) return message;
+        place = message.position;
+      }
+    }
+    return null;
+  }
+
+  /** Returns those of the places after which the account has further events. */
+  async outrun(places: readonly AccountPlace[]): Promise<AccountPlace[]> {
+    if (places.length === 0) return [];
+    const rows = await this.database.query<{ number: string }>(OUTRUN, [
+      places.map(({ accountId }) => uuidOf(accountId)),
+      places.map(({ position }) => BigInt(position).toString()),
+      places.map(({ position }) => bucketOf(BigInt(position))),
+    ]);
+    return rows.flatMap(({ number }) => places[Number(number) - 1] ?? []);
+  }
+
+  /** Reads messages to the agent, newest first. */
+  private messagesTo(agentId: string, before: Position, limit: number): AsyncIterable<StoredEvent> {
+    const messages = {
+      accountId: null,
+      subjectId: agentId,
+      types: ['MessageAccepted'],
+      actor: null,
+      since: null,
+      until: null,
+      newestFirst: true,
+    };
+    return this.list(messages, before, limit);
+  }
+
+  /** Translates times into positions, so that an index leads to where they begin. */
+  private async bounds({ since, until, newestFirst }: AuditSelection, after: Position | null): Promise<Bounds> {
+    const bounds: Bounds = { after: 0n, before: POSITION_MAX, since, until };
+    if (after !== null) bounds[newestFirst ? 'before' : 'after'] = least(BigInt(after), POSITION_MAX);
+    if (since !== null) bounds.after = greatest(bounds.after, await this.lastBefore(Date.parse(since) - CLOCK_SLACK_MS));
+    if (until !== null) bounds.before = least(bounds.before, (await this.lastBefore(Date.parse(until) + CLOCK_SLACK_MS)) + 1n);
+    return bounds;
+  }
+
+  /**
+   * Returns the position of the last entry before the time, or 0 if there is none. Searches by bisection, because times grow with
+   * positions.
+   */
+  private async lastBefore(time: number): Promise<bigint> {
+    const [newest] = await this.database.query<Pick<AuditRow, 'position'>>(
+      `select position from ${AUDIT} where position > 0 order by position desc limit 1`,
+    );
+    let low = 0n;
+    let high = BigInt(newest?.position ?? 0);
+    while (low < high) {
+      const middle = (low + high) / 2n;
+      const [next] = await this.database.query<Pick<AuditRow, 'position' | 'at'>>(
+        `select position, at from ${AUDIT} where position > $1 order by position limit 1`,
+        [middle.toString()],
+      );
+      if (next !== undefined && next.at.getTime() < time) low = BigInt(next.position);
+      else high = middle;
+    }
+    return low;
+  }
+}
+
+/**
+ * Builds one subquery for each alternative of types and actors. One index returns its rows in order, and it ends as soon as it has `limit`
+ * rows, whereas `any (…)` would read all rows of each alternative. The union removes rows that two subqueries return.
+ */
+function entriesQuery(selection: AuditSelection, bounds: Bounds, limit: number): { text: string; values: unknown[] } {
+  const values: unknown[] = [];
+  const given = (value: unknown) => `$${values.push(value)}`;
+  const direction = selection.newestFirst ? 'desc' : 'asc';
+  const alternatives = alternativesOf(selection);
+  const common = conditionsOf(bounds, given);
+  const parts = alternatives.map((equals) => {
+    const own = Object.entries(equals).map(([column, value]) => `${column} = ${given(value)}`);
+    // Without an equality condition no index by bucket is used: the primary key has the order.
+    const order = own.length === 0 ? `position ${direction}` : `${BUCKET} ${direction}, position ${direction}`;
+    return `(select position, subject_id from ${AUDIT} where ${[...own, ...common].join(' and ')} order by ${order} limit ${limit})`;
+  });
+  return {
+    text: `select position, subject_id from (${parts.join(' union ')}) found order by position ${direction} limit ${limit}`,
+    values,
+  };
+}
+
+/** Returns sets of column values; an entry has to match one of them. */
+function alternativesOf({ accountId, subjectId, types, actor }: AuditSelection): Record<string, string | number>[] {
+  const whose = {
+    ...(accountId === null ? {} : { account_id: uuidOf(accountId) }),
+    ...(subjectId === null ? {} : { subject_id: uuidOf(subjectId) }),
+  };
+  const ofTypes: Record<string, number>[] = types === null ? [{}] : [...new Set(types.map(typeCode))].map((type) => ({ type }));
+  const byActors: Record<string, string | number>[] =
+    actor === null ? [{}] : [{ actor: actorCode(actor) }, ...(kindCode(actor) === 0 ? [] : [{ actor_kind: kindCode(actor) }])];
+  return ofTypes.flatMap((ofType) => byActors.map((byActor) => ({ ...whose, ...ofType, ...byActor })));
+}
+
+function conditionsOf({ after, before, since, until }: Bounds, given: (value: unknown) => string): string[] {
+  const conditions = ['position > 0'];
+  if (after > 0n) conditions.push(`position > ${given(after.toString())}`, `${BUCKET} >= ${given(bucketOf(after))}`);
+  if (before < POSITION_MAX) conditions.push(`position < ${given(before.toString())}`, `${BUCKET} <= ${given(bucketOf(before))}`);
+  if (since !== null) conditions.push(`at >= ${given(since)}`);
+  if (until !== null) conditions.push(`at < ${given(until)}`);
+  return conditions;
+}
+
+function least(a: bigint, b: bigint): bigint {
+  return a < b ? a : b;
+}
+
+function greatest(a: bigint, b: bigint): bigint {
+  return a > b ? a : b;
+}

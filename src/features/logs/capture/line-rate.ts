@@ -1,0 +1,47 @@
+import type { LogLine } from '../../../runtime/runtime.ts';
+
+/** The number of lines that an agent may print in a second, and at once after it was silent. */
+export const LINES_PER_SECOND = 2_000;
+export const LINES_AT_ONCE = 20_000;
+/** The number of characters that count as one line; a longer line counts as several. */
+const CHARACTERS = 256;
+
+/**
+ * Bounds how much of one container's output is kept, by the times at which it was printed. So it makes no difference how fast the output is
+ * read, and output that was printed slowly while nobody read it is kept. Once too much was printed, nothing is kept until a second's worth
+ * of lines may be.
+ */
+export class LineRate {
+  private free = LINES_AT_ONCE;
+  private latest = -Infinity;
+  private isOver = false;
+
+  /** Returns true if the line has to be left out. */
+  exceeds({ text, cursor }: LogLine): boolean {
+    const printed = Date.parse(cursor.time);
+    if (printed > this.latest) {
+      this.free = Math.min(LINES_AT_ONCE, this.free + ((printed - this.latest) / 1_000) * LINES_PER_SECOND);
+      this.latest = printed;
+    }
+    const cost = linesOf(text);
+    this.isOver = this.free < (this.isOver ? LINES_PER_SECOND : cost);
+    if (!this.isOver) this.free -= cost;
+    return this.isOver;
+  }
+}
+
+/** Returns the number of lines as which the text counts. */
+export function linesOf(text: string): number {
+  return linesOfLength(text.length);
+}
+
+/** Does as `linesOf` for a text of which only the length is known. */
+export function linesOfLength(length: number): number {
+  return 1 + Math.floor(length / CHARACTERS);
+}
+
+/** Returns the line that replaces `count` lines, with the cursor of the last of them. */
+export function linesLeftOut(count: number, last: LogLine): LogLine {
+  const message = `${count} ${count === 1 ? 'line' : 'lines'} of output left out here: an agent may print ${LINES_PER_SECOND} lines a second, ${LINES_AT_ONCE} at once.`;
+  return { ...last, text: JSON.stringify({ level: 'warning', message }) };
+}

@@ -1,0 +1,225 @@
+import { Injectable, Logger } from '@nestjs/common';
+import { v5 as uuidv5 } from 'uuid';
+import {
+  EventStore,
+  EventStoreUnavailable,
+  OutcomeUnknown,
+  StreamClosed,
+  WrongExpectedRevision,
+  type NewEvent,
+} from '../../../eventsourcing/event-store/event-store.ts';
+import {
+  ContainerGone,
+  ContainerRuntime,
+  RuntimeUnavailable,
+  type ContainerName,
+  type ContainerView,
+  type LogLine,
+} from '../../../runtime/runtime.ts';
+import { Backoff } from '../../../kernel/async/retry.ts';
+import { pause } from '../../../kernel/async/pause.ts';
+import { Intervals } from '../../../kernel/config/intervals.ts';
+import type { CaptureCursor, CapturedLine } from '../output/logs.events.ts';
+import { leftOut, readLogLine } from '../output/log-line.ts';
+import { Batcher } from './batcher.ts';
+import { LineRate, linesLeftOut, linesOf, linesOfLength } from './line-rate.ts';
+import { LineBound, totalOf } from '../retention/line-bound.ts';
+import { OutputShare } from './output-share.ts';
+
+const CAPTURE_NAMESPACE = '0d3b1c52-94c5-4f6c-8f0c-0e6a4d2b7f1e';
+/** The longest delay in milliseconds after which a failed follower starts again. The first one doubles with each failure. */
+const AGAIN_MS_MAX = 10_000;
+/** The age up to which output is kept. `LineBound` bounds its number of lines as well. */
+export const RETENTION = { maxAgeSeconds: 7 * 24 * 3600 };
+/** The times at whose multiples the output of all containers is appended, in milliseconds, so that one commit holds much of it. */
+const TOGETHER_MS = 500;
+
+interface Follower {
+  generation: number;
+  /** The signal that aborts when the follower has to leave the container to another process. */
+  until: AbortSignal;
+  done: Promise<void>;
+}
+
+interface Place {
+  revision: number;
+  /** The number of lines up to here, since the agent's first. */
+  total: number;
+  cursor: CaptureCursor | null;
+}
+
+/**
+ * Copies the output of containers into the log, without loss or repetition. Each batch holds a cursor, and is appended at the revision that
+ * it continues, so that a follower that restarts after a crash continues exactly there.
+ */
+@Injectable()
+export class LogCapture {
+  private readonly logger = new Logger(LogCapture.name);
+  private readonly followers = new Map<string, Follower>();
+  private readonly stopping = new AbortController();
+
+  constructor(
+    private readonly events: EventStore,
+    private readonly runtime: ContainerRuntime,
+    private readonly bound: LineBound,
+    private readonly share: OutputShare,
+    private readonly intervals: Intervals = new Intervals(),
+  ) {}
+
+  /**
+   * Makes sure that the container's output is captured until the signal aborts, after which another process does it. An agent has one
+   * follower: that of an older container finishes first.
+   */
+  async follow(container: ContainerView, account: string, signal: AbortSignal): Promise<void> {
+    await this.follower(container, account, AbortSignal.any([signal, this.stopping.signal]));
+  }
+
+  /** Returns true if this process captures the container's output. */
+  isFollowing({ agentId, generation }: ContainerName): boolean {
+    const follower = this.followers.get(agentId);
+    return follower?.generation === generation && !follower.until.aborted;
+  }
+
+  /**
+   * Returns true when all output of an ended container is in the log, or false after 5 s. Has to be called before the container is removed.
+   */
+  async drain(container: ContainerView, account: string): Promise<boolean> {
+    const over = new AbortController();
+    const inTime = await Promise.race([this.toItsEnd(container, account), pause(this.intervals.drainMs, over.signal).then(() => false)]);
+    over.abort();
+    return inTime;
+  }
+
+  /** Ends every follower, after the lines that it has read are appended. */
+  async stop(): Promise<void> {
+    this.stopping.abort();
+    await Promise.allSettled([...this.followers.values()].map((follower) => follower.done));
+  }
+
+  /**
+   * Captures the output to its end. Returns false if the process stops first. A follower that has to step aside meanwhile is replaced by
+   * one that need not.
+   */
+  private async toItsEnd(container: ContainerView, account: string): Promise<boolean> {
+    const { signal } = this.stopping;
+    for (let follower = null as Follower | null; !signal.aborted && (follower === null || follower.until.aborted);) {
+      follower = await this.follower(container, account, signal);
+      if (follower === null) return true;
+      await follower.done;
+    }
+    return !signal.aborted;
+  }
+
+  /** Returns the follower of the container, and starts it if there is none; null if a newer container is followed already. */
+  private async follower(container: ContainerView, account: string, until: AbortSignal): Promise<Follower | null> {
+    const { agentId, generation } = container;
+    for (let current = this.followers.get(agentId); current !== undefined; current = this.followers.get(agentId)) {
+      if (current.generation > generation) return null;
+      if (current.generation === generation && !current.until.aborted) return current;
+      await current.done;
+    }
+    const follower: Follower = { generation, until, done: Promise.resolve() };
+    follower.done = this.persist(container, account, until).finally(() => {
+      if (this.followers.get(agentId) === follower) this.followers.delete(agentId);
+    });
+    this.followers.set(agentId, follower);
+    return follower;
+  }
+
+  /** Captures the output, and starts again after a failure as long as the container may print more. */
+  private async persist(container: ContainerView, account: string, signal: AbortSignal): Promise<void> {
+    const backoff = new Backoff({ firstMs: this.intervals.captureRetryMs, lastMs: AGAIN_MS_MAX });
+    while (!signal.aborted) {
+      const began = performance.now();
+      try {
+        await this.capture(container, account, signal).finally(() => {
+          // A capture that ran well for a while starts again with the first delay.
+          if (performance.now() - began > AGAIN_MS_MAX) backoff.reset();
+        });
+        // The stream also ends when the engine stops.
+        const { containers } = await this.runtime.inspect(container.agentId, container.generation);
+        const now = containers.find(({ handle }) => handle === container.handle);
+        if (now?.state !== 'running' && now?.state !== 'frozen') return;
+      } catch (error) {
+        if (error instanceof ContainerGone || error instanceof StreamClosed) return;
+        // Another process, which follows or drains the container, captures it too. This one continues after the lines of that one.
+        const isCaptured = error instanceof WrongExpectedRevision;
+        if (!isCaptured && !(error instanceof RuntimeUnavailable) && !signal.aborted)
+          this.logger.warn(`log capture of agent ${container.agentId} begins again in ${backoff.ms} ms: ${String(error)}`);
+      }
+      await backoff.pause(signal);
+    }
+  }
+
+  private async capture(container: ContainerView, account: string, signal: AbortSignal): Promise<void> {
+    const stream = `log-${container.agentId}`;
+    const place = await this.place(stream);
+    if (place.cursor !== null && place.cursor.generation > container.generation) return;
+    const after = place.cursor?.generation === container.generation ? place.cursor : null;
+    const rate = new LineRate();
+    const left = new AbortController();
+    const reading = AbortSignal.any([signal, left.signal]);
+    const paced = this.share.reader(account, reading);
+    const batcher = new Batcher<LogLine>({
+      maxItems: 500,
+      maxBytes: 128 * 1024,
+      maxWaitMs: 1_000,
+      togetherMs: TOGETHER_MS,
+      bytesOf: (line) => line.text.length + 40,
+      pace: (line) => paced(linesOf(line.text)),
+      leaving: { out: (line) => rate.exceeds(line), told: linesLeftOut },
+    });
+    const filled = batcher.fill(this.runtime.logs(container.handle, after, reading, (bytes) => paced(linesOfLength(bytes))));
+    try {
+      for await (const lines of batcher.batches()) await this.append(stream, place, lines);
+    } finally {
+      left.abort();
+      await filled;
+    }
+  }
+
+  private async place(stream: string): Promise<Place> {
+    for await (const last of this.events.readStream(stream, { backwards: true, limit: 1 }))
+      return { revision: last.revision, total: totalOf(last), cursor: (last.data as { cursor?: CaptureCursor }).cursor ?? null };
+    return { revision: -1, total: 0, cursor: null };
+  }
+
+  /**
+   * Appends lines. A line that the store refuses is left out, and replaced by one that says so: it would be refused again, and nothing
+   * after it would be captured.
+   */
+  private async append(stream: string, place: Place, lines: LogLine[]): Promise<void> {
+    try {
+      await this.store(stream, place, lines, lines.map(readLogLine));
+    } catch (error) {
+      if (mayPass(error)) throw error;
+      if (lines.length === 1) return this.store(stream, place, lines, lines.map(leftOut));
+      const half = lines.length / 2;
+      await this.append(stream, place, lines.slice(0, half));
+      await this.append(stream, place, lines.slice(half));
+    }
+  }
+
+  private async store(stream: string, place: Place, lines: LogLine[], captured: CapturedLine[]): Promise<void> {
+    const last = lines.at(-1);
+    if (last === undefined) return;
+    const before = place.total;
+    const total = before + lines.length;
+    const event: NewEvent = {
+      id: uuidv5(`${stream}:${place.revision + 1}:${JSON.stringify(last.cursor)}`, CAPTURE_NAMESPACE),
+      type: 'LogLinesCaptured',
+      schemaVersion: 1,
+      data: { lines: captured, cursor: { ...last.cursor }, total },
+      metadata: { actor: { kind: 'system', id: 'logs', name: 'logs' }, account_id: null, request_id: null, causation_id: null, ip: null },
+    };
+    if (place.revision < 0) await this.events.setRetention(stream, RETENTION);
+    place.revision = (await this.events.append(stream, place.revision < 0 ? 'no_stream' : place.revision, [event])).revision;
+    place.total = total;
+    await this.bound.hold(stream, place.revision, before, total);
+  }
+}
+
+/** Returns true if the store may accept the same event later. */
+function mayPass(error: unknown): boolean {
+  return [WrongExpectedRevision, StreamClosed, OutcomeUnknown, EventStoreUnavailable].some((known) => error instanceof known);
+}

@@ -1,0 +1,81 @@
+import { Injectable, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
+import { Agents } from '../../agents/services.ts';
+import { idOf, type StoredEvent } from '../../../eventsourcing/event-store/event-store.ts';
+import { kindOf } from '../../../sandboxes/index.ts';
+import { ContainerRuntime, RuntimeUnavailable, type ListedContainer } from '../../../runtime/runtime.ts';
+import { Sagas, type Saga, type SagaKey, type SagaPass } from '../../../eventsourcing/sagas/saga.ts';
+import { LogCapture } from './log-capture.service.ts';
+import { DrainedRuns } from '../output/drained-runs.ts';
+
+/** The number of ended containers, not known to be captured completely, that one resync looks at. */
+const UNDRAINED_AT_A_TIME = 100;
+
+/** Keeps a follower on the output of every container. */
+@Injectable()
+export class LogsSaga implements Saga, OnModuleInit, OnApplicationShutdown {
+  readonly name = 'logs';
+  readonly filter = {
+    eventClass: 'core' as const,
+    categories: ['agent'],
+    types: ['ContainerCreated', 'DeploymentSucceeded', 'AgentStarted', 'AgentWoke', 'ContainerExited', 'DeploymentFailed'],
+  };
+  readonly concurrency = 16;
+
+  constructor(
+    private readonly sagas: Sagas,
+    private readonly capture: LogCapture,
+    private readonly runtime: ContainerRuntime,
+    private readonly agents: Agents,
+    private readonly drained: DrainedRuns,
+  ) {}
+
+  onModuleInit(): void {
+    this.sagas.register(this);
+  }
+
+  async onApplicationShutdown(): Promise<void> {
+    await this.capture.stop();
+  }
+
+  keyOf(event: StoredEvent): string {
+    return idOf(event.stream);
+  }
+
+  /** Returns the agents whose containers run and are not followed here, and some of those whose ended containers were not drained. */
+  async resync(maxAgeMs: number): Promise<SagaKey[]> {
+    const containers = await this.listed(maxAgeMs);
+    if (containers === null) return [];
+    const up = containers.filter(({ state }) => state === 'running' || state === 'frozen');
+    const ended = containers.filter(({ state }) => state === 'exited');
+    await this.drained.keepOnly(new Set(containers.map(({ agentId }) => agentId)));
+    const undrained = await this.drained.firstMissing(ended, UNDRAINED_AT_A_TIME);
+    const found = [...up.filter((container) => !this.capture.isFollowing(container)), ...undrained];
+    return [...new Set(found.map(({ agentId }) => agentId))].map((key) => ({ key, account: null }));
+  }
+
+  async reconcile(agentId: string, { handover, withoutSlot, setAccount }: SagaPass): Promise<Date | null> {
+    const { state: agent } = await this.agents.find(agentId);
+    const account = agent?.accountId ?? '';
+    if (agent !== null) setAccount(account);
+    const { containers } = await this.runtime.inspect(agentId, agent?.generation);
+    const started = containers.filter((container) => container.state !== 'created').sort((a, b) => a.generation - b.generation);
+    for (const container of started) {
+      if (container.state !== 'exited') await withoutSlot(() => this.capture.follow(container, account, handover));
+      else if (!this.drained.has(container) && (await withoutSlot(() => this.capture.drain(container, account))))
+        await this.drained.add(container);
+    }
+    if (containers.length === 0) await this.drained.forget([agentId]);
+    return null;
+  }
+
+  /** Lists the containers of agents. Returns null if the engine is unavailable: its events tell when it is back. */
+  private async listed(maxAgeMs: number): Promise<readonly ListedContainer[] | null> {
+    try {
+      const { containers } = await this.runtime.listed(maxAgeMs);
+      return containers.filter(({ agentId }) => kindOf(agentId) === 'agent');
+    } catch (error) {
+      if (error instanceof RuntimeUnavailable) return null;
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,151 @@
+import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
+import { EventStore, type Position, type StoredEvent, type Subscription } from '../../../eventsourcing/event-store/event-store.ts';
+import { EventCatalogue } from '../../../eventsourcing/event-store/event-catalogue.ts';
+import { ReadModels, type Projection } from '../../../eventsourcing/projections/projection.ts';
+import type { LogEntry, LogTable } from './logs.table.ts';
+import { journalAgentOf, journalProjection, logLinesProjection } from './logs.projection.ts';
+
+/** The number of entries that a slow reader may lag behind before its stream is ended. */
+const LAG_MAX = 5_000;
+
+interface Reader {
+  agentId: string;
+  waiting: LogEntry[];
+  ended: boolean;
+  wake: () => void;
+  /** Ends the stream of a reader that does not read. */
+  cut: () => void;
+}
+
+/** Hands new log entries to the readers that follow them. All readers share one subscription for each event class. */
+@Injectable()
+export class LogTail implements OnApplicationShutdown {
+  private readonly readers = new Set<Reader>();
+  private readonly projections: Projection<LogTable>[];
+  private subscriptions: Promise<Subscription[]> | null = null;
+
+  constructor(
+    private readonly events: EventStore,
+    private readonly readModels: ReadModels,
+    catalogue: EventCatalogue,
+  ) {
+    this.projections = [logLinesProjection, journalProjection((stored) => catalogue.summaryOf(stored))];
+  }
+
+  /** The number of current readers. */
+  get size(): number {
+    return this.readers.size;
+  }
+
+  async onApplicationShutdown(): Promise<void> {
+    await this.end();
+  }
+
+  /**
+   * Returns batches of entries from now on, until the signal aborts. When this resolves, earlier entries are in the read models, where the
+   * caller reads them. `cut` is called when the reader lags too far behind. Throws `read_model_behind`.
+   */
+  async follow(agentId: string, signal: AbortSignal, cut: () => void): Promise<AsyncIterable<LogEntry[]>> {
+    const reader: Reader = { agentId, waiting: [], ended: false, wake: () => {}, cut };
+    this.readers.add(reader);
+    signal.addEventListener('abort', () => this.drop(reader), { once: true });
+    if (signal.aborted) this.drop(reader);
+    try {
+      this.subscriptions ??= this.subscribe();
+      await this.subscriptions;
+      await this.standing();
+    } catch (error) {
+      this.drop(reader);
+      throw error;
+    }
+    return this.batches(reader);
+  }
+
+  /**
+   * Resolves when the read model holds what the agent has printed so far, because a stream may have shown it already. Does not wait for
+   * other agents' output, nor longer than reads wait for a read model.
+   */
+  async shown(agentId: string): Promise<void> {
+    const newest = this.events.readStream(`log-${agentId}`, { backwards: true, limit: 1 });
+    for await (const { position } of newest) await this.readModels.waitIfRunning(logLinesProjection.name, position);
+  }
+
+  private async *batches(reader: Reader): AsyncGenerator<LogEntry[]> {
+    try {
+      while (!reader.ended) {
+        if (reader.waiting.length === 0) await new Promise<void>((resolve) => (reader.wake = resolve));
+        const batch = reader.waiting;
+        reader.waiting = [];
+        if (batch.length > 0) yield batch;
+      }
+    } finally {
+      this.drop(reader);
+    }
+  }
+
+  private drop(reader: Reader): void {
+    this.readers.delete(reader);
+    reader.ended = true;
+    reader.waiting = [];
+    reader.wake();
+  }
+
+  /**
+   * Waits for the read models. The subscriptions may have delivered, before a reader came, entries that the read models do not have yet.
+   */
+  private async standing(): Promise<void> {
+    await Promise.all(
+      this.projections.map(async ({ name, filter }) => this.readModels.waitFor(name, await this.events.head(filter.eventClass))),
+    );
+  }
+
+  private async subscribe(): Promise<Subscription[]> {
+    try {
+      const heads = await Promise.all(this.projections.map(({ filter }) => this.events.head(filter.eventClass)));
+      return this.projections.map((projection, index) => this.tail(projection, heads[index] as Position));
+    } catch (error) {
+      this.subscriptions = null;
+      throw error;
+    }
+  }
+
+  private tail(projection: Projection<LogTable>, head: Position): Subscription {
+    const subscription = this.events.subscribe(head, projection.filter, (events) => {
+      for (const event of events) this.hand(projection, event);
+      return Promise.resolve();
+    });
+    // The subscription ends only at an event that this program can't read. The readers then connect again, and continue after that event.
+    subscription.ended.catch(() => this.end());
+    return subscription;
+  }
+
+  private async end(): Promise<void> {
+    const subscriptions = this.subscriptions;
+    this.subscriptions = null;
+    for (const reader of this.readers) this.drop(reader);
+    const open = (await subscriptions?.catch(() => [])) ?? [];
+    await Promise.all(open.map((subscription) => subscription.stop()));
+  }
+
+  private hand(projection: Projection<LogTable>, event: StoredEvent): void {
+    const agentId = journalAgentOf(event);
+    if (agentId === null) return;
+    const readers = [...this.readers].filter((reader) => reader.agentId === agentId);
+    if (readers.length === 0) return;
+    const entries: LogEntry[] = [];
+    projection.project(event, {
+      get: () => undefined,
+      delete: () => {},
+      set: (_, { agent_id: _agent, ...entry }) => entries.push(entry),
+    });
+    for (const reader of readers) {
+      if (reader.waiting.length + entries.length > LAG_MAX) {
+        this.drop(reader);
+        reader.cut();
+        continue;
+      }
+      reader.waiting.push(...entries);
+      reader.wake();
+    }
+  }
+}

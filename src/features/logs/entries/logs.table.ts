@@ -1,0 +1,32 @@
+import { agentsProjection } from '../../agents/services.ts';
+import { typed, type WrittenRow } from '../../../postgres/database/table.ts';
+import { type ProjectionTable, tableOf } from '../../../eventsourcing/projections/projection.ts';
+import type { LogLevel } from '../output/logs.events.ts';
+
+/** The number of days for which entries are kept. */
+export const KEPT_DAYS = 7;
+
+/** Selects the agents that exist; entries of others are removed. */
+export const AGENTS_THAT_ARE = `select agent_id from ${tableOf(agentsProjection)}`;
+
+/** The table of the lines that agents print, and that of the journal. */
+export const logTable = {
+  key: 'id',
+  columns: {
+    /** The id grows with the order of the entries within its source. */
+    id: 'text collate "C" not null',
+    agent_id: 'text not null',
+    level: typed<LogLevel>('text not null'),
+    source: 'text not null',
+    message: 'text not null',
+    timestamp: 'timestamptz not null',
+  },
+  indexes: { by_agent: '(agent_id, timestamp desc, id desc)', by_time: '(timestamp)' },
+  expires: { column: 'timestamp', days: KEPT_DAYS },
+  belongs: { column: 'agent_id', to: AGENTS_THAT_ARE },
+} as const satisfies ProjectionTable;
+
+export type LogTable = typeof logTable;
+
+/** An entry as answers show it. */
+export type LogEntry = Omit<WrittenRow<LogTable>, 'agent_id'>;

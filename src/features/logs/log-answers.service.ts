@@ -1,0 +1,76 @@
+import { Injectable } from '@nestjs/common';
+import { QueryBus } from '@nestjs/cqrs';
+import { Agents } from '../agents/services.ts';
+import type { Call } from '../../http/server/call.ts';
+import { decodeCursor } from '../../http/responses/paging.ts';
+import { EVENT_STREAM, ResponseStreams, type ServerSentEvent, type Streamed } from '../../http/server/response-streams.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ListLogEntries, type LogFilter, type LogPage } from './entries/log-entries.queries.ts';
+import type { LogEntry } from './entries/logs.table.ts';
+import { LogTail } from './entries/log-tail.service.ts';
+import type { LogQueryDto } from './logs.dto.ts';
+
+/** Reads an agent's log, and follows it. */
+@Injectable()
+export class LogAnswers {
+  constructor(
+    private readonly agents: Agents,
+    private readonly queries: QueryBus,
+    private readonly tail: LogTail,
+    private readonly streams: ResponseStreams,
+  ) {}
+
+  async answer(agentId: string, query: LogQueryDto, call: Call): Promise<LogEntry[] | Streamed> {
+    await this.agents.load(agentId, call.accountId);
+    const filter = filterOf(query);
+    if (call.accepts(EVENT_STREAM)) {
+      const cut = () => call.disconnect();
+      return this.streams.events(call, async (signal) => this.follow(agentId, query, filter, await this.tail.follow(agentId, signal, cut)));
+    }
+    const { entries, earlierBefore } = await this.newest(agentId, query, filter);
+    if (earlierBefore !== null) call.linkNextPage(earlierBefore);
+    return entries;
+  }
+
+  private async newest(agentId: string, { limit = 100, cursor }: LogQueryDto, filter: LogFilter): Promise<LogPage> {
+    await this.tail.shown(agentId);
+    return this.queries.execute(new ListLogEntries(agentId, filter, limit, decodeCursor(cursor, 'time', 'text')));
+  }
+
+  /** Yields the stored entries, then new ones. An entry that arrives while the stored ones are read is given once. */
+  private async *follow(
+    agentId: string,
+    query: LogQueryDto,
+    filter: LogFilter,
+    live: AsyncIterable<LogEntry[]>,
+  ): AsyncGenerator<ServerSentEvent> {
+    const given = new Set<string>();
+    for (const entry of (await this.newest(agentId, query, filter)).entries) {
+      given.add(entry.id);
+      yield { id: entry.id, data: entry };
+    }
+    for await (const entries of live)
+      for (const entry of entries) if (!given.delete(entry.id) && matches(entry, filter)) yield { id: entry.id, data: entry };
+  }
+}
+
+function filterOf({ level, since, until, q }: LogQueryDto): LogFilter {
+  return { level, since: instantOf('since', since), until: instantOf('until', until), q };
+}
+
+/** Parses a time; one without an offset is UTC. Throws `invalid_request` if the time is invalid. */
+function instantOf(field: string, text: string | undefined): Date | undefined {
+  if (text === undefined) return undefined;
+  const hasOffset = /[zZ]$|[+-]\d\d:?\d\d$/.test(text);
+  const instant = new Date(hasOffset || !text.includes('T') ? text : `${text}Z`);
+  if (!Number.isNaN(instant.getTime())) return instant;
+  throw new Refusal('invalid_request', 'The request holds a time that is none.', { errors: [{ field, message: 'is not a time' }] });
+}
+
+function matches(entry: LogEntry, { level, since, until, q }: LogFilter): boolean {
+  const at = Date.parse(entry.timestamp);
+  if (level !== undefined && entry.level !== level) return false;
+  if (since !== undefined && at < since.getTime()) return false;
+  if (until !== undefined && at >= until.getTime()) return false;
+  return q === undefined || entry.message.toLowerCase().includes(q.toLowerCase());
+}

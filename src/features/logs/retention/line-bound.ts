@@ -1,0 +1,65 @@
+import { Injectable, Logger } from '@nestjs/common';
+
+import { EventStore, idOf, type StoredEvent } from '../../../eventsourcing/event-store/event-store.ts';
+import { LogRetention } from '../entries/log-entries.projection.ts';
+import type { LogEvent } from '../output/logs.events.ts';
+
+/** The number of lines of an agent's output that are kept, as long as they are not too old. */
+export const KEPT_LINES = 100_000;
+/** The number of additional lines: the oldest lines are removed each time that so many were added. */
+const SLACK_LINES = 1_000;
+
+/** Bounds the number of lines of an agent's output. Each event holds the number of lines up to it, so that only a few events are read. */
+@Injectable()
+export class LineBound {
+  private readonly logger = new Logger(LineBound.name);
+
+  constructor(
+    private readonly events: EventStore,
+    private readonly entries: LogRetention,
+  ) {}
+
+  /**
+   * Removes the oldest events and lines if that is due, after an append that raised the number of the stream's lines from `before` to
+   * `total`. Never throws: a removal that fails is repeated a thousand lines later.
+   */
+  async hold(stream: string, last: number, before: number, total: number): Promise<void> {
+    if (total <= KEPT_LINES || Math.floor(before / SLACK_LINES) === Math.floor(total / SLACK_LINES)) return;
+    try {
+      const first = await firstBeyond(this.events, stream, last, total - KEPT_LINES);
+      if (first === null) return;
+      await this.events.truncateStream(stream, first.revision);
+      await this.entries.forgetLines(idOf(stream), first.position);
+    } catch (error) {
+      this.logger.warn(
+        `The oldest lines of ${stream} could not be removed; this is tried again ${SLACK_LINES} lines later: ${String(error)}`,
+      );
+    }
+  }
+}
+
+/** Returns the first event up to which the stream has more than `lines` lines; null if that is its oldest event. */
+async function firstBeyond(store: EventStore, stream: string, last: number, lines: number): Promise<StoredEvent | null> {
+  const oldest = await eventFrom(store, stream, 0);
+  if (oldest === null || totalOf(oldest) > lines) return null;
+  let low = oldest.revision + 1;
+  let high = last;
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2);
+    const event = await eventFrom(store, stream, middle);
+    if (event !== null && totalOf(event) <= lines) low = event.revision + 1;
+    else high = middle;
+  }
+  return eventFrom(store, stream, low);
+}
+
+/** Returns the event at the revision, or the next one that is kept. */
+async function eventFrom(store: EventStore, stream: string, revision: number): Promise<StoredEvent | null> {
+  for await (const event of store.readStream(stream, { from: revision, limit: 1 })) return event;
+  return null;
+}
+
+/** Returns the number of lines up to the event. Earlier releases did not count, so what they wrote is removed first. */
+export function totalOf(event: StoredEvent): number {
+  return (event as unknown as LogEvent).data.total ?? 0;
+}

@@ -1,0 +1,82 @@
+import { Server } from '@modelcontextprotocol/sdk/server/index.js';
+import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js';
+import { CallToolRequestSchema, ErrorCode, ListToolsRequestSchema, McpError } from '@modelcontextprotocol/sdk/types.js';
+
+import { version } from '../../kernel/version.ts';
+import type { ListedTool } from './tool-catalogue.service.ts';
+import type { Arguments } from './tool-request.ts';
+import type { ToolResult } from './tool-results.ts';
+import { WAIT_SECONDS } from './tool.ts';
+
+/** The interval at which a caller who asks for it is told that a call goes on, in ms. */
+const PROGRESS_MS = 5_000;
+
+const INSTRUCTIONS =
+  `Mooring runs AI agents in containers, and computers, which are desktops for end users. Tools wait ${WAIT_SECONDS} s at most for what they ask for, and then say which tool shows how it goes on. ` +
+  'A refusal is a JSON object with a code and a detail that says what to do.';
+
+/** Nothing is asked of clients, so their answers need no validation. */
+const noValidation = {
+  getValidator: (): never => {
+    throw new Error('answers of clients are not validated');
+  },
+};
+
+/** The tools that one request may use. */
+export interface SessionTools {
+  list(): ListedTool[];
+  /** Returns null if there is no such tool. */
+  call(name: string, given: Arguments, signal: AbortSignal): Promise<ToolResult> | null;
+}
+
+export interface McpRequest {
+  /** The body of the request: one message, or several. */
+  message: unknown;
+  /** The version of the protocol, as the header of the request has it. */
+  protocolVersion: string | undefined;
+  /** True if the response is an event stream, which can tell of progress. */
+  isStream: boolean;
+}
+
+/** Answers one request with a server of its own, which ends when the signal aborts. */
+export async function answer(
+  { message, protocolVersion, isStream }: McpRequest,
+  tools: SessionTools,
+  signal: AbortSignal,
+): Promise<Response> {
+  const server = serverOf(tools);
+  const transport = new WebStandardStreamableHTTPServerTransport({ sessionIdGenerator: undefined, enableJsonResponse: !isStream });
+  await server.connect(transport);
+  signal.addEventListener('abort', () => void server.close(), { once: true });
+  const headers = {
+    accept: 'application/json, text/event-stream',
+    'content-type': 'application/json',
+    ...(protocolVersion === undefined ? {} : { 'mcp-protocol-version': protocolVersion }),
+  };
+  // An empty body is no message; undefined would have the transport read the request's own.
+  return transport.handleRequest(new Request('http://localhost/', { method: 'POST', headers }), { parsedBody: message ?? null });
+}
+
+function serverOf(tools: SessionTools): Server {
+  const information = { name: 'mooring', title: 'Mooring', version };
+  const options = { capabilities: { tools: {} }, instructions: INSTRUCTIONS, jsonSchemaValidator: noValidation };
+  const server = new Server(information, options);
+  server.setRequestHandler(ListToolsRequestSchema, () => ({ tools: tools.list() }));
+  server.setRequestHandler(
+    CallToolRequestSchema,
+    async ({ params: { name, arguments: given = {}, _meta } }, { signal, sendNotification }) => {
+      const running = tools.call(name, given, signal);
+      if (running === null) throw new McpError(ErrorCode.InvalidParams, 'There is no such tool.');
+      const progressToken = _meta?.progressToken;
+      if (progressToken === undefined) return { ...(await running) };
+      let progress = 0;
+      const timer = setInterval(() => {
+        progress += PROGRESS_MS / 1_000;
+        const params = { progressToken, progress, message: `${name} goes on.` };
+        sendNotification({ method: 'notifications/progress', params }).catch(() => undefined);
+      }, PROGRESS_MS);
+      return { ...(await running.finally(() => clearInterval(timer))) };
+    },
+  );
+  return server;
+}

@@ -1,0 +1,89 @@
+import { setMaxListeners } from 'node:events';
+import { text } from 'node:stream/consumers';
+
+import { Injectable } from '@nestjs/common';
+
+import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
+import { unlessAborted } from '../../kernel/async/unless-aborted.ts';
+import { Config } from '../../kernel/config/config.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
+import type { Call } from '../../http/server/call.ts';
+import { OpenRequests } from '../../http/auth/open-requests.ts';
+import { isAllowedOrigin } from '../../http/requests/origins.ts';
+import { EVENT_STREAM, ResponseStreams, type Streamed } from '../../http/server/response-streams.ts';
+import type { SessionTools } from './mcp-session.ts';
+import { CALLS_MAX, ToolCalls } from './tool-calls.service.ts';
+import { ToolCatalogue } from './tool-catalogue.service.ts';
+
+/** Answers requests of the Model Context Protocol. Each stands for itself: nothing is kept from one to the next. */
+@Injectable()
+export class Mcp {
+  constructor(
+    private readonly config: Config,
+    private readonly requests: OpenRequests,
+    private readonly streams: ResponseStreams,
+    private readonly catalogue: ToolCatalogue,
+    private readonly calls: ToolCalls,
+  ) {}
+
+  /** Answers the message, or the messages. Throws `origin_not_allowed` for the page of another site, and `invalid_request` for too many messages. */
+  async answer(message: unknown, call: Call): Promise<string | Streamed | undefined> {
+    const { origin, host } = call.headers;
+    if (origin !== undefined && !isAllowedOrigin(String(origin), String(host), this.config))
+      throw new Refusal('origin_not_allowed', 'Pages of this origin may not call tools; the operator can allow it.');
+    if (Array.isArray(message) && message.length > CALLS_MAX)
+      throw new Refusal('invalid_request', `There may be ${CALLS_MAX} messages in one request at most.`);
+    const isStream = call.accepts(EVENT_STREAM) && asksForProgress(message);
+    if (isStream) this.requests.addStream(call);
+    const { status, headers, body } = await this.respond(message, call, isStream);
+    call.setStatus(status);
+    if (body === null) return undefined;
+    if (headers.get('content-type') === EVENT_STREAM) return this.streams.relayed(call, body);
+    call.setHeader('content-type', 'application/json; charset=utf-8');
+    call.setHeader('cache-control', 'no-store');
+    return text(body);
+  }
+
+  private async respond(message: unknown, call: Call, isStream: boolean): Promise<Response> {
+    const { waitSeconds, marginSeconds } = this.calls.times;
+    const timeoutMs = (waitSeconds + 2 * marginSeconds) * 1_000;
+    const gone = call.goneSignal();
+    // Each call listens, twice if it has an image. Node warns of a leak beyond ten.
+    setMaxListeners(3 * CALLS_MAX, gone);
+    cutLate(call, gone, 2 * timeoutMs);
+    // A call that its client cancels has no answer, and others would wait for it with the response.
+    const time = timeoutSignal(timeoutMs);
+    const end = AbortSignal.any([gone, time]);
+    const { 'mcp-protocol-version': protocolVersion } = call.headers;
+    const tools: SessionTools = {
+      list: () => this.catalogue.listFor(call.caller),
+      call: (name, given, signal) => {
+        const route = this.catalogue.find(name);
+        return route && this.calls.run(call, route, given, { gone, end: AbortSignal.any([end, signal]) });
+      },
+    };
+    // The library takes time and memory, which a service without such callers does not spend.
+    const { answer } = await import('./mcp-session.ts');
+    try {
+      return await unlessAborted(answer({ message, protocolVersion: protocolVersion?.toString(), isStream }, tools, end), end);
+    } catch (error) {
+      if (time.aborted) throw new Refusal('reply_timeout', 'Not all calls of the request were answered in time.');
+      throw error;
+    }
+  }
+}
+
+/** Breaks the connection off after the time, in ms. A client that does not take its results would else hold its account's places for ever. */
+function cutLate(call: Call, gone: AbortSignal, ms: number): void {
+  const timer = setTimeout(() => call.disconnect(), ms).unref();
+  gone.addEventListener('abort', () => clearTimeout(timer), { once: true });
+}
+
+/** Returns whether a call among the messages asks to be told of its progress. */
+function asksForProgress(message: unknown): boolean {
+  return [message].flat().some((one) => {
+    const { params } = (one ?? {}) as { params?: { _meta?: { progressToken?: unknown } } };
+    const { _meta: meta } = params ?? {};
+    return meta?.progressToken !== undefined;
+  });
+}

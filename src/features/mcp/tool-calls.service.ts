@@ -1,0 +1,162 @@
+import type { IncomingMessage } from 'node:http';
+
+import { Injectable } from '@nestjs/common';
+
+import { ByteBudget } from '../../kernel/limits/byte-budget.ts';
+import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
+import type { Call } from '../../http/server/call.ts';
+import { type OwnRequest, OwnRoutes } from '../../http/server/own-routes.ts';
+import { EVENT_STREAM } from '../../http/server/response-streams.ts';
+import { toProblem } from '../../http/responses/problems.ts';
+import { actionsResult } from './action-results.ts';
+import { turnOf } from './chat-reply.ts';
+import { type Arguments, requestOf, type ToolRoute } from './tool-request.ts';
+import { failureResult, isImage, mediaTypeOf, nextNote, type Received, resultOf, textResult, type ToolResult } from './tool-results.ts';
+import { SHOWN_BYTES_MAX, WAIT_SECONDS } from './tool.ts';
+
+const MIB = 1_048_576;
+/** The calls of one account that are under way at once, or whose results its clients have not taken. */
+export const CALLS_MAX = 16;
+/** The bytes that are read of a JSON response, and of an image. */
+const JSON_BYTES_MAX = 2 * MIB;
+const IMAGE_BYTES_MAX = 4 * MIB;
+/** The bytes that are read of a JSON response which has images in it as text. */
+const IMAGES_BYTES_MAX = 8 * MIB;
+/** The bytes of images that this process holds until clients have taken them, and those of one account. */
+const IMAGES = { limit: 64 * MIB, perAccount: 12 * MIB };
+
+/** The signals that end a call. */
+export interface CallEnds {
+  /** Aborts when the response with the result is complete, or its connection has closed. */
+  gone: AbortSignal;
+  /** Aborts then, too, and as soon as the result is of no use any more. */
+  end: AbortSignal;
+}
+
+/** One call of a tool. */
+interface ToolCall {
+  call: Call;
+  route: ToolRoute;
+  request: OwnRequest;
+  gone: AbortSignal;
+  /** Aborts with `end`, or when the time of the call is over. */
+  signal: AbortSignal;
+}
+
+/** Calls tools by their routes, as the caller of an HTTP request, and bounds how much of that goes on at once. */
+@Injectable()
+export class ToolCalls {
+  /** The wait of a call, and the time that it has besides, in seconds. A test sets shorter ones. */
+  readonly times = { waitSeconds: WAIT_SECONDS, marginSeconds: 5 };
+  private readonly running = new Map<string, number>();
+  private readonly images = new ByteBudget(IMAGES);
+
+  constructor(private readonly routes: OwnRoutes) {}
+
+  /** Returns the result of the call, which says so if the call failed. Rejects if it ends before that. */
+  async run(call: Call, route: ToolRoute, given: Arguments, { gone, end }: CallEnds): Promise<ToolResult> {
+    const { waitSeconds, marginSeconds } = this.times;
+    const time = timeoutSignal((waitSeconds + marginSeconds) * 1_000);
+    try {
+      this.count(call.accountId, gone);
+      const request = requestOf(route, given, waitSeconds);
+      return await this.result({ call, route, request, gone, signal: AbortSignal.any([end, time]) });
+    } catch (error) {
+      end.throwIfAborted();
+      const why = time.aborted
+        ? new Refusal('reply_timeout', 'The call took too long and was given up. What it asked for may have been done.')
+        : error;
+      const { type: _type, title: _title, status: _status, ...problem } = toProblem(why, call.requestId).body;
+      return failureResult(problem, time.aborted ? nextNote(route.tool.next) : []);
+    }
+  }
+
+  private result(toolCall: ToolCall): Promise<ToolResult> {
+    const { result } = toolCall.route.tool;
+    if (result === 'chat') return this.chat(toolCall);
+    if (result === 'file') return this.file(toolCall);
+    if (result === 'actions') return this.actions(toolCall);
+    return this.plain(toolCall, result === 'image' ? { accept: 'image/*' } : {});
+  }
+
+  private async plain(toolCall: ToolCall, headers: Record<string, string> = {}): Promise<ToolResult> {
+    return resultOf(toolCall.route.tool, await this.received(toolCall, await this.send(toolCall, headers)));
+  }
+
+  /** Returns what became of the actions, with a picture. */
+  private async actions(toolCall: ToolCall): Promise<ToolResult> {
+    const received = await this.received(toolCall, await this.send(toolCall));
+    return received.status === 200 ? actionsResult(received) : resultOf(toolCall.route.tool, received);
+  }
+
+  /** Returns the part of the file that has room in a result, unless the model asks for another one, or the whole of an image. */
+  private async file(toolCall: ToolCall): Promise<ToolResult> {
+    if (toolCall.request.headers.range !== undefined) return this.plain(toolCall);
+    const response = await this.send(toolCall, { range: `bytes=0-${SHOWN_BYTES_MAX - 1}` });
+    const isEmpty = response.statusCode === 416;
+    const isPartOfImage = response.statusCode === 206 && isImage(response.headers);
+    if (!isEmpty && !isPartOfImage) return resultOf(toolCall.route.tool, await this.received(toolCall, response));
+    response.destroy();
+    return this.plain(toolCall);
+  }
+
+  /** Sends a message, and waits for the reply. A wait that ends ends nothing but itself. */
+  private async chat(toolCall: ToolCall): Promise<ToolResult> {
+    const { route, signal } = toolCall;
+    const wait = AbortSignal.any([signal, timeoutSignal(this.times.waitSeconds * 1_000)]);
+    const response = await this.send(toolCall, { accept: EVENT_STREAM });
+    if (mediaTypeOf(response.headers) !== EVENT_STREAM) return resultOf(route.tool, await this.received(toolCall, response));
+    const { event, data } = await turnOf(response, wait);
+    const headers = { 'content-type': 'application/json' };
+    const status = event === 'error' ? Number(data.status) : 200;
+    if (event !== 'accepted') return resultOf(route.tool, { status, headers, body: Buffer.from(JSON.stringify(data)), isCut: false });
+    return textResult(JSON.stringify({ ...data, response: null }), ['The agent has not replied yet.', ...nextNote(route.tool.next)]);
+  }
+
+  private send({ call, request, signal }: ToolCall, headers: Record<string, string> = {}): Promise<IncomingMessage> {
+    return this.routes.send(call, { ...request, headers: { accept: 'application/json, */*', ...request.headers, ...headers } }, signal);
+  }
+
+  private async received({ call, route, gone, signal }: ToolCall, response: IncomingMessage): Promise<Received> {
+    const { statusCode: status = 500, headers } = response;
+    const hasImages = route.tool.result === 'actions';
+    const bytesMax = isImage(headers) ? IMAGE_BYTES_MAX : hasImages ? IMAGES_BYTES_MAX : JSON_BYTES_MAX;
+    const bytes = Math.min(Number(headers['content-length'] ?? bytesMax), bytesMax);
+    const held = isImage(headers) ? Math.ceil((bytes * 4) / 3) : bytes;
+    if (isImage(headers) || hasImages) whenAborted(gone, await this.images.reserve(call.accountId, held, signal));
+    const { body, isCut } = await read(response, bytesMax);
+    return { status, headers, body, isCut };
+  }
+
+  /** Counts the call until the signal aborts. Throws `rate_limited` if its account has too many. */
+  private count(account: string, gone: AbortSignal): void {
+    const running = this.running.get(account) ?? 0;
+    if (running >= CALLS_MAX)
+      throw new Refusal('rate_limited', `This account has ${CALLS_MAX} calls of tools under way.`, { retryAfterSeconds: 1 });
+    this.running.set(account, running + 1);
+    whenAborted(gone, () => {
+      const left = (this.running.get(account) ?? 1) - 1;
+      if (left > 0) this.running.set(account, left);
+      else this.running.delete(account);
+    });
+  }
+}
+
+function whenAborted(signal: AbortSignal, listener: () => void): void {
+  if (signal.aborted) listener();
+  else signal.addEventListener('abort', listener, { once: true });
+}
+
+/** Returns the body of the response, of which no more is read than these bytes. */
+async function read(response: IncomingMessage, bytesMax: number): Promise<{ body: Buffer; isCut: boolean }> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of response) {
+    chunks.push(chunk as Buffer);
+    bytes += (chunk as Buffer).length;
+    // The loop's end breaks the connection off.
+    if (bytes > bytesMax) break;
+  }
+  return { body: Buffer.concat(chunks).subarray(0, bytesMax), isCut: bytes > bytesMax };
+}

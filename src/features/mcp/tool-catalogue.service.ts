@@ -1,0 +1,85 @@
+import { Injectable } from '@nestjs/common';
+import { ModulesContainer } from '@nestjs/core';
+
+import type { Caller } from '../../kernel/context/caller.ts';
+import type { Access } from '../../http/auth/access.ts';
+import { listRoutes, type RouteAccess } from '../../http/auth/route-table.ts';
+import { isAllowed } from '../../http/auth/scopes.ts';
+import { committedDocument } from '../../http/docs/openapi.ts';
+import { type DocumentedOperation, toolInput, type ToolInput } from './tool-schema.ts';
+import { toolName, type ToolRoute } from './tool-request.ts';
+import type { Tool } from './tool.ts';
+import { tools } from './tools.ts';
+
+/** A tool as clients of MCP get it. */
+export interface ListedTool {
+  name: string;
+  title: string;
+  description: string;
+  inputSchema: ToolInput['schema'];
+  annotations: { title: string; readOnlyHint: boolean; destructiveHint: boolean; idempotentHint: boolean };
+}
+
+interface CatalogueEntry extends ToolRoute {
+  access: Access;
+  listed: ListedTool;
+}
+
+/** The tools whose routes this application has. They are read when they are first needed, since a service may have no callers of them. */
+@Injectable()
+export class ToolCatalogue {
+  private read: ReadonlyMap<string, CatalogueEntry> | null = null;
+
+  constructor(private readonly modules: ModulesContainer) {}
+
+  /** Returns the tools whose routes the caller may call. */
+  listFor(caller: Caller): ListedTool[] {
+    const allowed = [...this.entries.values()].filter(({ access }) => isAllowed(access, caller));
+    const operations = new Set(allowed.map(({ tool }) => tool.operationId));
+    return allowed.filter(({ tool: { insteadOf } }) => insteadOf === undefined || !operations.has(insteadOf)).map(({ listed }) => listed);
+  }
+
+  /** Returns the tool with the name, whoever may call it: its route decides that. */
+  find(name: string): ToolRoute | null {
+    return this.entries.get(name) ?? null;
+  }
+
+  private get entries(): ReadonlyMap<string, CatalogueEntry> {
+    this.read ??= new Map(catalogueOf(listRoutes(this.modules)).map((entry) => [entry.listed.name, entry]));
+    return this.read;
+  }
+}
+
+/** Returns the tools of the routes. Throws if what one takes can't be said in one schema. */
+export function catalogueOf(routes: readonly RouteAccess[]): CatalogueEntry[] {
+  const { paths, components } = committedDocument();
+  const byOperation = new Map(routes.map((route) => [route.operationId, route]));
+  return tools.flatMap((tool) => {
+    const route = byOperation.get(tool.operationId);
+    if (route?.access === undefined) return [];
+    const [method, path] = [route.method, route.path.replace(/:(\w+)/g, '{$1}')];
+    const operation = (paths[path] as Record<string, DocumentedOperation> | undefined)?.[method.toLowerCase()];
+    if (operation === undefined) throw new Error(`the OpenAPI document does not have ${tool.operationId}`);
+    const input = toolInput(tool, operation, components?.schemas ?? {});
+    return [{ tool, method, path, input, access: route.access, listed: listedOf(tool, operation, input) }];
+  });
+}
+
+function listedOf(
+  { operationId, title, description, effect, isIdempotent }: Tool,
+  { summary = '' }: DocumentedOperation,
+  input: ToolInput,
+): ListedTool {
+  return {
+    name: toolName(operationId),
+    title,
+    description: (description ?? summary).replaceAll('\n', ' '),
+    inputSchema: input.schema,
+    annotations: {
+      title,
+      readOnlyHint: effect === 'reads',
+      destructiveHint: effect === 'destroys',
+      idempotentHint: effect === 'reads' || isIdempotent === true,
+    },
+  };
+}

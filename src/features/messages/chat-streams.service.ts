@@ -1,0 +1,64 @@
+import { Injectable } from '@nestjs/common';
+import { CommandBus } from '@nestjs/cqrs';
+
+import type { Call } from '../../http/server/call.ts';
+import { ResponseStreams, type ServerSentEvent, type Streamed } from '../../http/server/response-streams.ts';
+import { toProblem } from '../../http/responses/problems.ts';
+import { MessageDelivery } from './delivery/message-delivery.service.ts';
+import type { Chat } from './intake/chat-intake.service.ts';
+import { SendChatMessage } from './messages.commands.ts';
+import { toChatResponse } from './messages.dto.ts';
+import { ReplyEvents } from './reply-events.ts';
+
+/** Sends chat messages whose replies are streamed to their callers. */
+@Injectable()
+export class ChatStreams {
+  constructor(
+    private readonly commands: CommandBus,
+    private readonly delivery: MessageDelivery,
+    private readonly streams: ResponseStreams,
+  ) {}
+
+  /**
+   * Sends the message and returns the stream of its reply once it is stored: `accepted`, `delta` with each piece of the text, and `reply` or
+   * `error`. Nothing is pieced together from deltas: the last event has the whole reply. If the caller goes away, the turn goes on.
+   */
+  stream(call: Call, chat: Chat, onAccepted: (woken: boolean) => void): Promise<Streamed> {
+    return this.streams.events(call, (gone) => this.sent(chat, call.requestId, gone, onAccepted));
+  }
+
+  private async sent(
+    chat: Chat,
+    requestId: string,
+    gone: AbortSignal,
+    onAccepted: (woken: boolean) => void,
+  ): Promise<AsyncIterable<ServerSentEvent>> {
+    const { conversationId, messageId } = chat.ids;
+    const events = new ReplyEvents({ conversation_id: conversationId, message_id: messageId });
+    const unfollow = this.delivery.follow(messageId, (piece) => events.add(piece));
+    const leave = () => {
+      unfollow();
+      events.drop();
+    };
+    gone.addEventListener('abort', leave);
+    try {
+      await new Promise<void>((resolve, reject) => {
+        const accepted = (woken: boolean) => {
+          onAccepted(woken);
+          resolve();
+        };
+        this.commands.execute(new SendChatMessage(chat, accepted)).then(
+          (reply) => events.end(toChatResponse(reply)),
+          (error: unknown) => {
+            reject(error);
+            events.fail(toProblem(error, requestId).body);
+          },
+        );
+      });
+    } catch (error) {
+      leave();
+      throw error;
+    }
+    return events;
+  }
+}

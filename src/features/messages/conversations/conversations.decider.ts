@@ -1,0 +1,270 @@
+import type { Decider } from '../../../eventsourcing/event-store/event-definition.ts';
+import type { Sealed } from '../../../crypto/keyring.ts';
+import { Refusal } from '../../../kernel/errors/refusal.ts';
+import type { AcceptedData, Channel, ConversationEvent, CountedBytes, DeadLetterCode } from './conversations.events.ts';
+import { drawnInWindow, refuseBeyondBudget, type Draw, type Draws } from './message-budget.decider.ts';
+import { refuseBeyondDay, withCounted, type BytesOfHour } from './tokenless-bytes.decider.ts';
+
+interface Bounds {
+  messages: number;
+  bytes: number;
+}
+
+/** The largest number of messages that may wait in one conversation, and of bytes that they may have together as stored, for a message of that channel. */
+export const WAITING_MAX: Record<Channel, Bounds> = {
+  chat: { messages: 100, bytes: 8 * 1024 * 1024 },
+  attachment: { messages: 100, bytes: 8 * 1024 * 1024 },
+  webhook: { messages: 1_000, bytes: 64 * 1024 * 1024 },
+};
+/** The same for the conversation of an agent's webhooks that come without its token. */
+export const TOKENLESS_WAITING_MAX: Bounds = { messages: 250, bytes: 32 * 1024 * 1024 };
+/** The longest text, in bytes of UTF-8: encrypted and in base64 it still fits into an event. */
+export const TEXT_BYTES_MAX = 700_000;
+/** The waits in milliseconds before the attempts that follow a failed one, where nobody waits for the outcome. */
+export const DELIVERY_WAITS_MS: readonly number[] = [1_000, 5_000, 30_000, 120_000, 600_000];
+/**
+ * The waits in milliseconds before the attempts that follow a failed one. When the last one fails, the message is given up. The sender of
+ * a chat waits for the reply, so its waits are short.
+ */
+export const RETRY_DELAYS_MS: Record<Channel, readonly number[]> = {
+  chat: [250, 1_000, 5_000],
+  attachment: DELIVERY_WAITS_MS,
+  webhook: DELIVERY_WAITS_MS,
+};
+
+/** A message that waits for its delivery. Its text stays in the stream, at its revision, and is read at delivery. */
+export interface PendingMessage {
+  id: string;
+  channel: Channel;
+  /** The revision of the event that accepted the message. */
+  revision: number;
+  /** The size of the text as stored, in bytes. */
+  bytes: number;
+  /** The time (ISO 8601) until which the sender waits for the reply; from then on the message is not delivered. Null if nobody waits. */
+  replyBy: string | null;
+  /** The number of failed attempts so far. */
+  attempts: number;
+  /** The time (ISO 8601) of the earliest next attempt; null means now. */
+  retryAt: string | null;
+  /** The revision of the event that asked for another delivery; null if this is the first one. */
+  requeuedAt: number | null;
+}
+
+/** A conversation, with ids, revisions and sizes, but no text: its memory does not depend on the length of the texts. */
+export interface Conversation {
+  agentId: string;
+  accountId: string;
+  channel: Channel;
+  /** True for the webhooks that come without the agent's token. */
+  tokenless: boolean;
+  /** The revision of the last event that was folded in. */
+  revision: number;
+  /** The waiting messages in the order of delivery: each waits for the one before. */
+  pending: PendingMessage[];
+  /** The webhooks of the last minute, oldest first. */
+  draws: Draw[];
+  /** The bytes of the webhooks without a token in the hours of the last day, oldest first. */
+  bytesByHour: BytesOfHour[];
+}
+
+export type ConversationState = Conversation | null;
+
+/** A message that is to be stored, of that agent. */
+interface NewMessage {
+  agentId: string;
+  accountId: string;
+  messageId: string;
+  channel: Channel;
+  text: Sealed;
+  /** True if this message may begin the conversation. */
+  begins: boolean;
+  /** The budget that the message draws on, if there is one. */
+  draws?: Draws | undefined;
+}
+
+export type ConversationCommand =
+  /** Stores a part of a long message, before the message is accepted. */
+  | (NewMessage & { type: 'StorePart'; part: number })
+  | (NewMessage & {
+      type: 'AcceptMessage';
+      /** The time (ISO 8601) until which the sender waits for the reply; null if nobody waits. */
+      replyBy: string | null;
+      /** The events that hold the rest of a long message. */
+      parts?: NonNullable<AcceptedData['parts']>;
+    })
+  /** Delivers a message again whose delivery has ended. */
+  | { type: 'RequeueMessage'; messageId: string; channel: Channel; revision: number; bytes: number }
+  | { type: 'RecordReply'; messageId: string; reply: Sealed }
+  /** There was no answer, and another attempt may get one. The sender is told `code` if this attempt was the last. */
+  | { type: 'RecordFailedAttempt'; messageId: string; code: DeadLetterCode; reason: string }
+  | { type: 'RecordDeadLetter'; messageId: string; code: DeadLetterCode; reason: string };
+
+/**
+ * Returns the message that is delivered next: the first one, unless it waits for its next attempt. A chat passes such a message, because
+ * its sender waits for the reply.
+ */
+export function nextMessage({ pending }: Conversation, now: Date): PendingMessage | undefined {
+  const [first] = pending;
+  if (first === undefined || !isPostponed(first, now)) return first;
+  return pending.find(({ channel }) => channel === 'chat') ?? first;
+}
+
+/** Returns true if nobody waits for the reply and the message's next attempt is not due. */
+export function isPostponed({ channel, retryAt }: PendingMessage, now: Date): boolean {
+  return channel !== 'chat' && retryAt !== null && Date.parse(retryAt) > now.getTime();
+}
+
+/** Returns true if a message is to be delivered now, or is being delivered. */
+export function hasDueMessage(conversation: Conversation, now: Date): boolean {
+  const next = nextMessage(conversation, now);
+  return next !== undefined && !isPostponed(next, now);
+}
+
+function decide(command: ConversationCommand, conversation: ConversationState, now: Date): ConversationEvent[] {
+  if (command.type === 'AcceptMessage' || command.type === 'StorePart') return store(command, conversation, now);
+  if (command.type === 'RequeueMessage') return requeue(command, conversation);
+  const message = conversation?.pending.find(({ id }) => id === command.messageId);
+  if (message === undefined) return [];
+  const ids = { message_id: message.id, ...ofChannel(message, conversation) };
+  switch (command.type) {
+    case 'RecordReply':
+      return [{ type: 'MessageDelivered', data: { ...ids, reply: command.reply } }];
+    case 'RecordDeadLetter':
+      return [{ type: 'MessageDeadLettered', data: { ...ids, code: command.code, reason: command.reason } }];
+    case 'RecordFailedAttempt': {
+      const delayMs = RETRY_DELAYS_MS[message.channel][message.attempts];
+      const { code, reason } = command;
+      if (delayMs === undefined) return [{ type: 'MessageDeadLettered', data: { ...ids, code, reason } }];
+      const retry_at = new Date(now.getTime() + delayMs).toISOString();
+      return [{ type: 'DeliveryFailed', data: { ...ids, attempt: message.attempts + 1, reason, retry_at } }];
+    }
+  }
+}
+
+function ofChannel({ channel }: PendingMessage, conversation: ConversationState): { channel?: Channel; agent?: string } {
+  return channel === 'chat' || conversation === null ? {} : { channel, agent: conversation.agentId };
+}
+
+type Store = Extract<ConversationCommand, { type: 'AcceptMessage' | 'StorePart' }>;
+
+function store(command: Store, conversation: ConversationState, now: Date): ConversationEvent[] {
+  const { agentId, accountId, messageId, channel, text, draws } = command;
+  const tokenless = draws?.tokenless !== undefined;
+  const stranger = conversation !== null && (conversation.agentId !== agentId || conversation.accountId !== accountId);
+  if (stranger || (conversation === null && !command.begins))
+    throw new Refusal('conversation_not_found', 'The agent has no such conversation.');
+  if (conversation?.pending.some(({ id }) => id === messageId)) return [];
+  refuseBeyondBounds(conversation?.pending ?? [], boundsOf(channel, tokenless), storedBytes(text));
+  if (draws !== undefined) refuseBeyondBudget(draws, conversation?.draws ?? [], now);
+  const counted = countedOf(command, conversation?.bytesByHour ?? [], now);
+  const stored: ConversationEvent =
+    command.type === 'AcceptMessage'
+      ? { type: 'MessageAccepted', data: { ...acceptedData(command, now), ...counted } }
+      : { type: 'MessagePartStored', data: { message_id: messageId, part: command.part, text, ...counted } };
+  if (conversation !== null) return [stored];
+  const data = { agent_id: agentId, account_id: accountId, channel, ...(tokenless ? { tokenless } : {}) };
+  return [{ type: 'ConversationStarted', data }, stored];
+}
+
+/**
+ * Returns what the event counts against the agent's day of webhooks without a token: the first event of a message counts all of it, before
+ * any part is stored. Throws `rate_limited` beyond that.
+ */
+function countedOf(command: Store, hours: readonly BytesOfHour[], now: Date): { counted?: CountedBytes } {
+  const tokenless = command.draws?.tokenless;
+  const isFirst = command.type === 'StorePart' ? command.part === 1 : command.parts === undefined;
+  if (tokenless === undefined || !isFirst) return {};
+  refuseBeyondDay(tokenless, hours, now);
+  return { counted: { bytes: tokenless.bytes, at: now.toISOString() } };
+}
+
+function acceptedData(command: Extract<Store, { type: 'AcceptMessage' }>, now: Date): AcceptedData {
+  const { agentId, messageId, channel, text, replyBy, parts, draws } = command;
+  return {
+    message_id: messageId,
+    channel,
+    text,
+    ...(replyBy === null ? {} : { reply_by: replyBy }),
+    ...(parts === undefined ? {} : { parts }),
+    ...(draws === undefined ? {} : { draws: drawn(draws, agentId, now) }),
+  };
+}
+
+function drawn({ caller, tokenless }: Draws, agent: string, now: Date): NonNullable<AcceptedData['draws']> {
+  return {
+    agent,
+    ...(caller === null ? {} : { caller }),
+    at: now.toISOString(),
+    ...(tokenless === undefined ? {} : { tokenless: true }),
+  };
+}
+
+function requeue(command: Extract<ConversationCommand, { type: 'RequeueMessage' }>, conversation: ConversationState): ConversationEvent[] {
+  const { messageId, channel, revision, bytes } = command;
+  if (conversation === null || conversation.pending.some(({ id }) => id === messageId)) return [];
+  refuseBeyondBounds(conversation.pending, boundsOf(channel, conversation.tokenless), bytes);
+  return [{ type: 'MessageRequeued', data: { message_id: messageId, channel, revision, bytes } }];
+}
+
+function boundsOf(channel: Channel, tokenless: boolean): Bounds {
+  return tokenless ? TOKENLESS_WAITING_MAX : WAITING_MAX[channel];
+}
+
+function refuseBeyondBounds(pending: PendingMessage[], most: Bounds, bytes: number): void {
+  const facts = { retryAfterSeconds: 5 };
+  if (pending.length >= most.messages)
+    throw new Refusal('rate_limited', `${most.messages} messages of this conversation wait for the agent already.`, facts);
+  if (pending.reduce((sum, message) => sum + message.bytes, bytes) > most.bytes)
+    throw new Refusal('rate_limited', 'The messages of this conversation that wait for the agent are too long together.', facts);
+}
+
+/** Returns the size of an encrypted text as stored, in bytes. Only its base64 grows with the text. */
+function storedBytes(text: Sealed): number {
+  return text.ct.length;
+}
+
+function evolve(before: ConversationState, event: ConversationEvent): ConversationState {
+  if (event.type === 'ConversationStarted') {
+    const { agent_id: agentId, account_id: accountId, channel, tokenless = false } = event.data;
+    return { agentId, accountId, channel, tokenless, revision: 0, pending: [], draws: [], bytesByHour: [] };
+  }
+  if (before === null) return before;
+  const conversation = { ...before, revision: before.revision + 1 };
+  switch (event.type) {
+    case 'MessageAccepted': {
+      const pending = [...conversation.pending, pendingOf(event.data, conversation.revision)];
+      const bytesByHour = withCounted(conversation.bytesByHour, event.data.counted);
+      return { ...conversation, pending, draws: drawnInWindow(conversation.draws, event.data), bytesByHour };
+    }
+    case 'MessageRequeued': {
+      const { message_id: id, channel, revision, bytes } = event.data;
+      const again = { id, channel, revision, bytes, replyBy: null, attempts: 0, retryAt: null, requeuedAt: conversation.revision };
+      return { ...conversation, pending: [...conversation.pending, again] };
+    }
+    case 'DeliveryFailed': {
+      const { message_id: id, attempt: attempts, retry_at: retryAt } = event.data;
+      const pending = conversation.pending.map((message) => (message.id === id ? { ...message, attempts, retryAt } : message));
+      return { ...conversation, pending };
+    }
+    case 'MessageDelivered':
+    case 'MessageDeadLettered':
+      return { ...conversation, pending: conversation.pending.filter(({ id }) => id !== event.data.message_id) };
+    case 'MessagePartStored':
+      return { ...conversation, bytesByHour: withCounted(conversation.bytesByHour, event.data.counted) };
+    default:
+      event satisfies never;
+      return conversation;
+  }
+}
+
+function pendingOf({ message_id: id, channel, text, reply_by, parts }: AcceptedData, revision: number): PendingMessage {
+  const bytes = storedBytes(text) + (parts?.bytes ?? 0);
+  return { id, channel, revision, bytes, replyBy: reply_by ?? null, attempts: 0, retryAt: null, requeuedAt: null };
+}
+
+export const conversationDecider: Decider<ConversationState, ConversationCommand, ConversationEvent> = {
+  initialState: () => null,
+  decide,
+  evolve,
+  snapshot: { name: 'conversation', version: 4, subject: (conversation) => conversation?.agentId ?? null },
+};

@@ -1,0 +1,71 @@
+import { Injectable } from '@nestjs/common';
+
+import { Keyring, type Sealed } from '../../../crypto/keyring.ts';
+import { Aggregates, type Executed, type ExecuteOptions, type Loaded } from '../../../eventsourcing/aggregates/aggregates.ts';
+import type { Position } from '../../../eventsourcing/event-store/event-store.ts';
+import type { CommandContext } from '../../../kernel/context/command-context.ts';
+import { Clock } from '../../../kernel/clock.ts';
+import { EventWaits } from '../../../eventsourcing/log/event-waits.ts';
+import { conversationDecider, hasDueMessage, type ConversationCommand, type ConversationState } from './conversations.decider.ts';
+import type { ConversationEvent } from './conversations.events.ts';
+
+/** The text that a message begins with, the later parts of a long one (`part 1` is the first of them), or the reply. */
+export type TextPart = 'text' | 'reply' | `part ${number}`;
+
+/** Loads conversations, executes commands on them, and seals their texts. */
+@Injectable()
+export class Conversations {
+  constructor(
+    private readonly aggregates: Aggregates,
+    private readonly keyring: Keyring,
+    private readonly waits: EventWaits,
+    private readonly clock: Clock,
+  ) {}
+
+  /** Returns the newest state of the conversation. See `Aggregates.load` for `upTo`. */
+  load(conversationId: string, upTo?: Position): Promise<Loaded<ConversationState>> {
+    return this.aggregates.load(conversationStream(conversationId), conversationDecider, upTo);
+  }
+
+  /**
+   * Resolves with true once no message of the conversation is due: none waits, or the first one waits for its next attempt. Resolves with
+   * false if nothing happens in the conversation for that time, the signal aborts, or the service stops.
+   */
+  async untilNothingIsDue(conversationId: string, timeoutMs: number, signal: AbortSignal): Promise<boolean> {
+    using watch = this.waits.watch(conversationStream(conversationId));
+    for (;;) {
+      const { state } = await this.load(conversationId);
+      if (state === null || !hasDueMessage(state, this.clock.now())) return true;
+      if ((await watch.next(timeoutMs, signal)) === null) return false;
+    }
+  }
+
+  execute(
+    conversationId: string,
+    command: ConversationCommand,
+    context: CommandContext,
+    options?: ExecuteOptions<ConversationEvent>,
+  ): Promise<Executed<ConversationState>> {
+    return this.aggregates.execute(conversationStream(conversationId), conversationDecider, command, context, options);
+  }
+
+  /** Seals the text of a message, a part of it, or the reply to it, under the agent's data key. */
+  seal(agentId: string, messageId: string, part: TextPart, plain: string): Promise<Sealed> {
+    return this.keyring.seal(agentId, textContext(messageId, part), plain);
+  }
+
+  /** Returns the text in clear, or null if the agent was deleted. */
+  open(agentId: string, messageId: string, part: TextPart, sealed: Sealed): Promise<string | null> {
+    return this.keyring.open(agentId, textContext(messageId, part), sealed);
+  }
+}
+
+/** Returns the name of the conversation's stream. */
+export function conversationStream(conversationId: string): string {
+  return `conversation-${conversationId}`;
+}
+
+/** Returns the context that an encrypted text is bound to; it cannot be decrypted in another one. */
+export function textContext(messageId: string, part: TextPart): string {
+  return `message ${messageId} ${part}`;
+}

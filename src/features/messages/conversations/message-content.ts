@@ -1,0 +1,90 @@
+import { isUtf8 } from 'node:buffer';
+
+import type { MessageAttachment } from '../../../agent-protocol/agent-protocol.ts';
+import { TEXT_BYTES_MAX } from './conversations.decider.ts';
+import type { Channel } from './conversations.events.ts';
+
+/** The content of a message, by its channel. */
+export type MessageContent =
+  | { channel: 'chat'; text: string }
+  /** The body is a text once it is known to be UTF-8. */
+  | { channel: 'webhook'; body: Buffer | string; contentType: string | null; headers: Record<string, string> }
+  | { channel: 'attachment'; text: string; attachments: MessageAttachment[] };
+
+/** The first line of what is stored of a message that is no chat. */
+interface Head {
+  content_type?: string;
+  headers?: Record<string, string>;
+  /** True if the body is no UTF-8 and follows in base64. */
+  base64?: true;
+  attachments?: MessageAttachment[];
+}
+
+/**
+ * Returns the message as text: a chat is its text, and any other message a line of JSON, followed by its text or its body. The body stays
+ * as it was sent, byte by byte. The texts are at most `TEXT_BYTES_MAX` long; most messages are one.
+ */
+export function writeContent(content: MessageContent): string[] {
+  switch (content.channel) {
+    case 'chat':
+      return [content.text];
+    case 'attachment':
+      return cut(withHead({ attachments: content.attachments }, Buffer.from(content.text)));
+    case 'webhook': {
+      const { contentType, headers } = content;
+      const body = typeof content.body === 'string' ? Buffer.from(content.body) : content.body;
+      const head = webhookHead(contentType, headers);
+      return cut(isUtf8(body) ? withHead(head, body) : withHead({ ...head, base64: true }, Buffer.from(body.toString('base64'), 'latin1')));
+    }
+  }
+}
+
+/** Returns the size of a webhook's headers as stored, in bytes. */
+export function headBytes({ contentType, headers }: Extract<MessageContent, { channel: 'webhook' }>): number {
+  return Buffer.byteLength(JSON.stringify(webhookHead(contentType, headers)));
+}
+
+function webhookHead(contentType: string | null, headers: Record<string, string>): Head {
+  return { headers, ...(contentType === null ? {} : { content_type: contentType }) };
+}
+
+/** Returns the message of which these are the texts. If later ones are missing, the text or the body ends early. */
+export function readContent(channel: Channel, texts: readonly string[]): MessageContent {
+  const whole = texts.join('');
+  if (channel === 'chat') return { channel, text: whole };
+  const end = whole.indexOf('\n');
+  const { content_type, headers = {}, base64, attachments = [] } = JSON.parse(whole.slice(0, end)) as Head;
+  const text = whole.slice(end + 1);
+  if (channel === 'attachment') return { channel, text, attachments };
+  return { channel, body: base64 ? Buffer.from(text, 'base64') : text, contentType: content_type ?? null, headers };
+}
+
+/** Returns the message as a person reads it in its thread. */
+export function shownText(content: MessageContent): string {
+  switch (content.channel) {
+    case 'chat':
+      return content.text;
+    case 'attachment': {
+      const files = content.attachments.map(({ path, size }) => `- ${path} (${size} bytes)`);
+      return [...(content.text === '' ? [] : [content.text]), ['Attached files:', ...files].join('\n')].join('\n\n');
+    }
+    case 'webhook':
+      return typeof content.body === 'string' ? content.body : content.body.toString('base64');
+  }
+}
+
+function withHead(head: Head, body: Buffer): Buffer {
+  return Buffer.concat([Buffer.from(`${JSON.stringify(head)}\n`), body]);
+}
+
+/** Cuts UTF-8 into texts of at most `TEXT_BYTES_MAX` bytes, between characters. */
+function cut(bytes: Buffer): string[] {
+  const pieces: string[] = [];
+  for (let from = 0; from < bytes.length || pieces.length === 0;) {
+    let to = Math.min(from + TEXT_BYTES_MAX, bytes.length);
+    while (to < bytes.length && ((bytes[to] as number) & 0xc0) === 0x80) to -= 1;
+    pieces.push(bytes.toString('utf8', from, to));
+    from = to;
+  }
+  return pieces;
+}

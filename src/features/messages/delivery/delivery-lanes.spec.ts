@@ -1,0 +1,41 @@
+import type { Config } from '../../../kernel/config/config.ts';
+import { TOLERATED } from './broken-answers.ts';
+import { DeliveryLanes } from './delivery-lanes.ts';
+
+const lanes = () => {
+  const all = new DeliveryLanes({ deliveriesMax: 8, deliveriesPerAccount: 4, deliveriesPerAgent: 2 } as Config);
+  return { known: all.of({ tokenless: false }), tokenless: all.of({ tokenless: true }) };
+};
+const signal = () => new AbortController().signal;
+const forever = () => new Promise<void>(() => {});
+const of = (agent: string) => ({ account: 'acme', agent });
+
+describe('messages other than webhooks without a token', () => {
+  afterEach(() => void jest.useRealTimers());
+
+  it('do not wait for a place, however many of those have one', async () => {
+    const { known, tokenless } = lanes();
+    for (const agent of ['a', 'a', 'b', 'c']) void tokenless.places.run(of(agent), signal(), forever);
+    expect(tokenless.stats()).toMatchObject({ running: 1, waiting: 3 });
+    void known.places.run(of('a'), signal(), forever);
+    expect(known.stats()).toMatchObject({ running: 1, waiting: 0 });
+  });
+
+  it('do not wait after answers to webhooks without a token that could not be used', async () => {
+    const { known, tokenless } = lanes();
+    for (let n = 0; n < TOLERATED + 10; n += 1) tokenless.broken.unusable('a');
+    jest.useFakeTimers();
+    const onTurn = jest.fn();
+    void known.broken.turn('a', null, signal()).then(onTurn);
+    await jest.advanceTimersByTimeAsync(0);
+    expect(onTurn).toHaveBeenCalled();
+  });
+
+  it('do not wait for memory that texts without a token take', () => {
+    const { known, tokenless } = lanes();
+    for (let n = 0; n < 10; n += 1) void tokenless.budget.reserve('acme', 1_048_576, signal());
+    void known.budget.reserve('acme', 1_048_576, signal());
+    expect(known.stats().bytes).toBe(1_048_576);
+    expect(tokenless.stats().bytes).toBe(2 * 1_048_576);
+  });
+});

@@ -1,0 +1,245 @@
+import { setImmediate as othersTurn } from 'node:timers/promises';
+
+import { Injectable } from '@nestjs/common';
+
+import { pause } from '../../../kernel/async/pause.ts';
+import { type Agent } from '../../agents/index.ts';
+import { AgentWakes } from '../../agents/services.ts';
+import { Config } from '../../../kernel/config/config.ts';
+import {
+  AgentErrorResponse,
+  AgentBrokeConnection,
+  AgentUnreachable,
+  endpointOf,
+  needsHistory,
+  protocolFor,
+  ReplyTimeout,
+  type AgentMessage,
+  type AgentReply,
+  type Deliver,
+  type Exchange,
+  type ProtocolSpec,
+} from '../../../agent-protocol/agent-protocol.ts';
+import { systemContext } from '../../../kernel/context/command-context.ts';
+import { Refusal } from '../../../kernel/errors/refusal.ts';
+import { ContainerGone, ContainerRuntime, RuntimeRefused, RuntimeUnavailable } from '../../../runtime/runtime.ts';
+import { Templates } from '../../templates/index.ts';
+import { TEXT_BYTES_MAX, type Conversation, type PendingMessage } from '../conversations/conversations.decider.ts';
+import type { Channel, DeadLetterCode } from '../conversations/conversations.events.ts';
+import type { MessageContent } from '../conversations/message-content.ts';
+import { DeliveryLanes } from './delivery-lanes.ts';
+import { MessageMemory } from './message-memory.ts';
+import { ReplyReaders } from './reply-readers.ts';
+import { HISTORY_BYTES_MAX, Threads } from '../conversations/threads.ts';
+
+/** The outcome of one attempt to deliver. */
+export type DeliveryOutcome =
+  | { kind: 'replied'; response: string }
+  /** There was no reply, and another attempt may get one. The sender is told `code` if none does. */
+  | { kind: 'unreachable'; code: DeadLetterCode; reason: string }
+  | { kind: 'given_up'; code: DeadLetterCode; reason: string };
+
+/** One attempt to deliver one message. */
+export interface Attempt {
+  conversationId: string;
+  conversation: Conversation;
+  message: PendingMessage;
+  memory: MessageMemory;
+  signal: AbortSignal;
+  /** Throws if another process may deliver the message by now. */
+  assertLease: () => void;
+}
+
+/** Delivers messages to agents, which it wakes first, and returns their replies. Stores nothing. */
+@Injectable()
+export class MessageDelivery {
+  private readonly lanes: DeliveryLanes;
+  private readonly readers = new ReplyReaders();
+
+  constructor(
+    private readonly wakes: AgentWakes,
+    private readonly runtime: ContainerRuntime,
+    private readonly threads: Threads,
+    private readonly templates: Templates,
+    private readonly config: Config,
+  ) {
+    this.lanes = new DeliveryLanes(config);
+  }
+
+  /** Returns the memory budget for one attempt. */
+  memoryFor(conversation: Conversation): MessageMemory {
+    return new MessageMemory(this.lanes.of(conversation).budget, conversation.accountId);
+  }
+
+  /**
+   * Passes on the text of the reply to the message as it comes, if this process delivers the message and the agent's protocol can. Returns
+   * the function that ends that.
+   */
+  follow(messageId: string, onText: (piece: string) => void): () => void {
+    return this.readers.add(messageId, onText);
+  }
+
+  /** Returns the numbers of deliveries other than webhooks without a token. See `DeliveryLane.stats`. */
+  stats() {
+    return this.lanes.known.stats();
+  }
+
+  /**
+   * Makes one attempt: waits for a turn if the agent's answers can't be used, for a place, and for the agent to be awake, then delivers the
+   * message and waits for the reply, within `MOORING_REPLY_TIMEOUT`. A chat also waits here for the time of the attempt, and nothing is
+   * delivered once its sender has stopped waiting. Throws only if the outcome is unknown.
+   */
+  async deliver(attempt: Attempt): Promise<DeliveryOutcome> {
+    const { conversation, message } = attempt;
+    const { places, broken } = this.lanes.of(conversation);
+    using patience = new ReplyDeadline(message.replyBy, attempt.signal);
+    try {
+      if (message.channel === 'chat') await untilTime(message.retryAt, patience.signal);
+      await broken.turn(conversation.agentId, message.replyBy, patience.signal);
+      const share = { account: conversation.accountId, agent: conversation.agentId };
+      const outcome = await places.run(share, patience.signal, () => this.awake({ ...attempt, signal: patience.signal }));
+      if (outcome.kind === 'replied') broken.usable(conversation.agentId);
+      return outcome;
+    } catch (error) {
+      if (isUnusable(error)) broken.unusable(conversation.agentId);
+      attempt.signal.throwIfAborted();
+      if (patience.isOver) return { kind: 'given_up', code: 'reply_timeout', reason: NOT_IN_TIME };
+      return outcomeOf(error, message.channel);
+    }
+  }
+
+  private async awake(attempt: Attempt): Promise<DeliveryOutcome> {
+    const { conversation, message, signal } = attempt;
+    const { agentId, accountId } = conversation;
+    attempt.assertLease();
+    const context = systemContext('messages', accountId, message.id);
+    const work = (agent: Agent) => this.hand(attempt, agent);
+    const { result } = await this.wakes.whileAwake({ sandboxId: agentId, accountId, trigger: message.channel, context, signal }, work);
+    return result;
+  }
+
+  private async hand(attempt: Attempt, agent: Agent): Promise<DeliveryOutcome> {
+    const { conversation, message, memory, signal } = attempt;
+    const template = agent.release?.templateId ? this.templates.get(agent.release.templateId) : undefined;
+    const protocol = template?.protocol ?? { name: 'mooring' as const };
+    const container = { agentId: conversation.agentId, generation: agent.generation };
+    const port = template?.port ?? 8080;
+    const endpoint = endpointOf(container, port, () => this.runtime.address(container, port));
+    const exchange = { endpoint, timeoutMs: this.config.replyTimeoutSeconds * 1000, signal, memory };
+    const ids = { messageId: message.id, conversationId: attempt.conversationId };
+    const deliver = await protocolFor(protocol.name).prepare({ ...exchange, ...ids, protocol });
+    memory.releaseReply();
+    await memory.reserveRequest(message.bytes + (needsHistory(protocol) ? HISTORY_BYTES_MAX : 0), signal);
+    const reply = await this.say(attempt, { deliver, exchange, protocol });
+    if (reply === null) return { kind: 'given_up', code: 'agent_unavailable', reason: 'The agent was deleted.' };
+    if (Buffer.byteLength(reply.response) > TEXT_BYTES_MAX)
+      return { kind: 'given_up', code: 'agent_failed', reason: `The reply was longer than ${TEXT_BYTES_MAX} bytes.` };
+    return { kind: 'replied', response: reply.response };
+  }
+
+  /**
+   * Delivers the content. Not `async`, so that nothing keeps it in memory during the wait for the reply. Returns null if it can't be
+   * decrypted any more.
+   */
+  private say(
+    { conversationId, conversation: { agentId }, message, signal, assertLease }: Attempt,
+    { deliver, exchange, protocol }: { deliver: Deliver; exchange: Exchange; protocol: ProtocolSpec },
+  ): Promise<AgentReply | null> {
+    const { id, channel } = message;
+    const history = needsHistory(protocol) ? this.threads.history(conversationId, agentId) : Promise.resolve([]);
+    const read = Promise.all([this.threads.contentOf(conversationId, agentId, message), history]);
+    // To read a large message takes long enough for a turn of the event loop, and to hand it over does, too.
+    return read.then(othersTurn).then(([content, turns]) => {
+      if (content === null) return null;
+      signal.throwIfAborted();
+      assertLease();
+      const told = { id, channel, conversationId, ...toldOf(content) };
+      return deliver({ ...exchange, message: told, history: turns, protocol, onText: this.readers.listenerOf(id) });
+    });
+  }
+}
+
+const NOT_IN_TIME = 'The agent did not reply in time.';
+
+/** Holds a signal that aborts with the attempt, or when the sender of the message stops waiting. Must be disposed of. */
+class ReplyDeadline implements Disposable {
+  private readonly ending = new AbortController();
+  private readonly timer: NodeJS.Timeout | undefined;
+  private readonly onAbort = () => this.ending.abort(this.outer.reason);
+  isOver = false;
+
+  constructor(
+    replyBy: string | null,
+    private readonly outer: AbortSignal,
+  ) {
+    outer.addEventListener('abort', this.onAbort);
+    if (outer.aborted) this.onAbort();
+    if (replyBy === null) return;
+    const leftMs = Date.parse(replyBy) - Date.now();
+    if (leftMs <= 0) this.end();
+    else this.timer = setTimeout(() => this.end(), leftMs);
+  }
+
+  get signal(): AbortSignal {
+    return this.ending.signal;
+  }
+
+  [Symbol.dispose](): void {
+    clearTimeout(this.timer);
+    this.outer.removeEventListener('abort', this.onAbort);
+  }
+
+  private end(): void {
+    this.isOver = true;
+    this.ending.abort(new Error(NOT_IN_TIME));
+  }
+}
+
+async function untilTime(at: string | null, signal: AbortSignal): Promise<void> {
+  signal.throwIfAborted();
+  const leftMs = at === null ? 0 : Date.parse(at) - Date.now();
+  if (leftMs > 0) await pause(leftMs, signal);
+  signal.throwIfAborted();
+}
+
+/** Returns true for an answer that no program gives on purpose: an error with its status is none. */
+function isUnusable(error: unknown): boolean {
+  return error instanceof AgentBrokeConnection || (error instanceof AgentErrorResponse && error.status < 400);
+}
+
+/** Returns the members of a message with its content. A webhook's body is a string, exactly as it was sent, unless it is no UTF-8. */
+function toldOf(content: MessageContent): Pick<AgentMessage, 'text' | 'payload' | 'contentType' | 'headers' | 'attachments'> {
+  switch (content.channel) {
+    case 'chat':
+      return { text: content.text };
+    case 'attachment':
+      return { text: content.text, attachments: content.attachments };
+    case 'webhook': {
+      const { body, contentType, headers } = content;
+      const payload = typeof body === 'string' ? body : { base64: body.toString('base64') };
+      return { text: '', payload, headers, ...(contentType === null ? {} : { contentType }) };
+    }
+  }
+}
+
+function outcomeOf(error: unknown, channel: Channel): DeliveryOutcome {
+  if (error instanceof AgentUnreachable || error instanceof ContainerGone || error instanceof RuntimeRefused)
+    return { kind: 'unreachable', code: 'agent_unavailable', reason: 'The agent did not answer.' };
+  if (error instanceof RuntimeUnavailable)
+    return { kind: 'unreachable', code: 'runtime_unavailable', reason: 'The container engine does not answer.' };
+  const ended = endOf(error);
+  return ended.isRepeatable && channel !== 'chat' ? { ...ended.end, kind: 'unreachable' } : { ...ended.end, kind: 'given_up' };
+}
+
+/**
+ * Returns how an attempt ended that may have reached the agent. A chat is given up then, because the agent may have begun the work. A
+ * message without a waiting sender is delivered again if the next attempt may end otherwise: an agent drops it by its id.
+ */
+function endOf(error: unknown): { isRepeatable: boolean; end: { code: DeadLetterCode; reason: string } } {
+  if (error instanceof ReplyTimeout) return { isRepeatable: true, end: { code: 'reply_timeout', reason: NOT_IN_TIME } };
+  if (error instanceof AgentErrorResponse) return { isRepeatable: error.retryable, end: { code: 'agent_failed', reason: error.message } };
+  if (error instanceof AgentBrokeConnection) return { isRepeatable: true, end: { code: 'agent_failed', reason: error.message } };
+  if (error instanceof Refusal && (error.code === 'agent_unavailable' || error.code === 'agent_not_found'))
+    return { isRepeatable: error.code === 'agent_unavailable', end: { code: 'agent_unavailable', reason: error.message } };
+  throw error;
+}

@@ -1,0 +1,47 @@
+import type { ExchangeMemory } from '../../../agent-protocol/agent-protocol.ts';
+import type { ByteBudget } from '../../../kernel/limits/byte-budget.ts';
+
+/** The memory budget of one message in delivery, and of the reply until it is recorded. Must be disposed of then. */
+export class MessageMemory implements ExchangeMemory, Disposable {
+  /** The controller that ends the reply's wait for room; null until the reply asks for room. */
+  private waiting: AbortController | null = null;
+  private isOver = false;
+  private giveRequest: (() => void) | null = null;
+  private giveReply: (() => void) | null = null;
+
+  constructor(
+    private readonly budget: ByteBudget,
+    private readonly account: string,
+  ) {}
+
+  /** Resolves when the message may be read. Rejects with the signal's reason if the signal aborts first. */
+  async reserveRequest(bytes: number, signal: AbortSignal): Promise<void> {
+    this.giveRequest = await this.budget.reserve(this.account, bytes, signal);
+  }
+
+  releaseRequest(): void {
+    this.giveRequest?.();
+    this.giveRequest = null;
+  }
+
+  async reserveReply(bytes: number): Promise<void> {
+    this.releaseReply();
+    this.waiting = new AbortController();
+    if (this.isOver) this.waiting.abort(new Error('the exchange is over'));
+    this.giveReply = await this.budget.reserve(this.account, bytes, this.waiting.signal);
+    if (this.isOver) this.releaseReply();
+  }
+
+  /** Gives back the room of a response that is not kept. */
+  releaseReply(): void {
+    this.giveReply?.();
+    this.giveReply = null;
+  }
+
+  [Symbol.dispose](): void {
+    this.isOver = true;
+    this.waiting?.abort(new Error('the exchange is over'));
+    this.releaseRequest();
+    this.releaseReply();
+  }
+}

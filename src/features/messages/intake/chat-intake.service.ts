@@ -1,0 +1,129 @@
+import { Injectable } from '@nestjs/common';
+import { v5 as uuidv5 } from 'uuid';
+
+import { Agents } from '../../agents/services.ts';
+import { Config } from '../../../kernel/config/config.ts';
+import type { CommandContext } from '../../../kernel/context/command-context.ts';
+import type { IdempotentTry } from '../../../http/requests/request.ts';
+import { Refusal } from '../../../kernel/errors/refusal.ts';
+import { newId } from '../../../kernel/ids.ts';
+import { ContainerRuntime } from '../../../runtime/runtime.ts';
+import { MessageRate } from './message-rate.ts';
+import { TEXT_BYTES_MAX, type Conversation } from '../conversations/conversations.decider.ts';
+import { Conversations } from '../conversations/conversations.service.ts';
+
+/** The time in milliseconds that a sender waits on top of the reply timeout: for a wake, and for earlier messages. */
+const QUEUE_ALLOWANCE_MS = 5_000;
+
+/** A message that is about to be accepted. */
+export interface Chat {
+  readonly context: CommandContext;
+  readonly accountId: string;
+  readonly agentId: string;
+  /** The text; empty once it is stored. */
+  text: string;
+  /** The ids of the message and its conversation, by `chatIds`. */
+  readonly ids: ChatIds;
+  /** True if the message begins its conversation. */
+  readonly begins: boolean;
+  /** The try under the caller's `Idempotency-Key`; null if there is none. */
+  readonly attempt: IdempotentTry | null;
+}
+
+export interface ChatIds {
+  conversationId: string;
+  messageId: string;
+}
+
+/** Returns the ids of a message and its conversation, which are the same for every try under one Idempotency-Key. */
+export function chatIds(attempt: IdempotentTry | null, conversationId: string | null): ChatIds {
+  const make = (what: string) => (attempt === null ? newId() : uuidv5(what, attempt.id));
+  return { conversationId: conversationId ?? make('conversation'), messageId: make('message') };
+}
+
+/** Stores a chat message in the log, or refuses it before anything is written. */
+@Injectable()
+export class ChatIntake {
+  constructor(
+    private readonly agents: Agents,
+    private readonly conversations: Conversations,
+    private readonly rate: MessageRate,
+    private readonly runtime: ContainerRuntime,
+    private readonly config: Config,
+  ) {}
+
+  /** Returns the time (ISO 8601) until which the sender of a message waits if it is sent now. */
+  replyBy(): string {
+    return new Date(Date.now() + this.config.replyTimeoutSeconds * 1000 + QUEUE_ALLOWANCE_MS).toISOString();
+  }
+
+  /**
+   * Stores the message. When this resolves, the message is on disk; the result says whether the agent was active. Empties `chat.text`,
+   * because the text need not stay in memory while the caller waits for the reply. Throws `invalid_request`, `rate_limited`,
+   * `agent_not_found`, `conversation_not_found`, `runtime_unavailable`, `agent_unavailable`.
+   */
+  async take(chat: Chat, replyBy: string): Promise<{ wasActive: boolean }> {
+    if (Buffer.byteLength(chat.text) > TEXT_BYTES_MAX) throw textTooLong();
+    const takeBack = this.rate.take(chat.accountId, 'chat', chat.ids.messageId);
+    try {
+      const wasActive = await this.ready(chat);
+      await this.append(chat, replyBy);
+      return { wasActive };
+    } catch (error) {
+      takeBack();
+      throw error;
+    }
+  }
+
+  /** Checks that the agent can take the message, and begins to wake it if it sleeps, without waiting. Returns true if it was active. */
+  private async ready({ accountId, agentId, ids, begins, context }: Chat): Promise<boolean> {
+    const [{ status }, conversation] = await Promise.all([
+      this.agents.load(agentId, accountId, context.seenUpTo),
+      begins ? null : this.conversations.load(ids.conversationId, context.seenUpTo),
+    ]);
+    if (conversation !== null) conversationOf(conversation.state, agentId);
+    if (!(await this.runtime.available())) throw engineAway();
+    if (status === 'active') return true;
+    const { startTimeoutSeconds } = this.config;
+    const wake = { type: 'WakeAgent' as const, accountId, trigger: 'chat', startTimeoutSeconds };
+    const { before } = await this.agents.execute(agentId, wake, context);
+    return before?.status === 'active';
+  }
+
+  private async append(chat: Chat, replyBy: string): Promise<void> {
+    const { agentId, accountId, context, begins } = chat;
+    const { conversationId, messageId } = chat.ids;
+    const text = await this.conversations.seal(agentId, messageId, 'text', chat.text);
+    chat.text = '';
+    const draws = { caller: null, limit: 0, chats: [] };
+    const accept = {
+      type: 'AcceptMessage' as const,
+      agentId,
+      accountId,
+      messageId,
+      channel: 'chat' as const,
+      text,
+      replyBy,
+      begins,
+      draws,
+    };
+    // Two tries under one Idempotency-Key append the same event, so that the message is accepted only once.
+    const eventId = (event: { type: string }) => uuidv5(event.type, messageId);
+    await this.conversations.execute(conversationId, accept, context, chat.attempt === null ? {} : { eventId });
+  }
+}
+
+/** Returns the conversation if it is the agent's. Throws `conversation_not_found`. */
+export function conversationOf(state: Conversation | null, agentId: string): Conversation {
+  if (state === null || state.agentId !== agentId) throw new Refusal('conversation_not_found', 'The agent has no such conversation.');
+  return state;
+}
+
+function engineAway(): Refusal {
+  return new Refusal('runtime_unavailable', 'The container engine does not answer; the message was not taken.');
+}
+
+function textTooLong(): Refusal {
+  const message = `must be at most ${TEXT_BYTES_MAX} bytes of UTF-8`;
+  return new Refusal('invalid_request', 'The message is too long.', { errors: [{ field: 'message', message }] });
+}

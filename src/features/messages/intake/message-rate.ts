@@ -1,0 +1,86 @@
+import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
+
+import { Config } from '../../../kernel/config/config.ts';
+import type { StoredEvent } from '../../../eventsourcing/event-store/event-store.ts';
+import { LogFollower } from '../../../eventsourcing/log/log-follower.ts';
+import { Refusal } from '../../../kernel/errors/refusal.ts';
+import type { ConversationEvent } from '../conversations/conversations.events.ts';
+
+const WINDOW_MS = 60_000;
+
+/**
+ * The channels whose messages are counted, each by itself, so that webhooks do not take the place of chats, nor those that anybody sends
+ * without a token the place of the others.
+ */
+type CountedChannel = 'chat' | 'webhook' | 'tokenless';
+/** The part of an account's webhooks in a minute that may come without a token besides. */
+const TOKENLESS_PART = 1 / 4;
+
+/**
+ * Limits the chats, and likewise the webhooks, of an account in a minute; those without a token to a part of that. Every replica counts the
+ * messages that it accepts, and those of the other replicas when they arrive from the log. So the limit holds across replicas, except for
+ * messages in flight, and costs no statement.
+ */
+@Injectable()
+export class MessageRate implements OnModuleInit, OnModuleDestroy {
+  private endsAt = 0;
+  /** Maps an account and a channel to their number of messages in the current window. */
+  private readonly taken = new Map<string, number>();
+  /** Messages that were counted here and have not arrived from the log yet. */
+  private readonly own = new Set<string>();
+  private stopListening = () => {};
+
+  constructor(
+    private readonly config: Config,
+    private readonly follower: LogFollower,
+  ) {}
+
+  onModuleInit(): void {
+    this.stopListening = this.follower.listen({ onEvents: (events) => this.onEvents(events), onGap: () => this.own.clear() });
+  }
+
+  onModuleDestroy(): void {
+    this.stopListening();
+  }
+
+  /** Counts a message. Returns a function that reverts this if the message is refused after all. Throws `rate_limited`. */
+  take(accountId: string, channel: CountedChannel, messageId: string): () => void {
+    const key = keyOf(accountId, channel);
+    const count = this.countOf(key);
+    const most = channel === 'tokenless' ? Math.ceil(this.config.chatsPerMinute * TOKENLESS_PART) : this.config.chatsPerMinute;
+    if (count >= most)
+      throw new Refusal('rate_limited', `An account may send ${most} messages a minute.`, {
+        retryAfterSeconds: Math.max(1, Math.ceil((this.endsAt - performance.now()) / 1_000)),
+      });
+    this.taken.set(key, count + 1);
+    this.own.add(messageId);
+    return () => {
+      if (this.own.delete(messageId)) this.taken.set(key, Math.max(0, this.countOf(key) - 1));
+    };
+  }
+
+  private onEvents(events: readonly StoredEvent[]): void {
+    for (const stored of events) {
+      if (stored.type !== 'MessageAccepted') continue;
+      const event = stored as unknown as Extract<ConversationEvent, { type: 'MessageAccepted' }>;
+      const { account_id: accountId } = stored.metadata;
+      const { channel, message_id: messageId, draws } = event.data;
+      if (channel === 'attachment' || accountId === null || this.own.delete(messageId)) continue;
+      const key = keyOf(accountId, draws?.tokenless === true ? 'tokenless' : channel);
+      this.taken.set(key, this.countOf(key) + 1);
+    }
+  }
+
+  private countOf(key: string): number {
+    const now = performance.now();
+    if (now >= this.endsAt) {
+      this.taken.clear();
+      this.endsAt = now + WINDOW_MS;
+    }
+    return this.taken.get(key) ?? 0;
+  }
+}
+
+function keyOf(accountId: string, channel: CountedChannel): string {
+  return `${channel} ${accountId}`;
+}

@@ -1,0 +1,37 @@
+import type { ImageChoice } from '../agents/index.ts';
+import type { GivenVariable } from './given-variables.ts';
+import type { AgentEgress } from '../../runtime/runtime.ts';
+
+/** The desired agent; absent members have their defaults. */
+export interface ProvisionRequest {
+  name: string;
+  description?: string | null;
+  /** The default is `auto`. */
+  image?: ImageChoice;
+  imageName?: string | null;
+  repoUrl?: string | null;
+  /** The default is `main`. */
+  branch?: string;
+  templateId?: string | null;
+  /** The caller's own id for the agent: a repeated request with the same id gets the same agent. */
+  externalId?: string | null;
+  /** The default is true. */
+  serverless?: boolean;
+  /** The idle time in seconds after which the agent sleeps; the default is 300, and 0 means never. */
+  idleTtlSeconds?: number;
+  /** The part of the network that the agent may reach; the default is everything that the operator allows agents to reach. */
+  egress?: AgentEgress | null;
+  /** The default is true. */
+  tokenlessWebhooks?: boolean;
+  /** The variables that are not secret, and those that take their values from secrets of the account. */
+  variables?: Record<string, GivenVariable>;
+  /** The caller's name of `variables`; the default is `env_vars`. */
+  variablesField?: 'env_vars' | 'envVars';
+  /** The default is true. */
+  autoDeploy?: boolean;
+}
+
+/** Returns whether a variable takes its value from a secret of the account. */
+export function takesSecrets({ variables = {} }: ProvisionRequest): boolean {
+  return Object.values(variables).some((given) => typeof given !== 'string');
+}

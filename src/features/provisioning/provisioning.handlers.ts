@@ -1,0 +1,68 @@
+import { CommandBus, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
+
+import { ReleaseSeat, TakeSeat } from '../accounts/index.ts';
+import { agentStream } from '../agents/index.ts';
+import { Agents } from '../agents/services.ts';
+import { Aggregates } from '../../eventsourcing/aggregates/aggregates.ts';
+import { StreamClosed } from '../../eventsourcing/event-store/event-store.ts';
+import type { CommandContext } from '../../kernel/context/command-context.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
+import { AgentPlans } from './agent-plans.service.ts';
+import { wholeAgentDecider, type MakeAgent } from './whole-agent.ts';
+import { Provision, type Provisioned } from './provisioning.commands.ts';
+
+/** The number of agents that may turn out to be deleted, or to come too late, before the request fails. */
+const ATTEMPTS = 5;
+/** The longest wait (ms) for the deletion of an agent with the same external id. */
+const GONE_WITHIN_MS = 30_000;
+
+/**
+ * Takes the seat first and then makes the agent, each in one append. A crash between the two leaves a seat without an agent, which the next
+ * try reuses or the saga `seats` releases.
+ */
+@CommandHandler(Provision)
+export class ProvisionHandler implements ICommandHandler<Provision> {
+  constructor(
+    private readonly aggregates: Aggregates,
+    private readonly commands: CommandBus,
+    private readonly plans: AgentPlans,
+    private readonly agents: Agents,
+  ) {}
+
+  async execute(provision: Provision): Promise<Provisioned> {
+    const { context, accountId, seed } = provision;
+    const make = await this.plans.make(provision);
+    for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
+      const wanted = seed === null ? uuidv7() : uuidv5(`agent ${attempt}`, seed);
+      const agentId = await this.commands.execute(new TakeSeat(context, accountId, wanted, make.externalId));
+      const provisioned = await this.provision(agentId, make, context);
+      // An agent that an earlier try of this request made counts as made by this request.
+      if (provisioned !== null) return { ...provisioned, made: provisioned.made || (seed !== null && agentId === wanted) };
+      await this.commands.execute(new ReleaseSeat(context, accountId, agentId));
+    }
+    throw new Refusal('event_store_unavailable', 'The agent could not be made in time; try again.', { retryAfterSeconds: 1 });
+  }
+
+  /**
+   * Returns the agent that has the seat: the existing one, or the one made here. The first of several concurrent callers makes it for all
+   * of them. Returns null if no agent can exist under that id any more; its seat must then be released.
+   */
+  private async provision(agentId: string, make: MakeAgent, context: CommandContext): Promise<Provisioned | null> {
+    try {
+      const { state, position, events } = await this.aggregates.execute(agentStream(agentId), wholeAgentDecider, make, context);
+      if (state?.status === 'deleting') await this.gone(agentId);
+      if (state === null || state.status === 'deleting' || state.status === 'deleted') return null;
+      return { agentId, deploymentId: state.deployment?.id ?? null, position, made: events.length > 0 };
+    } catch (error) {
+      if (error instanceof StreamClosed) return null;
+      throw error;
+    }
+  }
+
+  private async gone(agentId: string): Promise<void> {
+    const isGone = async () => ((await this.agents.find(agentId)).state?.status === 'deleted' ? true : undefined);
+    if ((await this.agents.until(agentId, isGone, { timeoutMs: GONE_WITHIN_MS })) !== null) return;
+    throw new Refusal('invalid_state', 'The agent with this external_id is still being deleted.', { retryAfterSeconds: 5 });
+  }
+}

@@ -1,0 +1,119 @@
+import { Injectable } from '@nestjs/common';
+
+import type { CommandContext } from '../../kernel/context/command-context.ts';
+import { Keyring } from '../../crypto/keyring.ts';
+import { Database } from '../../postgres/database/database.ts';
+import { invalidField, Refusal } from '../../kernel/errors/refusal.ts';
+import { Aggregates } from '../../eventsourcing/aggregates/aggregates.ts';
+import { valueProblem } from './secret-values.decider.ts';
+import { sourceKinds } from './secrets.events.ts';
+import { isSourceKind, sourceOf, usernameProblem } from './source-fields.ts';
+import { secretsStream } from './secrets.decider.ts';
+import type { OpenedCredential } from './source-credentials.queries.ts';
+import { type Source, type SourceCredential, sourceCredentialsDecider, sourceKey } from './source-credentials.decider.ts';
+
+/** A host as a caller gives it. */
+export interface GivenSource {
+  kind: string;
+  host: string;
+}
+
+export interface UsedSourceCredential extends SourceCredential {
+  lastUsedAt: Date | null;
+}
+
+/** Stores the credentials of an account for registries and Git hosts, and opens them for pulls and clones from exactly those hosts. */
+@Injectable()
+export class AccountSourceCredentials {
+  constructor(
+    private readonly aggregates: Aggregates,
+    private readonly keyring: Keyring,
+    private readonly database: Database,
+  ) {}
+
+  /** Returns the account's credentials, newest first, with their passwords encrypted. */
+  async list(accountId: string): Promise<UsedSourceCredential[]> {
+    const [{ state }, uses] = await Promise.all([
+      this.aggregates.load(secretsStream(accountId), sourceCredentialsDecider),
+      this.database.query<{ kind: Source['kind']; host: string; last_used_at: Date }>(
+        'select kind, host, last_used_at from source_credential_uses where account_id = $1',
+        [accountId],
+      ),
+    ]);
+    const used = new Map(uses.map((use) => [sourceKey(use), use.last_used_at]));
+    return [...state.values()]
+      .map((credential) => withUse(credential, used.get(sourceKey(credential))))
+      .sort((one, other) => Date.parse(other.createdAt) - Date.parse(one.createdAt));
+  }
+
+  /** Makes the credential or replaces it; returns it, and whether there was none. Throws `invalid_request`. */
+  async store(
+    context: CommandContext,
+    accountId: string,
+    { kind, host }: GivenSource,
+    { username, password }: OpenedCredential,
+  ): Promise<{ credential: UsedSourceCredential; made: boolean }> {
+    const source = sourceOf(kind, host);
+    if (source === null) throw badSource(kind);
+    refuseBad('username', usernameProblem(username));
+    refuseBad('password', password === '' ? 'must not be empty' : valueProblem(password));
+    const key = sourceKey(source);
+    const sealed = await this.keyring.seal(accountId, sealingContext(source), password);
+    const command = { type: 'StoreSourceCredential' as const, accountId, source, username, sealed };
+    const { before } = await this.aggregates.execute(secretsStream(accountId), sourceCredentialsDecider, command, context);
+    const credential = (await this.list(accountId)).find((listed) => sourceKey(listed) === key);
+    if (credential === undefined) throw new Refusal('not_found', 'The credential was removed at the same moment.');
+    return { credential, made: !before.has(key) };
+  }
+
+  /** Removes the credential. Throws `not_found`. */
+  async remove(context: CommandContext, accountId: string, { kind, host }: GivenSource): Promise<void> {
+    const source = sourceOf(kind, host);
+    if (source === null) throw new Refusal('not_found', 'There is no credential for this host.');
+    const command = { type: 'RemoveSourceCredential' as const, accountId, source };
+    await this.aggregates.execute(secretsStream(accountId), sourceCredentialsDecider, command, context);
+    await this.database.query('delete from source_credential_uses where account_id = $1 and kind = $2 and host = $3', [
+      accountId,
+      source.kind,
+      source.host,
+    ]);
+  }
+
+  /** Returns the credential in clear and notes its use, to the minute; null if the account has none for exactly this host. */
+  async use(accountId: string, source: Source): Promise<OpenedCredential | null> {
+    const { state } = await this.aggregates.load(secretsStream(accountId), sourceCredentialsDecider);
+    const credential = state.get(sourceKey(source));
+    if (credential === undefined) return null;
+    const password = await this.keyring.open(accountId, sealingContext(source), credential.sealed);
+    if (password === null) return null;
+    await this.database.query(
+      `insert into source_credential_uses as u (account_id, kind, host, last_used_at) values ($1, $2, $3, now())
+       on conflict (account_id, kind, host) do update set last_used_at = excluded.last_used_at where u.last_used_at < now() - interval '1 minute'`,
+      [accountId, source.kind, source.host],
+    );
+    return { username: credential.username, password };
+  }
+}
+
+/** A credential that was stored anew after a removal was not used yet, whatever an earlier one was. */
+function withUse(credential: SourceCredential, lastUsedAt: Date | undefined): UsedSourceCredential {
+  const isOwn = lastUsedAt !== undefined && lastUsedAt.getTime() >= Date.parse(credential.createdAt);
+  return { ...credential, lastUsedAt: isOwn ? lastUsedAt : null };
+}
+
+/** Returns the context that binds an encrypted password to its host: it can be decrypted for no other. */
+function sealingContext(source: Source): string {
+  return `source credential ${sourceKey(source)}`;
+}
+
+function badSource(kind: string): Refusal {
+  if (!isSourceKind(kind)) return invalidField('kind', `must be one of ${sourceKinds.join(', ')}`);
+  return invalidField(
+    'host',
+    'must be the name or address of a host, with a port if it needs one, as ghcr.io or registry.example.com:5000',
+  );
+}
+
+function refuseBad(field: string, problem: string | null): void {
+  if (problem !== null) throw invalidField(field, problem);
+}

@@ -1,0 +1,50 @@
+import { CommandHandler, type ICommandHandler, QueryBus } from '@nestjs/cqrs';
+
+import { Keyring } from '../../crypto/keyring.ts';
+import { invalidField } from '../../kernel/errors/refusal.ts';
+import { Aggregates } from '../../eventsourcing/aggregates/aggregates.ts';
+import { secretContext } from './account-secrets.service.ts';
+import { maskOf, secretNameProblem, valueProblem } from './secret-values.decider.ts';
+import { RemoveSecret, StoreSecret, type StoredSecret } from './secrets.commands.ts';
+import { secretsDecider, secretsStream } from './secrets.decider.ts';
+import { FindSecretUsers } from './secrets.queries.ts';
+
+@CommandHandler(StoreSecret)
+export class StoreSecretHandler implements ICommandHandler<StoreSecret> {
+  constructor(
+    private readonly aggregates: Aggregates,
+    private readonly keyring: Keyring,
+  ) {}
+
+  async execute({ context, accountId, name, value }: StoreSecret): Promise<StoredSecret> {
+    refuseBad('name', secretNameProblem(name));
+    refuseBad('value', valueProblem(value));
+    const sealed = await this.keyring.seal(accountId, secretContext(name), value);
+    const command = { type: 'StoreSecret' as const, accountId, name, sealed, mask: maskOf(value) };
+    const { before, state } = await this.aggregates.execute(secretsStream(accountId), secretsDecider, command, context);
+    const secret = state.get(name);
+    if (secret === undefined) throw new Error(`the secret ${name} is not there after it was stored`);
+    return { secret: { name, ...secret }, made: !before.has(name) };
+  }
+}
+
+function refuseBad(field: string, problem: string | null): void {
+  if (problem !== null) throw invalidField(field, problem);
+}
+
+/**
+ * Reads who uses the secret and then removes it. A variable that comes to refer to it between the two is not seen; its agent's next boot
+ * then fails and says which secret is missing.
+ */
+@CommandHandler(RemoveSecret)
+export class RemoveSecretHandler implements ICommandHandler<RemoveSecret> {
+  constructor(
+    private readonly aggregates: Aggregates,
+    private readonly queries: QueryBus,
+  ) {}
+
+  async execute({ context, accountId, name }: RemoveSecret): Promise<void> {
+    const users = await this.queries.execute(new FindSecretUsers(accountId, name));
+    await this.aggregates.execute(secretsStream(accountId), secretsDecider, { type: 'RemoveSecret', accountId, name, users }, context);
+  }
+}

@@ -1,0 +1,85 @@
+import { Injectable } from '@nestjs/common';
+import { v5 as uuidv5 } from 'uuid';
+
+import { Clock } from '../../kernel/clock.ts';
+import { systemContext } from '../../kernel/context/command-context.ts';
+import { Aggregates } from '../../eventsourcing/aggregates/aggregates.ts';
+import type { SagaPass } from '../../eventsourcing/sagas/saga.ts';
+import { EventDeliveries, type EventDelivery } from './delivery/event-deliveries.ts';
+import { EventSender } from './delivery/event-sender.service.ts';
+import { nextAttempt } from './delivery/schedule.ts';
+import type { Posted } from './delivery/targets.ts';
+import { type Subscription, type SubscriptionCommand, subscriptionDecider, subscriptionStream } from './subscriptions.decider.ts';
+
+/** The number of requests to one subscription at once, each with an event of another agent. */
+const AT_ONCE = 8;
+/** The time after which a subscription is switched off if every delivery has failed, ms (contract: three days). */
+const SWITCHED_OFF_AFTER_MS = 3 * 86_400_000;
+/** Derived event ids make a record that is repeated after a crash the same event. */
+const RECORD_NAMESPACE = '0d7f1f0b-4a3c-4a55-9c1f-1a0f6ad7b9a2';
+
+/** Makes attempts at deliveries and records what came of them. */
+@Injectable()
+export class EventAttempts {
+  constructor(
+    private readonly deliveries: EventDeliveries,
+    private readonly sender: EventSender,
+    private readonly aggregates: Aggregates,
+    private readonly clock: Clock,
+  ) {}
+
+  /**
+   * Attempts the deliveries that are due, one of each agent. Returns their number and, if there were none, the time of the next one; null if
+   * none is pending.
+   */
+  async attemptDue(subscription: Subscription, pass: SagaPass): Promise<{ attempted: number; next: Date | null }> {
+    const now = this.clock.now();
+    const heads = await this.deliveries.heads(subscription.subscriptionId);
+    const due = heads.filter(({ next_attempt_at: at }) => at === null || at <= now).slice(0, AT_ONCE);
+    await Promise.all(due.map((delivery) => this.attempt(subscription, delivery, pass)));
+    return { attempted: due.length, next: heads[0]?.next_attempt_at ?? null };
+  }
+
+  private async attempt(subscription: Subscription, delivery: EventDelivery, { signal, assertLease }: SagaPass): Promise<void> {
+    const posted = await this.sender.send(subscription, delivery, signal, assertLease);
+    // An attempt that was cut off, or that the next holder of the lease makes again, says nothing of the target.
+    signal.throwIfAborted();
+    assertLease();
+    if (posted !== null) await this.record(subscription, delivery, posted);
+  }
+
+  private async record(subscription: Subscription, delivery: EventDelivery, { status: responseStatus, failure }: Posted): Promise<void> {
+    const { subscriptionId } = subscription;
+    const now = this.clock.now();
+    if (failure === null) {
+      await this.deliveries.record(subscriptionId, delivery, { status: 'delivered', responseStatus, at: now, nextAttemptAt: null });
+      return;
+    }
+    const attempts = delivery.attempts + 1;
+    const nextAttemptAt = nextAttempt(attempts, now);
+    if (nextAttemptAt === null)
+      await this.execute(
+        subscription,
+        { type: 'DeadLetterEvent', eventId: delivery.event_id, attempts, reason: failure },
+        `dead ${delivery.event_id} ${delivery.round}`,
+      );
+    const status = nextAttemptAt === null ? 'dead_letter' : 'pending';
+    const failingSince = await this.deliveries.record(subscriptionId, delivery, { status, responseStatus, at: now, nextAttemptAt });
+    if (failingSince === null || now.getTime() - failingSince.getTime() < SWITCHED_OFF_AFTER_MS) return;
+    const since = failingSince.toISOString();
+    await this.execute(subscription, { type: 'SwitchSubscriptionOff', failingSince: since }, `off ${since}`);
+  }
+
+  private async execute({ subscriptionId, accountId }: Subscription, command: SubscriptionCommand, step: string): Promise<void> {
+    const eventId = () => uuidv5(`${subscriptionId} ${step}`, RECORD_NAMESPACE);
+    await this.aggregates.execute(
+      subscriptionStream(subscriptionId),
+      subscriptionDecider,
+      command,
+      systemContext('subscriptions', accountId),
+      {
+        eventId,
+      },
+    );
+  }
+}

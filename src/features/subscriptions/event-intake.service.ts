@@ -1,0 +1,114 @@
+import { Injectable } from '@nestjs/common';
+import { QueryBus } from '@nestjs/cqrs';
+
+import { FindOutrun, ListAudit } from '../history/index.ts';
+import { categoryOf, EventStore, type Position, START } from '../../eventsourcing/event-store/event-store.ts';
+import { LogFollower } from '../../eventsourcing/log/log-follower.ts';
+import { ReadModels } from '../../eventsourcing/projections/projection.ts';
+import type { SagaKey } from '../../eventsourcing/sagas/saga.ts';
+import { EventDeliveries, type SubscriptionCursor } from './delivery/event-deliveries.ts';
+import { type Subscription, subscriptionStream, wants } from './subscriptions.decider.ts';
+import type { SubscriptionEvent } from './subscriptions.events.ts';
+import { ListAllSubscriptions } from './subscriptions.queries.ts';
+
+/**
+ * The largest numbers of events that wait for one subscription: those that have their turn, and those together with the ones that wait
+ * behind a refused event of their agent. The position stays behind while there are more.
+ */
+const READY_MAX = 500;
+const PENDING_MAX = 5_000;
+/** The number of events of an account that are looked at in one step. */
+const PAGE = 200;
+/** The number of steps after which other work of the pass has its turn. */
+const STEPS_MAX = 20;
+
+/** The events that were taken up: all up to the end of the log, some, or as many as may wait for one subscription. */
+export type Intake = 'all' | 'some' | 'full';
+
+const ALL = { subjectId: null, types: null, actor: null, since: null, until: null, newestFirst: false };
+
+/** Takes up the events that subscriptions want, from the position in the log up to which each was served. */
+@Injectable()
+export class EventIntake {
+  constructor(
+    private readonly store: EventStore,
+    private readonly deliveries: EventDeliveries,
+    private readonly queries: QueryBus,
+    private readonly readModels: ReadModels,
+    private readonly follower: LogFollower,
+  ) {}
+
+  /** Carries out what was ordered on the subscription's stream up to the revision: redeliveries, and a new start after it was switched off. */
+  async carryOutOrders({ subscriptionId, accountId }: Subscription, revision: number): Promise<void> {
+    const cursor = await this.cursorOf(subscriptionId, accountId);
+    if (cursor.revision >= revision) return;
+    const again: string[] = [];
+    let switchedOn = false;
+    for await (const stored of this.store.readStream(subscriptionStream(subscriptionId), { from: cursor.revision + 1 })) {
+      if (stored.revision > revision) break;
+      const event = stored as unknown as SubscriptionEvent;
+      if (event.type === 'EventRedeliveryRequested') again.push(event.data.event_id);
+      if (event.type === 'SubscriptionChanged') switchedOn ||= event.data.changes.active === true;
+    }
+    await this.deliveries.carryOut(subscriptionId, { from: cursor.revision, upTo: revision, again, switchedOn });
+  }
+
+  /** Stores the next events that the subscription wants as pending deliveries. */
+  async takeUp(subscription: Subscription): Promise<Intake> {
+    const { subscriptionId, accountId } = subscription;
+    await this.readModels.waitFor('audit_entries', this.follower.position);
+    let { position } = await this.cursorOf(subscriptionId, accountId);
+    const { pending, ready } = await this.deliveries.countPending(subscriptionId);
+    let room = Math.min(READY_MAX - ready, PENDING_MAX - pending);
+    for (let step = 0; step < STEPS_MAX && room > 0; step += 1) {
+      const limit = Math.min(PAGE, room);
+      const { items, next } = await this.queries.execute(new ListAudit({ ...ALL, accountId }, position, limit));
+      const last = items.at(-1);
+      if (last === undefined) return 'all';
+      const wanted = items
+        .map(({ event_id, agent_id, type, stream, position: at }) => ({ event_id, agent_id, type, stream, position: at }))
+        // The events of subscriptions are not sent, since every event that is given up would make another one.
+        .filter(({ type, agent_id: agentId, stream }) => categoryOf(stream) !== 'subscription' && wants(subscription, { type, agentId }));
+      await this.deliveries.takeUp(subscriptionId, wanted, last.position);
+      position = last.position;
+      room -= wanted.length;
+      if (next === null) return 'all';
+    }
+    return room > 0 ? 'some' : 'full';
+  }
+
+  /** Removes what is kept of a subscription that has ended. */
+  forget(subscriptionId: string): Promise<void> {
+    return this.deliveries.forget(subscriptionId);
+  }
+
+  /** Returns the subscriptions with events to take up or deliveries that are due, and those that have ended and are not forgotten yet. */
+  async unfinished(): Promise<SagaKey[]> {
+    const subscriptions = await this.queries.execute(new ListAllSubscriptions());
+    const cursors = new Map((await this.deliveries.cursors()).map((cursor) => [cursor.subscriptionId, cursor]));
+    const found: SagaKey[] = [];
+    const upToDate: SubscriptionCursor[] = [];
+    for (const { subscriptionId, accountId, active } of subscriptions) {
+      const cursor = cursors.get(subscriptionId);
+      cursors.delete(subscriptionId);
+      if (!active) continue;
+      if (cursor === undefined || cursor.isDue) found.push({ key: subscriptionId, account: accountId });
+      else upToDate.push(cursor);
+    }
+    const outrun = await this.queries.execute(new FindOutrun(upToDate));
+    return [
+      ...found,
+      ...[...outrun, ...cursors.values()].map(({ subscriptionId, accountId }) => ({ key: subscriptionId, account: accountId })),
+    ];
+  }
+
+  private cursorOf(subscriptionId: string, accountId: string) {
+    return this.deliveries.cursor(subscriptionId, accountId, () => this.createdAt(subscriptionId));
+  }
+
+  /** Returns the position of the event that created the subscription: it gets what happens after that. */
+  private async createdAt(subscriptionId: string): Promise<Position> {
+    for await (const { position } of this.store.readStream(subscriptionStream(subscriptionId), { limit: 1 })) return position;
+    return START;
+  }
+}

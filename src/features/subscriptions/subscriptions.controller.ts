@@ -1,0 +1,101 @@
+import { Body, Controller, Delete, Get, HttpCode, Param, Patch, Post, Query } from '@nestjs/common';
+import { CommandBus, QueryBus } from '@nestjs/cqrs';
+
+import { RequireScope } from '../../http/auth/access.ts';
+import { type Call, CurrentCall } from '../../http/server/call.ts';
+import { Idempotent } from '../../http/idempotency/idempotency.interceptor.ts';
+import { PageQueryDto } from '../../http/requests/page.dto.ts';
+import { ReadsModel } from '../../http/responses/reads-model.ts';
+import { SubscriptionAnswers } from './subscription-answers.service.ts';
+import { ChangeSubscription, CreateSubscription, DeleteSubscription, RedeliverEvent } from './subscriptions.commands.ts';
+import {
+  ChangeSubscriptionDto,
+  CreatedSubscriptionDto,
+  CreateSubscriptionDto,
+  DeliveriesQueryDto,
+  type EventDeliveryDto,
+  SubscriptionDto,
+  toEventDeliveryDto,
+} from './subscriptions.dto.ts';
+import { subscriptionsProjection } from './subscriptions.projection.ts';
+import { ListSubscriptions } from './subscriptions.queries.ts';
+
+@Controller('api/v1/subscriptions')
+@RequireScope('manage')
+export class SubscriptionsController {
+  constructor(
+    private readonly commands: CommandBus,
+    private readonly queries: QueryBus,
+    private readonly answers: SubscriptionAnswers,
+  ) {}
+
+  /** Subscribes an address to the account's events from now on. Only this response contains the secret. */
+  @Post()
+  @Idempotent()
+  @ReadsModel(subscriptionsProjection.name)
+  async create(@Body() { url, types, agent_ids }: CreateSubscriptionDto, @CurrentCall() call: Call): Promise<CreatedSubscriptionDto> {
+    const choice = { types: types ?? null, agentIds: agent_ids ?? null };
+    const created = await this.commands.execute(new CreateSubscription(call.context, call.accountId, url, choice, call.seed));
+    const answer = await this.answers.one(call.accountId, created.subscriptionId);
+    return Object.assign(answer, { secret: created.secret });
+  }
+
+  /** Lists the account's subscriptions, newest first. */
+  @Get()
+  @ReadsModel(subscriptionsProjection.name)
+  async list(@Query() query: PageQueryDto, @CurrentCall() call: Call): Promise<SubscriptionDto[]> {
+    const { limit, place } = call.page(query, 'time', 'text');
+    const rows = await this.queries.execute(new ListSubscriptions(call.accountId, limit, place));
+    call.linkAfter(rows, limit, (last) => [last.created_at.toISOString(), last.subscription_id]);
+    return Promise.all(rows.map((row) => this.answers.answer(row)));
+  }
+
+  @Get(':subscriptionId')
+  get(@Param('subscriptionId') subscriptionId: string, @CurrentCall() { accountId }: Call): Promise<SubscriptionDto> {
+    return this.answers.one(accountId, subscriptionId);
+  }
+
+  /** Changes the fields that are given. Deliveries that are pending go to the new address. */
+  @Patch(':subscriptionId')
+  async change(
+    @Param('subscriptionId') subscriptionId: string,
+    @Body() changes: ChangeSubscriptionDto,
+    @CurrentCall() { context, accountId }: Call,
+  ): Promise<SubscriptionDto> {
+    await this.commands.execute(new ChangeSubscription(context, accountId, subscriptionId, changes));
+    return this.answers.one(accountId, subscriptionId);
+  }
+
+  /** Ends the subscription. What was not sent yet is not sent any more. */
+  @Delete(':subscriptionId')
+  @HttpCode(204)
+  delete(@Param('subscriptionId') subscriptionId: string, @CurrentCall() { context, accountId }: Call): Promise<void> {
+    return this.commands.execute(new DeleteSubscription(context, accountId, subscriptionId));
+  }
+
+  /** Lists what was sent, newest first: the last 5,000 events, and all that are pending. */
+  @Get(':subscriptionId/deliveries')
+  async deliveries(
+    @Param('subscriptionId') subscriptionId: string,
+    @Query() query: DeliveriesQueryDto,
+    @CurrentCall() call: Call,
+  ): Promise<EventDeliveryDto[]> {
+    const { limit, place } = call.page(query, 'position');
+    const page = { status: query.status ?? null, limit, before: place?.[0] ?? null };
+    const found = await this.answers.list(call.accountId, subscriptionId, page);
+    call.linkAfter(found, limit, (last) => [last.position]);
+    return found.map(toEventDeliveryDto);
+  }
+
+  /** Sends the event again, whatever became of it. */
+  @Post(':subscriptionId/deliveries/:eventId/redeliver')
+  @HttpCode(202)
+  @Idempotent()
+  redeliver(
+    @Param('subscriptionId') subscriptionId: string,
+    @Param('eventId') eventId: string,
+    @CurrentCall() { context, accountId }: Call,
+  ): Promise<void> {
+    return this.commands.execute(new RedeliverEvent(context, accountId, subscriptionId, eventId));
+  }
+}

@@ -1,0 +1,110 @@
+import { CommandHandler, type ICommandHandler, QueryBus } from '@nestjs/cqrs';
+import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
+
+import { Keyring } from '../../crypto/keyring.ts';
+import { invalidField, Refusal } from '../../kernel/errors/refusal.ts';
+import { Aggregates } from '../../eventsourcing/aggregates/aggregates.ts';
+import { EventDeliveries } from './delivery/event-deliveries.ts';
+import { newSecret, sealingContext } from './delivery/event-sender.service.ts';
+import { Targets } from './delivery/targets.ts';
+import {
+  ChangeSubscription,
+  CreateSubscription,
+  type CreatedSubscription,
+  DeleteSubscription,
+  RedeliverEvent,
+} from './subscriptions.commands.ts';
+import { type SealedTarget, subscriptionDecider, subscriptionStream } from './subscriptions.decider.ts';
+import { ListSubscriptions } from './subscriptions.queries.ts';
+
+/** The number of subscriptions of one account; a few more can be created at the same moment. */
+const SUBSCRIPTIONS_MAX = 50;
+
+/** Checks the address and seals it for the subscription. Throws `invalid_request`. */
+async function sealTarget(targets: Targets, keyring: Keyring, subscriptionId: string, url: string): Promise<SealedTarget> {
+  const message = await targets.message(url);
+  if (message !== null) throw invalidField('url', message);
+  return { host: new URL(url).host, url: await keyring.seal(subscriptionId, sealingContext(subscriptionId, 'url'), url) };
+}
+
+@CommandHandler(CreateSubscription)
+export class CreateSubscriptionHandler implements ICommandHandler<CreateSubscription> {
+  constructor(
+    private readonly aggregates: Aggregates,
+    private readonly keyring: Keyring,
+    private readonly targets: Targets,
+    private readonly queries: QueryBus,
+  ) {}
+
+  async execute({ context, accountId, url, choice, seed }: CreateSubscription): Promise<CreatedSubscription> {
+    const subscriptionId = seed === null ? uuidv7() : uuidv5('subscription', seed);
+    if ((await this.queries.execute(new ListSubscriptions(accountId, SUBSCRIPTIONS_MAX, null))).length >= SUBSCRIPTIONS_MAX)
+      throw new Refusal('rate_limited', `The account has ${SUBSCRIPTIONS_MAX} subscriptions already; delete one.`, {
+        retryAfterSeconds: 60,
+      });
+    const target = await sealTarget(this.targets, this.keyring, subscriptionId, url);
+    const secret = await this.keyring.seal(subscriptionId, sealingContext(subscriptionId, 'secret'), newSecret());
+    const { state } = await this.aggregates.execute(
+      subscriptionStream(subscriptionId),
+      subscriptionDecider,
+      { type: 'CreateSubscription', accountId, subscriptionId, ...target, secret, ...choice },
+      context,
+    );
+    // The try of this request that created it may have died before it could show the secret.
+    const shown = state === null ? null : await this.keyring.open(subscriptionId, sealingContext(subscriptionId, 'secret'), state.secret);
+    if (shown === null) throw new Refusal('not_found', 'There is no such subscription.');
+    return { subscriptionId, secret: shown };
+  }
+}
+
+@CommandHandler(ChangeSubscription)
+export class ChangeSubscriptionHandler implements ICommandHandler<ChangeSubscription> {
+  constructor(
+    private readonly aggregates: Aggregates,
+    private readonly keyring: Keyring,
+    private readonly targets: Targets,
+  ) {}
+
+  async execute({ context, accountId, subscriptionId, changes: { url, ...others } }: ChangeSubscription): Promise<void> {
+    const stream = subscriptionStream(subscriptionId);
+    const change = (target?: SealedTarget) =>
+      this.aggregates.execute(
+        stream,
+        subscriptionDecider,
+        { type: 'ChangeSubscription', accountId, changes: { ...others, ...(target === undefined ? {} : { target }) } },
+        context,
+      );
+    if (url === undefined) return void (await change());
+    // Ownership is checked first, so that another account can't make a data key for this subscription.
+    const { state } = await this.aggregates.load(stream, subscriptionDecider);
+    if (state === null || state.deleted || state.accountId !== accountId) throw new Refusal('not_found', 'There is no such subscription.');
+    await change(await sealTarget(this.targets, this.keyring, subscriptionId, url));
+  }
+}
+
+@CommandHandler(DeleteSubscription)
+export class DeleteSubscriptionHandler implements ICommandHandler<DeleteSubscription> {
+  constructor(private readonly aggregates: Aggregates) {}
+
+  async execute({ context, accountId, subscriptionId }: DeleteSubscription): Promise<void> {
+    const command = { type: 'DeleteSubscription' as const, accountId };
+    await this.aggregates.execute(subscriptionStream(subscriptionId), subscriptionDecider, command, context);
+  }
+}
+
+@CommandHandler(RedeliverEvent)
+export class RedeliverEventHandler implements ICommandHandler<RedeliverEvent> {
+  constructor(
+    private readonly aggregates: Aggregates,
+    private readonly deliveries: EventDeliveries,
+  ) {}
+
+  async execute({ context, accountId, subscriptionId, eventId }: RedeliverEvent): Promise<void> {
+    const stream = subscriptionStream(subscriptionId);
+    const { state } = await this.aggregates.load(stream, subscriptionDecider);
+    const isOwned = state !== null && !state.deleted && state.accountId === accountId;
+    if (!isOwned || (await this.deliveries.find(subscriptionId, eventId)) === null)
+      throw new Refusal('not_found', 'There is no such delivery.');
+    await this.aggregates.execute(stream, subscriptionDecider, { type: 'RequestEventRedelivery', accountId, eventId }, context);
+  }
+}

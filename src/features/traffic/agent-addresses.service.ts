@@ -1,0 +1,55 @@
+import { Injectable } from '@nestjs/common';
+
+import type { Agent } from '../agents/index.ts';
+import type { AgentAddress } from '../../kernel/network/agent-address.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
+import { type AgentEndpoint, endpointOf } from '../../agent-protocol/agent-protocol.ts';
+import { ContainerGone, type ContainerName, ContainerRuntime, RuntimeRefused } from '../../runtime/runtime.ts';
+import { Templates } from '../templates/index.ts';
+
+/**
+ * The time for which an address is used again, ms. An engine gives the address of a container that ended to the next one that starts, which
+ * takes longer than this to listen.
+ */
+const ADDRESS_MS = 50;
+const DEFAULT_PORT = 8080;
+
+/** Finds the addresses of running agents. The engine is asked once for all requests that come within a moment. */
+@Injectable()
+export class AgentAddresses {
+  private readonly known = new WeakMap<Agent, { until: number; address: Promise<AgentAddress> }>();
+
+  constructor(
+    private readonly runtime: ContainerRuntime,
+    private readonly templates: Templates,
+  ) {}
+
+  /**
+   * Returns the port of an agent that is active. Finding its address throws `agent_failed` if its container has none, and
+   * `RuntimeUnavailable`.
+   */
+  of(agentId: string, agent: Agent): AgentEndpoint {
+    const port = this.templates.get(agent.release?.templateId ?? '')?.port ?? DEFAULT_PORT;
+    const container = { agentId, generation: agent.generation };
+    return endpointOf(container, port, () => this.address(agent, container, port));
+  }
+
+  private address(agent: Agent, container: ContainerName, port: number): Promise<AgentAddress> {
+    const before = this.known.get(agent);
+    if (before !== undefined && performance.now() < before.until) return before.address;
+    const address = this.runtime.address(container, port).catch((error: unknown) => {
+      this.known.delete(agent);
+      if (error instanceof ContainerGone || error instanceof RuntimeRefused)
+        throw new Refusal('agent_failed', 'The agent can’t be reached.');
+      throw error;
+    });
+    const entry = { until: Infinity, address };
+    this.known.set(agent, entry);
+    const asked = performance.now();
+    address.then(
+      () => (entry.until = asked + ADDRESS_MS),
+      () => undefined,
+    );
+    return address;
+  }
+}

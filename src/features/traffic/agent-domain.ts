@@ -1,0 +1,19 @@
+import { publicPathOf } from '../agents/index.ts';
+import type { UrlRewriter } from '../../http/server/server.ts';
+
+/** Returns a function that routes the requests for host names under the domain to the agents of these names; none without a domain. */
+export function routeByDomain(domain: string | null): UrlRewriter | undefined {
+  if (domain === null) return undefined;
+  return ({ url = '', headers }) => {
+    // A dot at the end only says that the name is whole.
+    const host = (headers.host ?? '').toLowerCase().replace(/\.?(:\d*)?$/, '');
+    if (!host.endsWith(`.${domain}`)) return url;
+    const name = host.slice(0, -domain.length - 1);
+    return publicPathOf(name) + pathOf(url);
+  };
+}
+
+/** Returns the path and query of a request's target, which may be a whole address (RFC 9112, 3.2.2). */
+export function pathOf(target: string): string {
+  return target.replace(/^https?:\/\/[^/]*/i, '');
+}

@@ -1,0 +1,176 @@
+import { request, type ClientRequest, type IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
+import { pipeline } from 'node:stream/promises';
+
+import { type AgentEndpoint, AgentNotLocated, onTooManyInformational, optionsFor } from '../../agent-protocol/agent-protocol.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
+import type { Call } from '../../http/server/call.ts';
+import { headerOf, headersForAgent, headersForCaller } from './headers.ts';
+import { tunnel } from './tunnel.ts';
+
+/** The longest time that connecting to an agent takes, ms. */
+const CONNECT_TIMEOUT_MS = 10_000;
+/** The bound on the headers of an agent's response, and on a chunk's extensions and trailers, in bytes. */
+const HEADER_BYTES_MAX = 64 * 1_024;
+
+export interface ExchangeOrder {
+  call: Call;
+  endpoint: AgentEndpoint;
+  /** The path and query that the agent gets. */
+  path: string;
+  /** The path under which the caller reaches the agent; null if the agent has a host name of its own. */
+  prefix: string | null;
+  /** True if the agent was woken for the call. */
+  woken: boolean;
+  /** The longest time from the end of the request to the beginning of the response, ms. */
+  replyTimeoutMs: number;
+  /** The longest time without a byte in either direction, ms. */
+  idleTimeoutMs: number;
+}
+
+/** The beginning of an agent's response. */
+interface Answer {
+  response: IncomingMessage;
+  socket: Socket;
+  /** The bytes that came right after the agent took the handshake; null if the response is an ordinary one. */
+  head: Buffer | null;
+}
+
+/**
+ * Passes a request on to an agent and its response back, as both come, and holds no more of them in memory than a few pieces. Resolves when
+ * the exchange is over, however it ended. Throws `agent_failed` and `reply_timeout` if there is no response to pass on.
+ */
+export async function exchange(order: ExchangeOrder): Promise<void> {
+  const { call, endpoint, path, prefix } = order;
+  const { method = 'GET', rawHeaders, httpVersion } = call.incoming;
+  const coding = headerOf(rawHeaders, 'transfer-encoding');
+  if (coding !== undefined && coding.trim().toLowerCase() !== 'chunked')
+    throw new Refusal('invalid_request', 'The body may have no transfer coding but chunked.');
+  const received = { method, raw: rawHeaders, isUpgrade: call.upgrade !== null, prefix };
+  const headers = headersForAgent(received, { ...call.reachedBy, httpVersion, requestId: call.requestId });
+  const asking = request({ ...optionsFor(endpoint), method, path, headers, maxHeaderSize: HEADER_BYTES_MAX });
+  asking.on('error', () => undefined);
+  call.onClose(() => asking.destroy());
+  if (call.isClosed) asking.destroy();
+  try {
+    const answered = answerTo(asking, order);
+    send(call, asking);
+    await pass(await answered, asking, order);
+  } finally {
+    asking.destroy();
+    // The rest of the body would keep the connection from its next request.
+    call.incoming.removeAllListeners('readable').resume();
+  }
+}
+
+/**
+ * Sends the body as it comes, and all that has come at once: a caller may send it in the smallest pieces, each of which costs as much as a
+ * large one.
+ */
+function send({ incoming, upgrade }: Call, asking: ClientRequest): void {
+  const more = () => {
+    while (!asking.destroyed && !asking.writableNeedDrain) {
+      const bytes = incoming.read() as Buffer | null;
+      if (bytes === null) return;
+      asking.write(bytes);
+    }
+  };
+  if (upgrade !== null || !hasBody(incoming)) {
+    asking.end();
+    return;
+  }
+  incoming.on('readable', more);
+  asking.on('drain', more);
+  incoming.once('end', () => asking.end());
+}
+
+function hasBody({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
+}
+
+/** Yields what has come of a body, all at once, for the same reason. */
+async function* gathered(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  for await (const bytes of source) yield bytes;
+}
+
+/** Waits for the beginning of the response. */
+function answerTo(asking: ClientRequest, { replyTimeoutMs, idleTimeoutMs }: ExchangeOrder): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    let timer: NodeJS.Timeout | undefined;
+    let isSettled = false;
+    const settle = (outcome: () => void) => {
+      isSettled = true;
+      clearTimeout(timer);
+      outcome();
+    };
+    const fail = (refusal: Refusal) => {
+      if (isSettled) return;
+      settle(() => reject(refusal));
+      asking.destroy();
+    };
+    const late = () => fail(new Refusal('reply_timeout', 'The agent did not answer in time.'));
+    const unusable = (what: string) => fail(new Refusal('agent_failed', what));
+    timer = setTimeout(() => unusable('The agent can’t be reached.'), CONNECT_TIMEOUT_MS);
+    let isConnected = false;
+    onConnected(asking, () => {
+      isConnected = true;
+      clearTimeout(timer);
+      asking.setTimeout(idleTimeoutMs, late);
+      // A caller that sends slowly does not use up the agent's time.
+      const onSent = () => {
+        if (!isSettled) timer = setTimeout(late, replyTimeoutMs);
+      };
+      if (asking.writableFinished) onSent();
+      else asking.once('finish', onSent);
+    });
+    asking.once('error', (error) => {
+      if (!(error instanceof AgentNotLocated))
+        unusable(isConnected ? 'The agent broke the connection off.' : 'The agent can’t be reached.');
+      else if (!isSettled) settle(() => reject(error.cause));
+    });
+    asking.once('close', () => unusable('The agent closed the connection without an answer.'));
+    onTooManyInformational(asking, () => unusable('The agent sent one informational answer after the other.'));
+    asking.once('response', (response) => settle(() => resolve({ response, socket: response.socket, head: null })));
+    asking.once('upgrade', (response, socket, head) => settle(() => resolve({ response, socket, head })));
+  });
+}
+
+/** Calls `connected` once the request has a connection, which may be one that was kept. */
+function onConnected(asking: ClientRequest, connected: () => void): void {
+  asking.once('socket', (socket) => {
+    if (socket.connecting) socket.once('connect', connected);
+    else connected();
+  });
+}
+
+async function pass({ response, socket, head }: Answer, asking: ClientRequest, order: ExchangeOrder): Promise<void> {
+  const { call, prefix, woken, idleTimeoutMs } = order;
+  const isUpgrade = response.headers.upgrade?.toLowerCase() === 'websocket';
+  if (head !== null && (call.upgrade === null || !isUpgrade))
+    throw new Refusal('agent_failed', 'The agent changed to another protocol, which nobody asked for.');
+  const headers = [...headersForCaller(response.rawHeaders, call.reachedBy.host, prefix), 'X-Request-Id', call.requestId];
+  if (woken) headers.push('X-Agent-Woken', 'true');
+  if (head !== null && call.upgrade !== null) {
+    const { upgrade } = call;
+    call.takeOver();
+    await tunnel({ caller: upgrade.socket, sent: upgrade.head, agent: socket, answered: head, headers, idleTimeoutMs });
+    return;
+  }
+  // The rest of the request may come while the response goes, but no other request can follow it then.
+  if (!call.incoming.complete || call.upgrade !== null) headers.push('Connection', 'close');
+  const isEventStream = response.headers['content-type']?.startsWith('text/event-stream') === true;
+  const reply = begun(() => call.beginResponse(response.statusCode ?? 0, headers, isEventStream));
+  asking.setTimeout(idleTimeoutMs, () => response.destroy());
+  reply.setTimeout(idleTimeoutMs, () => reply.destroy());
+  // If one side breaks off, the pipeline closes the connection to the other, which tells that the body is not whole.
+  await pipeline(response, gathered, reply).catch(() => undefined);
+}
+
+/** Begins the response, unless its head is one that nobody can pass on. */
+function begun<T>(begin: () => T): T {
+  try {
+    return begin();
+  } catch (error) {
+    throw new Refusal('agent_failed', `The agent’s answer has a head that is no HTTP: ${(error as Error).name}.`);
+  }
+}

@@ -1,0 +1,141 @@
+import { Injectable, Logger, type OnModuleDestroy } from '@nestjs/common';
+
+import { type Agent, agentNotFound, type AgentState, publicPathOf, startTimeoutOf } from '../agents/index.ts';
+import { Agents, AgentWakes } from '../agents/services.ts';
+import { Config } from '../../kernel/config/config.ts';
+import { Refusal } from '../../kernel/errors/refusal.ts';
+import { categoryOf, idOf, type StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
+import { LogFollower } from '../../eventsourcing/log/log-follower.ts';
+import type { Call } from '../../http/server/call.ts';
+import { pathOf } from './agent-domain.ts';
+import { AgentAddresses } from './agent-addresses.service.ts';
+import { exchange } from './exchange.ts';
+import { OpenExchanges } from './open-exchanges.ts';
+
+/** Passes requests of anybody on to the ports of public agents, which it wakes first and keeps awake until the exchange is over. */
+@Injectable()
+export class PublicTraffic implements OnModuleDestroy {
+  private readonly logger = new Logger('PublicTraffic');
+  private readonly open: OpenExchanges;
+  /** The open calls of each agent. */
+  private readonly calls = new Map<string, Set<Call>>();
+
+  constructor(
+    private readonly agents: Agents,
+    private readonly wakes: AgentWakes,
+    private readonly addresses: AgentAddresses,
+    private readonly config: Config,
+    follower: LogFollower,
+  ) {
+    follower.listen({ onEvents: (events) => events.forEach((event) => this.onEvent(event)), onGap: () => this.checkAll() });
+    const { trafficMax: all, trafficPerAccount: perAccount, trafficPerAgent: perAgent } = config;
+    this.open = new OpenExchanges({ all, perAccount, perAgent });
+  }
+
+  /** The number of requests that are open. */
+  get openCount(): number {
+    return this.open.size;
+  }
+
+  /**
+   * Serves the call to its end. Before its response has begun, throws `agent_not_found`, for an agent that is not public as for a missing
+   * one, `rate_limited`, `agent_unavailable`, `runtime_unavailable`, `agent_failed` and `reply_timeout`.
+   */
+  async serve(call: Call, agentId: string): Promise<void> {
+    const place = placeOf(call);
+    const prefix = publicPathOf(agentId);
+    // Cookies and addresses of the agent are confined to the one spelling of its path.
+    if (place.prefix !== null && place.prefix !== prefix) {
+      call.setStatus(308);
+      call.setHeader('location', prefix + place.path);
+      return;
+    }
+    // The call is listed before the agent is read, so that it is ended too if the agent is closed in between.
+    const calls = this.calls.get(agentId) ?? new Set();
+    this.calls.set(agentId, calls.add(call));
+    try {
+      await this.pass(call, agentId, place);
+    } finally {
+      calls.delete(call);
+      if (calls.size === 0) this.calls.delete(agentId);
+    }
+  }
+
+  private async pass(call: Call, agentId: string, place: Place): Promise<void> {
+    const agent = publicAgent(await this.agents.findForStranger(agentId, call.context.ip ?? ''));
+    const leave = this.open.take(agent.accountId, agentId);
+    try {
+      await this.awake(call, agentId, agent, place);
+    } finally {
+      leave();
+    }
+  }
+
+  /** Cuts what a stop of the service did not wait for. */
+  onModuleDestroy(): void {
+    for (const agentId of this.calls.keys()) this.end(agentId);
+  }
+
+  /** Ends what is open of an agent that its owner has closed or deleted: on every replica, since each of them follows the log. */
+  private onEvent({ stream, type, data }: StoredEvent): void {
+    if (categoryOf(stream) !== 'agent') return;
+    const isClosed = type === 'AgentConfigured' && (data as { changes?: { public?: boolean } }).changes?.public === false;
+    if (isClosed || type === 'AgentDeletionRequested') this.end(idOf(stream));
+  }
+
+  /** Checks all agents with open calls, because events that closed one may have been missed in a gap. */
+  private checkAll(): void {
+    for (const agentId of this.calls.keys())
+      this.agents
+        .find(agentId)
+        .then(publicAgent)
+        .catch((error: unknown) => {
+          if (error instanceof Refusal && error.code === 'agent_not_found') this.end(agentId);
+          else this.logger.warn({ msg: 'it is not known whether an agent is still public', agent_id: agentId, err: error });
+        });
+  }
+
+  private end(agentId: string): void {
+    for (const call of this.calls.get(agentId) ?? []) call.disconnect();
+  }
+
+  private async awake(call: Call, agentId: string, { accountId, status, release }: Agent, place: Place): Promise<void> {
+    const { replyTimeoutSeconds, trafficIdleSeconds } = this.config;
+    const gone = call.goneSignal();
+    const signal = status === 'active' ? gone : AbortSignal.any([gone, inTime(startTimeoutOf(release, this.config))]);
+    const context = { ...call.context, accountId };
+    await this.wakes.whileAwake({ sandboxId: agentId, accountId, trigger: 'public', context, signal }, async (agent, woken) => {
+      const endpoint = this.addresses.of(agentId, agent);
+      const timeouts = { replyTimeoutMs: replyTimeoutSeconds * 1_000, idleTimeoutMs: trafficIdleSeconds * 1_000 };
+      await exchange({ call, endpoint, woken, ...place, ...timeouts });
+    });
+  }
+}
+
+function publicAgent({ state }: { state: AgentState }): Agent {
+  if (state?.settings.public !== true || state.status === 'deleting' || state.status === 'deleted') throw agentNotFound();
+  return state;
+}
+
+interface Place {
+  /** The path and query that the agent gets. */
+  path: string;
+  /** The path under which the agent is reached, in the caller's spelling; null if the agent has a host name of its own. */
+  prefix: string | null;
+}
+
+function placeOf({ urls: { routed, asked } }: Call): Place {
+  const path = pathOf(asked);
+  if (routed !== asked) return { path, prefix: null };
+  const [prefix = ''] = twoSegments.exec(path) ?? [];
+  return { path: path.slice(prefix.length), prefix };
+}
+
+/** The first two segments of a path, as they were sent. */
+const twoSegments = /^\/[^/?]*\/[^/?]*/;
+
+function inTime(seconds: number): AbortSignal {
+  const late = new AbortController();
+  setTimeout(() => late.abort(new Refusal('reply_timeout', 'The agent did not wake in time.')), seconds * 1_000).unref();
+  return late.signal;
+}

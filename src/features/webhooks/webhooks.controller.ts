@@ -1,0 +1,72 @@
+import { Controller, Get, HttpCode, Post } from '@nestjs/common';
+import { ApiHeader, ApiParam, ApiQuery } from '@nestjs/swagger';
+
+import { AgentId } from '../agents/index.ts';
+import { Config } from '../../kernel/config/config.ts';
+import { RequireInvoke, RequireScope } from '../../http/auth/access.ts';
+import { TOKEN_HEADER } from '../../http/auth/credential.ts';
+import { type Call, CurrentCall } from '../../http/server/call.ts';
+import { Idempotent } from '../../http/idempotency/idempotency.interceptor.ts';
+import { RawBody } from '../../http/server/body.ts';
+import type { AcceptedWebhook, WebhookTokenView } from './webhooks.dto.ts';
+import { Webhooks } from './webhooks.service.ts';
+import { WebhookTokens } from './webhook-tokens.service.ts';
+
+/** Calls without a token are deprecated since the first of these times, and may end at the second (RFC 9745, RFC 8594). */
+const DEPRECATED_AT = new Date('2026-11-22T00:00:00Z');
+const SUNSET_AT = new Date('2027-11-22T00:00:00Z');
+
+@Controller('api/webhooks/:agentId')
+export class WebhooksController {
+  constructor(
+    private readonly webhooks: Webhooks,
+    private readonly tokens: WebhookTokens,
+    private readonly config: Config,
+  ) {}
+
+  /**
+   * Takes a webhook of any media type, at most 1 MiB, for the agent, and answers at once. It is delivered in the background, in order, and
+   * wakes a sleeping agent. A repeat of the same delivery is not delivered twice.
+   */
+  @Post()
+  @HttpCode(202)
+  @RequireInvoke()
+  @RawBody('buffer')
+  @Idempotent({ sealedFor: 'agentId' })
+  @ApiParam({ name: 'agentId', type: String })
+  @ApiHeader({ name: TOKEN_HEADER, required: false, description: "The agent's token." })
+  @ApiQuery({ name: 'token', required: false, type: String, description: "The agent's token, for senders that can't set a header." })
+  async invoke(@CurrentCall() call: Call): Promise<AcceptedWebhook> {
+    const { context, caller, headers, rawBody: body, seed } = call;
+    const message_id = await this.webhooks.take({ context, caller, headers, body, seed });
+    if (caller.webhook?.hasToken !== true) {
+      call.setHeader('deprecation', `@${DEPRECATED_AT.getTime() / 1_000}`);
+      call.setHeader('sunset', SUNSET_AT.toUTCString());
+    }
+    return { accepted: true, message_id };
+  }
+
+  /** Shows the token with which senders reach the agent, and the address to give to them. The first request issues the token. */
+  @Get('token')
+  @RequireScope('manage')
+  async token(@AgentId() agentId: string, @CurrentCall() call: Call): Promise<WebhookTokenView> {
+    const { context, accountId } = call;
+    return this.view(agentId, await this.tokens.show({ context, accountId, agentId }), call);
+  }
+
+  /** Replaces the token; the old one ends at once. */
+  @Post('token/rotate')
+  @HttpCode(200)
+  @RequireScope('manage')
+  @Idempotent({ sealedFor: 'agentId' })
+  async rotate(@AgentId() agentId: string, @CurrentCall() call: Call): Promise<WebhookTokenView> {
+    const { context, accountId, seed } = call;
+    return this.view(agentId, await this.tokens.rotate({ context, accountId, agentId }, seed), call);
+  }
+
+  private view(agentId: string, token: string, call: Call): WebhookTokenView {
+    call.setHeader('cache-control', 'no-store');
+    const url = `${this.config.baseUrl ?? call.origin}/api/webhooks/${agentId}?token=${token}`;
+    return { token, url, header: 'X-Service-Webhook-Token' };
+  }
+}
