@@ -16,7 +16,7 @@ const settings = JSON.parse(readFileSync(join(root, '.swcrc'), 'utf8'));
 const options = { ...settings, swcrc: false, jsc: { ...settings.jsc, rewriteRelativeImportExtensions: true } };
 
 for (const file of readdirSync(source, { recursive: true, encoding: 'utf8' })) {
-  if (/\.(spec|contract|probe)\.ts$/.test(file)) continue;
+  if (file.endsWith('.spec.ts')) continue;
   if (/\.(mjs|html|css)$/.test(file)) copyFileSync(join(source, file), placeFor(file));
   if (file.endsWith('.ts')) compile(file);
 }

@@ -6,7 +6,7 @@ import { regularExpressionsIn, slowText } from './regular-expressions.ts';
 
 const source = fileURLToPath(new URL('../../src/', import.meta.url));
 const files = readdirSync(source, { recursive: true, encoding: 'utf8' }).filter(
-  (path) => /\.(ts|mjs)$/.test(path) && !/\.(spec|contract|probe)\.ts$/.test(path),
+  (path) => /\.(ts|mjs)$/.test(path) && !path.endsWith('.spec.ts'),
 );
 /** The files with a regular expression that is made of a text which the service gives them. */
 const madeElsewhere = ['eventsourcing/event-store/eventstoredb/names.ts', 'runtime/local/supervisor.mjs'];

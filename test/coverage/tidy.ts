@@ -76,7 +76,7 @@ export const tidyRules: TidyRule[] = [
   },
   {
     name: 'a class bears the name of its file and its role',
-    applies: (path) => isProduct(path) && !/\/migrations\/|contract\.ts$/.test(path) && !holdsMany.test(path),
+    applies: (path) => isProduct(path) && !path.includes('/migrations/') && !holdsMany.test(path),
     check: misnamedClass,
   },
   { name: 'private members are marked `private`', applies: (path) => path.endsWith('.ts'), check: hashNames },

@@ -8,7 +8,7 @@ import { DesktopDriver } from '../../src/desktop/driver/desktop-driver.ts';
 import type { Frame, ScreenSize } from '../../src/desktop/rfb/frame.ts';
 import type { ImageOptions } from '../../src/desktop/screen/encode-image.ts';
 import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
-import type { RuntimeUnderTest } from '../../src/runtime/runtime.bed.contract.ts';
+import type { RuntimeUnderTest } from '../contracts/runtime.bed.contract.ts';
 import type { ContainerRuntime, ContainerSpec, ContainerView, ResolvedImage } from '../../src/runtime/runtime.ts';
 import { containerSpec } from '../support/container-spec.ts';
 import { until } from '../support/until.ts';

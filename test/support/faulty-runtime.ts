@@ -6,7 +6,7 @@ import { type DynamicModule, Inject, Module, type OnApplicationShutdown } from '
 
 import { Config } from '../../src/kernel/config/config.ts';
 import { LocalRuntime } from '../../src/runtime/local/local-runtime.ts';
-import { probeFiles, startCommand } from '../../src/runtime/runtime.probe.ts';
+import { probeFiles, startCommand } from '../contracts/runtime.probe.ts';
 import {
   ContainerRuntime,
   RuntimeUnavailable,

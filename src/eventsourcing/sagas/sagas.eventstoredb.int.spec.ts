@@ -1,4 +1,4 @@
-import { sagaContract } from './sagas.contract.ts';
+import { sagaContract } from '../../../test/contracts/sagas.contract.ts';
 
 describe('a saga, with the log in EventStoreDB', () => {
   // The variable is put back after the file.

@@ -1,4 +1,4 @@
-import { sagaContract } from './sagas.contract.ts';
+import { sagaContract } from '../../../test/contracts/sagas.contract.ts';
 
 describe('a saga', () => {
   sagaContract();

@@ -2,8 +2,8 @@ import Dockerode from 'dockerode';
 
 import { dockerUnderTest } from '../../../test/support/docker-under-test.ts';
 import { removeInstance } from '../../../test/support/images.ts';
-import { projectContract, pythonProjectContract } from '../runtime.projects.contract.ts';
-import { runtimeContract } from '../runtime.contract.ts';
+import { projectContract, pythonProjectContract } from '../../../test/contracts/runtime.projects.contract.ts';
+import { runtimeContract } from '../../../test/contracts/runtime.contract.ts';
 
 const docker = new Dockerode();
 

@@ -1,8 +1,8 @@
 import Dockerode from 'dockerode';
 
-import { eventually, TestBed } from '../../../src/runtime/runtime.bed.contract.ts';
-import { creation, lifecycle, sleep } from '../../../src/runtime/runtime.life.contract.ts';
-import { events, logs } from '../../../src/runtime/runtime.work.contract.ts';
+import { eventually, TestBed } from '../../contracts/runtime.bed.contract.ts';
+import { creation, lifecycle, sleep } from '../../contracts/runtime.life.contract.ts';
+import { events, logs } from '../../contracts/runtime.work.contract.ts';
 import { RuntimeUnavailable } from '../../../src/runtime/runtime.ts';
 import { dockerUnderTest } from '../docker-under-test.ts';
 import { EngineStandIn } from './engine-stand-in.ts';

@@ -1,7 +1,7 @@
 import { contractCatalogue, newEvent, type ContractSubject } from '../../../../test/support/event-store-contract.ts';
 import { eventStoreDbPlace } from '../../../../test/support/eventstoredb/place.ts';
 import { span } from '../../../../test/support/until.ts';
-import { eventStoreContract } from '../event-store.contract.ts';
+import { eventStoreContract } from '../../../../test/contracts/event-store.contract.ts';
 import { EventStoreDbEventStore } from './eventstoredb-event-store.ts';
 
 async function subject(): Promise<ContractSubject> {

@@ -2,7 +2,7 @@ import pg from 'pg';
 import { contractCatalogue, newEvent, type ContractSubject } from '../../../../test/support/event-store-contract.ts';
 import { freshDatabase } from '../../../../test/support/postgres.ts';
 import { openDatabase, type Database } from '../../../postgres/database/database.ts';
-import { eventStoreContract } from '../event-store.contract.ts';
+import { eventStoreContract } from '../../../../test/contracts/event-store.contract.ts';
 import { PostgresEventStore } from './postgres-event-store.ts';
 
 async function subject(): Promise<ContractSubject> {

@@ -8,7 +8,7 @@ import { startFeatureServer } from '../../../../test/support/feature-server.ts';
 import { runningFeatures } from '../../../../test/support/features.ts';
 import type { TestServer } from '../../../../test/support/http-server.ts';
 import { until } from '../../../../test/support/until.ts';
-import { request } from '../../../runtime/runtime.probe.ts';
+import { request } from '../../../../test/contracts/runtime.probe.ts';
 import { ContainerRuntime } from '../../../runtime/runtime.ts';
 
 const IMAGE = 'operator/probe:1';

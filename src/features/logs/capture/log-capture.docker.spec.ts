@@ -1,5 +1,5 @@
 import { DockerBed } from '../../../../test/support/docker-bed.ts';
-import { capturing, type Printer } from './log-capture.contract.ts';
+import { capturing, type Printer } from '../../../../test/contracts/log-capture.contract.ts';
 
 const shell = `printf %s "$BYTES" | base64 -d; i=$FIRST; last=$((FIRST + COUNT)); while [ $i -lt $last ]; do echo "line $i"; i=$((i+1)); [ $((i % 20)) = 0 ] && sleep 0.01; done; [ "$STAYS" = no ] || exec sleep 300`;
 

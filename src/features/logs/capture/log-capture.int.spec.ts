@@ -4,7 +4,7 @@ import { join } from 'node:path';
 
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
 import { LocalRuntime } from '../../../runtime/local/local-runtime.ts';
-import { capturing, type Printer } from './log-capture.contract.ts';
+import { capturing, type Printer } from '../../../../test/contracts/log-capture.contract.ts';
 
 /** A program that prints the bytes of BYTES, then COUNT numbers, 20 at a time, and then exits or keeps running. */
 const program = `

@@ -3,7 +3,7 @@ import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import Dockerode from 'dockerode';
 import { DockerBed } from '../../../../test/support/docker-bed.ts';
 import { until } from '../../../../test/support/until.ts';
-import { firstLines } from '../../runtime.bed.contract.ts';
+import { firstLines } from '../../../../test/contracts/runtime.bed.contract.ts';
 import { RuntimeRefused, type ContainerSpec, type ContainerView } from '../../runtime.ts';
 import { DockerRuntime } from '../docker-runtime.ts';
 

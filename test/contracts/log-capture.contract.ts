@@ -1,20 +1,20 @@
 import { randomUUID } from 'node:crypto';
 import { Logger } from '@nestjs/common';
 import fc from 'fast-check';
-import { quickIntervals } from '../../../../test/support/intervals.ts';
-import { Intervals } from '../../../kernel/config/intervals.ts';
-import { freshDatabase, type TestDatabase } from '../../../../test/support/postgres.ts';
-import { until } from '../../../../test/support/until.ts';
-import { openDatabase, type Database } from '../../../postgres/database/database.ts';
-import { EventCatalogue } from '../../../eventsourcing/event-store/event-catalogue.ts';
-import { EventStoreUnavailable, OutcomeUnknown, type EventStore } from '../../../eventsourcing/event-store/event-store.ts';
-import { PostgresEventStore } from '../../../eventsourcing/event-store/postgres/postgres-event-store.ts';
-import { RuntimeUnavailable, type ContainerRuntime, type ContainerView } from '../../../runtime/runtime.ts';
-import { LogCapture } from './log-capture.service.ts';
-import { LineBound } from '../retention/line-bound.ts';
-import { OutputShare } from './output-share.ts';
-import { LogRetention } from '../entries/log-entries.projection.ts';
-import { logEvents, type CapturedLine } from '../output/logs.events.ts';
+import { quickIntervals } from '../support/intervals.ts';
+import { Intervals } from '../../src/kernel/config/intervals.ts';
+import { freshDatabase, type TestDatabase } from '../support/postgres.ts';
+import { until } from '../support/until.ts';
+import { openDatabase, type Database } from '../../src/postgres/database/database.ts';
+import { EventCatalogue } from '../../src/eventsourcing/event-store/event-catalogue.ts';
+import { EventStoreUnavailable, OutcomeUnknown, type EventStore } from '../../src/eventsourcing/event-store/event-store.ts';
+import { PostgresEventStore } from '../../src/eventsourcing/event-store/postgres/postgres-event-store.ts';
+import { RuntimeUnavailable, type ContainerRuntime, type ContainerView } from '../../src/runtime/runtime.ts';
+import { LogCapture } from '../../src/features/logs/capture/log-capture.service.ts';
+import { LineBound } from '../../src/features/logs/retention/line-bound.ts';
+import { OutputShare } from '../../src/features/logs/capture/output-share.ts';
+import { LogRetention } from '../../src/features/logs/entries/log-entries.projection.ts';
+import { logEvents, type CapturedLine } from '../../src/features/logs/output/logs.events.ts';
 
 /** A runtime with an image whose command prints BYTES, then COUNT numbers from FIRST, 20 at a time, and then exits or keeps running (STAYS). */
 export interface Printer {

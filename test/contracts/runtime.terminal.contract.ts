@@ -1,5 +1,5 @@
 import { eventually, silent, type TestBed } from './runtime.bed.contract.ts';
-import { RuntimeRefused, type ContainerView, type Terminal, type TerminalRequest } from './runtime.ts';
+import { RuntimeRefused, type ContainerView, type Terminal, type TerminalRequest } from '../../src/runtime/runtime.ts';
 
 /** A shell as somebody sits before it. */
 class Sitting {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { eventually, silent, type TestBed } from './runtime.bed.contract.ts';
-import { RuntimeRefused, type ContainerRuntime, type ContainerView, type ExecRequest } from './runtime.ts';
+import { RuntimeRefused, type ContainerRuntime, type ContainerView, type ExecRequest } from '../../src/runtime/runtime.ts';
 
 type Other = Partial<Omit<ExecRequest, 'argv' | 'session'>> & { argv?: string[]; on?: ContainerView; runtime?: ContainerRuntime };
 

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import type { Duplex } from 'node:stream';
-import { timeoutSignal } from '../kernel/async/timeout-signal.ts';
+import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
 import { eventually, say, type TestBed } from './runtime.bed.contract.ts';
-import { ContainerGone, RuntimeRefused, type ContainerView } from './runtime.ts';
+import { ContainerGone, RuntimeRefused, type ContainerView } from '../../src/runtime/runtime.ts';
 
 const DIALS_MAX = 40;
 

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { timeoutSignal } from '../kernel/async/timeout-signal.ts';
-import type { CommandOutput, CommandState } from './agent-commands.ts';
+import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
+import type { CommandOutput, CommandState } from '../../src/runtime/agent-commands.ts';
 import { eventually, silent, type TestBed } from './runtime.bed.contract.ts';
-import { RuntimeRefused, type ContainerRuntime, type ContainerView } from './runtime.ts';
+import { RuntimeRefused, type ContainerRuntime, type ContainerView } from '../../src/runtime/runtime.ts';
 
 const KEPT_BYTES = 1024 * 1024;
 const BEAT = 'while :; do printf x >> "$MOORING_VOLUME/beats"; sleep 0.05; done';

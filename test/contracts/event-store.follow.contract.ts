@@ -1,6 +1,12 @@
-import { collect, core, everything, logs, newEvent, newEvents, until, type Given } from '../../../test/support/event-store-contract.ts';
-import { pause } from '../../kernel/async/pause.ts';
-import { START, type EventFilter, type EventStore, type Position, type StoredEvent } from './event-store.ts';
+import { collect, core, everything, logs, newEvent, newEvents, until, type Given } from '../support/event-store-contract.ts';
+import { pause } from '../../src/kernel/async/pause.ts';
+import {
+  START,
+  type EventFilter,
+  type EventStore,
+  type Position,
+  type StoredEvent,
+} from '../../src/eventsourcing/event-store/event-store.ts';
 
 interface Followed {
   events: StoredEvent[];

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import fc from 'fast-check';
-import { timeoutSignal } from '../kernel/async/timeout-signal.ts';
+import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
 import { type TestBed } from './runtime.bed.contract.ts';
 import { inAgent, options, soon, textOf } from './runtime.files.contract.ts';
-import { FileRefused, type FileRefusal } from './files.ts';
-import type { ContainerView } from './runtime.ts';
+import { FileRefused, type FileRefusal } from '../../src/runtime/files.ts';
+import type { ContainerView } from '../../src/runtime/runtime.ts';
 
 const SECRET = 'a secret variable of the agent';
 const AT_ONCE = 6;

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { timeoutSignal } from '../kernel/async/timeout-signal.ts';
+import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
 import { eventually, say, TestBed, type RuntimeUnderTest } from './runtime.bed.contract.ts';
-import type { BuildSettings, ProjectPlan } from './project-plan.ts';
-import { RuntimeRefused, ShellCommand, type ContainerSpec, type ResolvedImage } from './runtime.ts';
+import type { BuildSettings, ProjectPlan } from '../../src/runtime/project-plan.ts';
+import { RuntimeRefused, ShellCommand, type ContainerSpec, type ResolvedImage } from '../../src/runtime/runtime.ts';
 
 const noSettings: BuildSettings = { variables: {}, caFile: null };
 

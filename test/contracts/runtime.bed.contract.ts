@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { extract, pack } from 'tar-stream';
-import { timeoutSignal } from '../kernel/async/timeout-signal.ts';
-import { containerSpec } from '../../test/support/container-spec.ts';
-import { pause } from '../kernel/async/pause.ts';
+import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
+import { containerSpec } from '../support/container-spec.ts';
+import { pause } from '../../src/kernel/async/pause.ts';
 import { probeFiles, request, startCommand, type Answer } from './runtime.probe.ts';
 import type {
   ContainerRuntime,
@@ -14,7 +14,7 @@ import type {
   LogCursor,
   LogLine,
   ResolvedImage,
-} from './runtime.ts';
+} from '../../src/runtime/runtime.ts';
 
 export interface RuntimeUnderTest {
   runtime: ContainerRuntime;

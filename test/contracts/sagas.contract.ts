@@ -1,14 +1,14 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 
-import { harbourEvent } from '../../../test/support/harbour-event.ts';
-import { appendTo, eventually, everything, openLog, operate, type OpenedLog } from '../../../test/support/log.ts';
-import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
-import { SagaProcess } from '../../../test/support/saga-process.ts';
-import type { Decider, JsonObject } from '../event-store/event-definition.ts';
-import { idOf } from '../event-store/event-store.ts';
-import { systemContext } from '../../kernel/context/command-context.ts';
-import { SAGA_STEP_CHANNEL, type Saga, type SagaStep } from './saga.ts';
-import { sagaStep } from './saga-step.ts';
+import { harbourEvent } from '../support/harbour-event.ts';
+import { appendTo, eventually, everything, openLog, operate, type OpenedLog } from '../support/log.ts';
+import { freshDatabase, type TestDatabase } from '../support/postgres.ts';
+import { SagaProcess } from '../support/saga-process.ts';
+import type { Decider, JsonObject } from '../../src/eventsourcing/event-store/event-definition.ts';
+import { idOf } from '../../src/eventsourcing/event-store/event-store.ts';
+import { systemContext } from '../../src/kernel/context/command-context.ts';
+import { SAGA_STEP_CHANNEL, type Saga, type SagaStep } from '../../src/eventsourcing/sagas/saga.ts';
+import { sagaStep } from '../../src/eventsourcing/sagas/saga-step.ts';
 
 /** Registers the tests of sagas, with the log in the store that the environment names. */
 export function sagaContract(): void {

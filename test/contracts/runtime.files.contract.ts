@@ -1,10 +1,10 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { PassThrough, Readable } from 'node:stream';
-import { timeoutSignal } from '../kernel/async/timeout-signal.ts';
+import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
 import { command, entriesOf, eventually, type TestBed } from './runtime.bed.contract.ts';
-import type { FileReadOptions, FileRefusal, FileWriteOptions } from './files.ts';
-import { ContainerGone, RuntimeRefused, type ContainerView } from './runtime.ts';
+import type { FileReadOptions, FileRefusal, FileWriteOptions } from '../../src/runtime/files.ts';
+import { ContainerGone, RuntimeRefused, type ContainerView } from '../../src/runtime/runtime.ts';
 
 const MIB = 1024 * 1024;
 

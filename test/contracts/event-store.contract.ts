@@ -1,4 +1,4 @@
-import { following, logClass } from './event-store.follow-contract.ts';
+import { following, logClass } from './event-store.follow.contract.ts';
 import {
   collect,
   core,
@@ -8,9 +8,16 @@ import {
   newEvents,
   type ContractSubject,
   type Given,
-} from '../../../test/support/event-store-contract.ts';
-import type { JsonObject } from './event-definition.ts';
-import { StreamClosed, WrongExpectedRevision, type EventFilter, type EventStore, type NewEvent, type StoredEvent } from './event-store.ts';
+} from '../support/event-store-contract.ts';
+import type { JsonObject } from '../../src/eventsourcing/event-store/event-definition.ts';
+import {
+  StreamClosed,
+  WrongExpectedRevision,
+  type EventFilter,
+  type EventStore,
+  type NewEvent,
+  type StoredEvent,
+} from '../../src/eventsourcing/event-store/event-store.ts';
 
 /** Tests what every adapter of the port must do. */
 export function eventStoreContract(name: string, makeStore: () => Promise<ContractSubject>): void {

@@ -1,6 +1,6 @@
-import { timeoutSignal } from '../kernel/async/timeout-signal.ts';
+import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
 import { base64, command, entriesOf, eventually, firstLines, linesOf, say, silent, tarOf, type TestBed } from './runtime.bed.contract.ts';
-import { ContainerGone, RuntimeRefused, type ContainerView, type LogLine, type RuntimeEvent } from './runtime.ts';
+import { ContainerGone, RuntimeRefused, type ContainerView, type LogLine, type RuntimeEvent } from '../../src/runtime/runtime.ts';
 
 const LINE_BYTES = 16 * 1024;
 
