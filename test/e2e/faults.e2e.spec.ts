@@ -208,13 +208,13 @@ describeWithProc('a service with nothing to do', () => {
 class Passage {
   private constructor(
     private readonly relay: ChildProcess,
-    private readonly door: Server,
+    private readonly listener: Server,
     private readonly folder: string,
   ) {}
 
   static async open(engine: PrivateEngine, port: number): Promise<Passage> {
     const folder = await mkdtemp(join(tmpdir(), 'mooring-passage-'));
-    const path = join(folder, 'door');
+    const path = join(folder, 'listener');
     const pass = `const { connect, createServer } = require('node:net');
       createServer((from) => {
         const to = connect(${port}, '127.0.0.1');
@@ -222,7 +222,7 @@ class Passage {
       }).listen(${JSON.stringify(path)});`;
     const [program = '', ...words] = engine.inside;
     const relay = spawn(program, [...words, process.execPath, '-e', pass], { stdio: 'ignore' });
-    const door = createServer((from) => {
+    const listener = createServer((from) => {
       const to = connect(path);
       for (const [one, other] of [
         [from, to],
@@ -230,21 +230,21 @@ class Passage {
       ] as const)
         one.on('error', () => other.destroy()).pipe(other);
     });
-    door.listen(0, '127.0.0.1');
-    await once(door, 'listening');
+    listener.listen(0, '127.0.0.1');
+    await once(listener, 'listening');
     await until('the passage stands', () => (existsSync(path) ? true : undefined));
-    return new Passage(relay, door, folder);
+    return new Passage(relay, listener, folder);
   }
 
   get url(): string {
-    return `http://127.0.0.1:${(this.door.address() as AddressInfo).port}`;
+    return `http://127.0.0.1:${(this.listener.address() as AddressInfo).port}`;
   }
 
   async close(): Promise<void> {
     const ended = once(this.relay, 'exit');
     this.relay.kill('SIGKILL');
     await ended;
-    this.door.close();
+    this.listener.close();
     await rm(this.folder, { recursive: true, force: true });
   }
 }

@@ -55,7 +55,7 @@ class Harbour implements OnModuleInit, Saga {
 @Module({ providers: [Harbour] })
 class HarbourModule {}
 
-describe('the modules of the platform, in an application', () => {
+describe('the modules below the features, in an application', () => {
   let test: TestDatabase;
 
   beforeAll(async () => {

@@ -38,12 +38,12 @@ function expectProblem(answer: Answer, status: number, code: string): void {
 
 /** Records what the deployment saga would write, with the latest event as its cause. */
 async function record(agentId: string, ...commands: AgentCommand[]): Promise<void> {
-  const door = server.app.get(Agents, { strict: false });
+  const service = server.app.get(Agents, { strict: false });
   for (const command of commands) {
     const cause = (await agents.events(agentId)).findLast(
       ({ type }) => !['DeploymentStarted', 'ImageResolved', 'VariableSet'].includes(type),
     );
-    await door.execute(agentId, command, systemContext('deployments', 'acme', cause?.id));
+    await service.execute(agentId, command, systemContext('deployments', 'acme', cause?.id));
   }
 }
 

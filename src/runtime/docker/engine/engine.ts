@@ -115,7 +115,7 @@ export async function withTimeout<T>(work: (signal: AbortSignal) => Promise<T>, 
 }
 
 /**
- * Throws `RuntimeUnavailable` if the engine takes no new connections. An engine that goes down first closes its door, then ends the work of its
+ * Throws `RuntimeUnavailable` if the engine takes no new connections. An engine that goes down first stops accepting connections, then ends the work of its
  * callers with errors that blame them; on the connections that it has it answers to the end.
  */
 export async function checkTakesConnections(docker: Dockerode): Promise<void> {

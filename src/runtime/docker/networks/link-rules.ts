@@ -9,7 +9,7 @@ const PORTS_MAX = 262_144;
 /** The number of questions for the addresses of others that a port passes on to the host. */
 const QUESTIONS = '20/second burst 20 packets';
 
-/** The bit of a packet's mark which tells the rules that the host sends it over a bridge of ours. Marks end at the container's door. */
+/** The bit of a packet's mark which tells the rules that the host sends it over a bridge of ours. A mark ends where the packet enters a container. */
 const SENT = '0x1000';
 
 const nameOf = (instance: string): string => `mooring_${instance}`;
