@@ -8,6 +8,6 @@ const root = resolve(import.meta.dirname, '../..');
 export async function runOperation(name: 'backup' | 'restore', dataDir: string, ...words: string[]): Promise<string> {
   const kept = Object.entries(process.env).filter(([variable]) => !/^(MOORING_|DATABASE_URL|NODE_OPTIONS|NODE_ENV)/.test(variable));
   const env = { ...Object.fromEntries(kept), MOORING_DATA_DIR: dataDir };
-  const { stdout } = await promisify(execFile)(process.execPath, [join(root, 'dist', `${name}.js`), ...words], { cwd: root, env });
+  const { stdout } = await promisify(execFile)(process.execPath, [join(root, 'dist', 'bin', `${name}.js`), ...words], { cwd: root, env });
   return stdout;
 }
