@@ -1,11 +1,11 @@
+import { AccountCounter, sharesOf } from '../../kernel/limits/account-counter.ts';
 import { FairLimiter } from '../../kernel/limits/fair-limiter.ts';
 import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
 
-/** The reads that run at once, of the ten connections that all reads share, and those that wait: of all networks, and of one. */
+/** The reads that run at once, of the ten connections that all reads share, and those that wait, of which one network may have a quarter. */
 const READS_MAX = 2;
 const WAITING_MAX = 1_000;
-const WAITING_PER_NETWORK = 250;
 /** The longest wait for a turn, ms. */
 const WAIT_MS = 5_000;
 
@@ -15,21 +15,16 @@ const WAIT_MS = 5_000;
  */
 export class StrangersReads {
   private readonly limiter = new FairLimiter({ limit: READS_MAX });
-  private readonly waiting = new Map<string, number>();
-  private waitingInAll = 0;
+  private readonly waiting = new AccountCounter(sharesOf(WAITING_MAX));
 
   /** Reads when it is the network's turn. Throws `rate_limited` if too many wait, or the turn does not come in time. */
   async run<T>(network: string, read: () => Promise<T>): Promise<T> {
-    const own = this.waiting.get(network) ?? 0;
-    if (this.waitingInAll >= WAITING_MAX || own >= WAITING_PER_NETWORK) throw tooMany();
-    this.count(network, 1);
+    const leave = this.waiting.tryAcquire({ account: network });
+    if (leave === null) throw tooMany();
     let isWaiting = true;
-    const leave = () => {
-      if (isWaiting) this.count(network, -1);
-      isWaiting = false;
-    };
     try {
       return await this.limiter.run({ account: network, agent: '' }, timeoutSignal(WAIT_MS), () => {
+        isWaiting = false;
         leave();
         return read();
       });
@@ -38,13 +33,6 @@ export class StrangersReads {
     } finally {
       leave();
     }
-  }
-
-  private count(network: string, change: number): void {
-    this.waitingInAll += change;
-    const own = (this.waiting.get(network) ?? 0) + change;
-    if (own === 0) this.waiting.delete(network);
-    else this.waiting.set(network, own);
   }
 }
 

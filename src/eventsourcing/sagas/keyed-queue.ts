@@ -1,3 +1,4 @@
+import { AccountCounter } from '../../kernel/limits/account-counter.ts';
 import { type Claim, type Priority, Slots } from './slots.ts';
 
 /** The longest wait after a failed run, ms. */
@@ -85,7 +86,7 @@ interface KeyState {
  */
 export class KeyedQueue {
   private readonly keys = new Map<string, KeyState>();
-  private readonly keysByAccount = new Map<string, number>();
+  private readonly keysOf = new AccountCounter();
   private readonly runs = new Map<KeyState, Promise<void>>();
   private readonly slots: Slots;
   private readonly maxKeys: number;
@@ -132,8 +133,8 @@ export class KeyedQueue {
       retrying: this.retrying,
       dropped: this.dropped,
       oldestWaitMs,
-      topAccounts: [...this.keysByAccount]
-        .sort(([, a], [, b]) => b - a)
+      topAccounts: this.keysOf
+        .byAccount()
         .slice(0, TOP_ACCOUNTS)
         .map(([account, keys]) => ({ account: account === UNKNOWN ? null : account, keys })),
     };
@@ -170,7 +171,7 @@ export class KeyedQueue {
   private add(key: string, account: string | null, priority: Priority): boolean {
     if (this.stopped) return false;
     const name = account ?? UNKNOWN;
-    if (this.keys.size + (this.keysByAccount.get(name) ?? 0) >= this.maxKeys) {
+    if (this.keys.size + this.keysOf.of(name) >= this.maxKeys) {
       this.dropped += 1;
       return false;
     }
@@ -187,7 +188,7 @@ export class KeyedQueue {
       returned: null,
     };
     this.keys.set(key, state);
-    this.count(name, 1);
+    this.keysOf.add({ account: name }, 1);
     this.enqueue(state);
     return true;
   }
@@ -196,20 +197,14 @@ export class KeyedQueue {
     if (state.phase === 'retrying') this.retrying -= 1;
     if (state.retry !== null) clearTimeout(state.retry);
     this.keys.delete(state.key);
-    this.count(state.claim.account, -1);
+    this.keysOf.add(state.claim, -1);
     this.slots.release(state.claim);
-  }
-
-  private count(account: string, change: 1 | -1): void {
-    const keys = (this.keysByAccount.get(account) ?? 0) + change;
-    if (keys === 0) this.keysByAccount.delete(account);
-    else this.keysByAccount.set(account, keys);
   }
 
   private classify(state: KeyState, account: string, priority: Priority): void {
     if (state.claim.account !== account) {
-      this.count(state.claim.account, -1);
-      this.count(account, 1);
+      this.keysOf.add(state.claim, -1);
+      this.keysOf.add({ account }, 1);
     }
     this.slots.reclassify(state.claim, account, priority);
   }

@@ -5,6 +5,7 @@ import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import { pause } from '../../kernel/async/pause.ts';
 import { unlessAborted } from '../../kernel/async/unless-aborted.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
+import { AccountCounter } from '../../kernel/limits/account-counter.ts';
 import type { Call } from '../../http/server/call.ts';
 import { CLOSE } from '../../http/server/close-codes.ts';
 import { WebSockets } from '../../http/server/web-sockets.ts';
@@ -45,7 +46,7 @@ interface OpenTerminal {
 export class Terminals implements BeforeApplicationShutdown {
   private readonly logger = new Logger('Terminals');
   private readonly running = new Set<Promise<void>>();
-  private readonly ofAgent = new Map<string, number>();
+  private readonly open = new AccountCounter({ agent: TERMINALS_PER_AGENT });
 
   constructor(
     private readonly gate: WakeGate,
@@ -99,15 +100,10 @@ export class Terminals implements BeforeApplicationShutdown {
 
   /** Counts a terminal of the agent until its connection closes. */
   private takePlace(call: Call, agentId: string): void {
-    const taken = this.ofAgent.get(agentId) ?? 0;
-    if (taken >= TERMINALS_PER_AGENT)
+    const release = this.open.tryAcquire({ account: call.accountId, agent: agentId });
+    if (release === null)
       throw new Refusal('rate_limited', `${TERMINALS_PER_AGENT} terminals are open in this agent already.`, { retryAfterSeconds: 10 });
-    this.ofAgent.set(agentId, taken + 1);
-    call.onClose(() => {
-      const left = (this.ofAgent.get(agentId) ?? 1) - 1;
-      if (left > 0) this.ofAgent.set(agentId, left);
-      else this.ofAgent.delete(agentId);
-    });
+    call.onClose(release);
   }
 
   /** Passes bytes on until one side ends, and records how it ended. Never throws. */

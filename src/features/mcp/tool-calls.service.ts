@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 
 import { Injectable } from '@nestjs/common';
 
+import { AccountCounter } from '../../kernel/limits/account-counter.ts';
 import { ByteBudget } from '../../kernel/limits/byte-budget.ts';
 import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
@@ -49,7 +50,7 @@ interface ToolCall {
 export class ToolCalls {
   /** The wait of a call, and the time that it has besides, in seconds. A test sets shorter ones. */
   readonly times = { waitSeconds: WAIT_SECONDS, marginSeconds: 5 };
-  private readonly running = new Map<string, number>();
+  private readonly running = new AccountCounter({ account: CALLS_MAX });
   private readonly images = new ByteBudget(IMAGES);
 
   constructor(private readonly routes: OwnRoutes) {}
@@ -131,15 +132,10 @@ export class ToolCalls {
 
   /** Counts the call until the signal aborts. Throws `rate_limited` if its account has too many. */
   private count(account: string, gone: AbortSignal): void {
-    const running = this.running.get(account) ?? 0;
-    if (running >= CALLS_MAX)
+    const release = this.running.tryAcquire({ account });
+    if (release === null)
       throw new Refusal('rate_limited', `This account has ${CALLS_MAX} calls of tools under way.`, { retryAfterSeconds: 1 });
-    this.running.set(account, running + 1);
-    whenAborted(gone, () => {
-      const left = (this.running.get(account) ?? 1) - 1;
-      if (left > 0) this.running.set(account, left);
-      else this.running.delete(account);
-    });
+    whenAborted(gone, release);
   }
 }
 

@@ -4,19 +4,22 @@ import { type Agent, agentNotFound, type AgentState, publicPathOf, startTimeoutO
 import { Agents, AgentWakes } from '../agents/services.ts';
 import { Config } from '../../kernel/config/config.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
+import { AccountCounter, type Limits, type Share } from '../../kernel/limits/account-counter.ts';
 import { categoryOf, idOf, type StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
 import { LogFollower } from '../../eventsourcing/log/log-follower.ts';
 import type { Call } from '../../http/server/call.ts';
 import { pathOf } from './agent-domain.ts';
 import { AgentAddresses } from './agent-addresses.service.ts';
 import { exchange } from './exchange.ts';
-import { OpenExchanges } from './open-exchanges.ts';
+
+const FULL: Record<keyof Limits, string> = { all: 'public agents', account: 'the agents of this account', agent: 'this agent' };
 
 /** Passes requests of anybody on to the ports of public agents, which it wakes first and keeps awake until the exchange is over. */
 @Injectable()
 export class PublicTraffic implements OnModuleDestroy {
   private readonly logger = new Logger('PublicTraffic');
-  private readonly open: OpenExchanges;
+  /** The open exchanges. One that has no place is refused at once, since a WebSocket may keep its place for hours. */
+  private readonly open: AccountCounter;
   /** The open calls of each agent. */
   private readonly calls = new Map<string, Set<Call>>();
 
@@ -28,13 +31,13 @@ export class PublicTraffic implements OnModuleDestroy {
     follower: LogFollower,
   ) {
     follower.listen({ onEvents: (events) => events.forEach((event) => this.onEvent(event)), onGap: () => this.checkAll() });
-    const { trafficMax: all, trafficPerAccount: perAccount, trafficPerAgent: perAgent } = config;
-    this.open = new OpenExchanges({ all, perAccount, perAgent });
+    const { trafficMax: all, trafficPerAccount: account, trafficPerAgent: agent } = config;
+    this.open = new AccountCounter({ all, account, agent });
   }
 
   /** The number of requests that are open. */
   get openCount(): number {
-    return this.open.size;
+    return this.open.all;
   }
 
   /**
@@ -63,12 +66,18 @@ export class PublicTraffic implements OnModuleDestroy {
 
   private async pass(call: Call, agentId: string, place: Place): Promise<void> {
     const agent = publicAgent(await this.agents.findForStranger(agentId, call.context.ip ?? ''));
-    const leave = this.open.take(agent.accountId, agentId);
+    const leave = this.acquirePlace({ account: agent.accountId, agent: agentId });
     try {
       await this.awake(call, agentId, agent, place);
     } finally {
       leave();
     }
+  }
+
+  private acquirePlace(share: Share): () => void {
+    const lacking = this.open.lacking(share);
+    if (lacking === null) return this.open.acquire(share);
+    throw new Refusal('rate_limited', `Too many requests to ${FULL[lacking]} are open.`, { retryAfterSeconds: 1 });
   }
 
   /** Cuts what a stop of the service did not wait for. */

@@ -5,6 +5,7 @@ import { LRUCache } from 'lru-cache';
 import { Config } from '../../kernel/config/config.ts';
 import { Clock } from '../../kernel/clock.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
+import { AccountCounter } from '../../kernel/limits/account-counter.ts';
 import type { MooringRequest } from '../requests/request.ts';
 import type { Caller } from '../../kernel/context/caller.ts';
 import { sendProblem } from '../responses/problems.filter.ts';
@@ -36,14 +37,15 @@ export class OpenRequests implements OnModuleInit, BeforeApplicationShutdown {
   private readonly logger = new Logger('Http');
   private readonly byCredential = new Map<string, OfCredential>();
   private readonly ended = new LRUCache<string, true>({ max: ENDS_MAX });
-  private readonly streams = new Map<string, number>();
-  private allStreams = 0;
+  private readonly streams: AccountCounter;
   private timer: NodeJS.Timeout | undefined;
 
   constructor(
-    private readonly config: Config,
+    config: Config,
     private readonly clock: Clock,
-  ) {}
+  ) {
+    this.streams = new AccountCounter({ all: config.streamsMax, account: config.streamsPerAccount });
+  }
 
   onModuleInit(): void {
     this.timer = setInterval(() => this.endExpired(), LOOK_EVERY_MS).unref();
@@ -84,27 +86,16 @@ export class OpenRequests implements OnModuleInit, BeforeApplicationShutdown {
 
   /** Counts a stream until its connection ends. Throws `rate_limited` if the account, or the process, has too many. */
   addStream(call: OpenCall): void {
-    const account = call.caller.accountId;
-    const ofAccount = this.streams.get(account) ?? 0;
-    if (ofAccount >= this.config.streamsPerAccount) throw tooMany('This account has too many streams open.');
-    if (this.allStreams >= this.config.streamsMax) throw tooMany('Too many streams are open.');
-    if (call.isClosed) return;
-    this.streams.set(account, ofAccount + 1);
-    this.allStreams += 1;
-    call.onClose(() => this.removeStream(account));
+    const share = { account: call.caller.accountId };
+    const lacking = this.streams.lacking(share);
+    if (lacking !== null) throw tooMany(lacking === 'account' ? 'This account has too many streams open.' : 'Too many streams are open.');
+    if (!call.isClosed) call.onClose(this.streams.acquire(share));
   }
 
   private remove(id: string, reply: FastifyReply): void {
     const ofCredential = this.byCredential.get(id);
     ofCredential?.replies.delete(reply);
     if (ofCredential?.replies.size === 0) this.byCredential.delete(id);
-  }
-
-  private removeStream(account: string): void {
-    const left = (this.streams.get(account) ?? 1) - 1;
-    if (left > 0) this.streams.set(account, left);
-    else this.streams.delete(account);
-    this.allStreams -= 1;
   }
 
   private endExpired(): void {

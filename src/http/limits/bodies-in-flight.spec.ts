@@ -1,6 +1,6 @@
 import { BodiesInFlight } from './bodies-in-flight.ts';
 
-const make = () => new BodiesInFlight({ all: 100, account: 40, strangers: 10 });
+const make = () => new BodiesInFlight(160);
 
 describe('the bodies that are on their way', () => {
   it('may have so many bytes for one account, and everybody else may go on', () => {
@@ -18,17 +18,16 @@ describe('the bodies that are on their way', () => {
 
   it('may have so many bytes for all accounts together', () => {
     const bodies = make();
-    bodies.add('a', 40);
-    bodies.add('b', 40);
-    expect(() => bodies.add('c', 21)).toThrow('of all callers');
+    for (const account of ['a', 'b', 'c', 'd']) bodies.add(account, 40);
+    expect(() => bodies.add('e', 1)).toThrow('of all callers');
   });
 
   it('make room when they are gone, refused ones too', () => {
     const bodies = make();
     bodies.add('acme', 40);
-    expect(() => bodies.add('acme', 60)).toThrow('of this caller');
+    expect(() => bodies.add('acme', 120)).toThrow('of this caller');
     expect(() => bodies.add('other', 1)).toThrow('of all callers');
-    bodies.remove('acme', 60);
+    bodies.remove('acme', 120);
     bodies.remove('acme', 40);
     bodies.remove('other', 1);
     for (const account of ['acme', 'other']) expect(() => bodies.add(account, 40)).not.toThrow();

@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
 import { Refusal } from '../../kernel/errors/refusal.ts';
 import { isTokenless, type MooringRequest, shareOf } from '../requests/request.ts';
-import { BodiesInFlight, TOKENLESS_IN_FLIGHT } from '../limits/bodies-in-flight.ts';
+import { BodiesInFlight, TOKENLESS_BYTES_MAX } from '../limits/bodies-in-flight.ts';
 import { type JsonBounds, parseJson } from '../requests/json.ts';
 import { LargeBodies, TOKENLESS_READ_AT_ONCE } from '../limits/large-bodies.ts';
 
@@ -41,7 +41,7 @@ export function addBodyParsers(server: FastifyInstance, largeBodiesMbPerSecond: 
   const known = { inFlight: new BodiesInFlight(), large: new LargeBodies(bytesPerSecond) };
   // Anybody may send these, so they take no place of the others.
   const large = new LargeBodies(bytesPerSecond * TOKENLESS_PART, TOKENLESS_READ_AT_ONCE);
-  const tokenless = { inFlight: new BodiesInFlight(TOKENLESS_IN_FLIGHT), large };
+  const tokenless = { inFlight: new BodiesInFlight(TOKENLESS_BYTES_MAX), large };
   const boundsOf = (request: Request) => (isTokenless(request) ? tokenless : known);
   server.addHook('onRequest', (request, _reply, done) => {
     // The framework refuses a media type that is none, which is the business of whoever gets the body.

@@ -3,6 +3,7 @@ import { Injectable, Logger, type OnModuleDestroy, type OnModuleInit } from '@ne
 import { categoryOf, idOf, type StoredEvent } from '../../../eventsourcing/event-store/event-store.ts';
 import { LogFollower } from '../../../eventsourcing/log/log-follower.ts';
 import { CLOSE } from '../../../http/server/close-codes.ts';
+import { AccountCounter } from '../../../kernel/limits/account-counter.ts';
 import { Replica } from '../../../postgres/leases/replica.ts';
 import type { ViewerRelay } from './viewer-relay.ts';
 import { ViewerRecords } from './viewer-records.service.ts';
@@ -28,7 +29,7 @@ interface OfComputer {
 export class OpenViewers implements OnModuleInit, OnModuleDestroy {
   private readonly logger = new Logger('OpenViewers');
   private readonly byComputer = new Map<string, OfComputer>();
-  private readonly ofAccount = new Map<string, number>();
+  private readonly ofAccount = new AccountCounter();
   private stopListening = () => {};
 
   constructor(
@@ -56,9 +57,9 @@ export class OpenViewers implements OnModuleInit, OnModuleDestroy {
     const ofComputer = this.byComputer.get(computerId) ?? { viewers: new Set(), looks: 0 };
     ofComputer.viewers.add(viewer);
     this.byComputer.set(computerId, ofComputer);
-    this.count(accountId, 1);
+    const release = this.ofAccount.acquire({ account: accountId });
     void viewer.relay.ended.then(() => {
-      this.count(accountId, -1);
+      release();
       ofComputer.viewers.delete(viewer);
       if (ofComputer.viewers.size === 0 && this.byComputer.get(computerId) === ofComputer) this.byComputer.delete(computerId);
     });
@@ -67,13 +68,7 @@ export class OpenViewers implements OnModuleInit, OnModuleDestroy {
 
   /** Returns the number of the account's viewers in this process. */
   countOf(accountId: string): number {
-    return this.ofAccount.get(accountId) ?? 0;
-  }
-
-  private count(accountId: string, more: number): void {
-    const count = this.countOf(accountId) + more;
-    if (count > 0) this.ofAccount.set(accountId, count);
-    else this.ofAccount.delete(accountId);
+    return this.ofAccount.of(accountId);
   }
 
   private onEvents(events: readonly StoredEvent[]): void {
