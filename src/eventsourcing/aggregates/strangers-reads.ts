@@ -14,7 +14,7 @@ const WAIT_MS = 5_000;
  * would fill the queue for the database's connections in front of everybody.
  */
 export class StrangersReads {
-  private readonly limiter = new FairLimiter({ limit: READS_MAX });
+  private readonly limiter = new FairLimiter({ all: READS_MAX });
   private readonly waiting = new AccountCounter(sharesOf(WAITING_MAX));
 
   /** Reads when it is the network's turn. Throws `rate_limited` if too many wait, or the turn does not come in time. */
@@ -23,7 +23,7 @@ export class StrangersReads {
     if (leave === null) throw tooMany();
     let isWaiting = true;
     try {
-      return await this.limiter.run({ account: network, agent: '' }, timeoutSignal(WAIT_MS), () => {
+      return await this.limiter.run({ account: network }, timeoutSignal(WAIT_MS), () => {
         isWaiting = false;
         leave();
         return read();

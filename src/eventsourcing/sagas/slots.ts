@@ -1,4 +1,4 @@
-import { type Place, RoundRobin } from '../../kernel/limits/round-robin.ts';
+import { FairQueue, type Place } from '../../kernel/limits/fair-queue.ts';
 
 /** `signal`: a caller waits, or something has changed. `reminder`: a change of the key may have been missed. Signals go first. */
 export type Priority = 'signal' | 'reminder';
@@ -25,7 +25,7 @@ export interface Claim {
  * The cost of an operation does not depend on the number of waiting claims.
  */
 export class Slots {
-  private readonly lines = { signal: new RoundRobin<Claim>(), reminder: new RoundRobin<Claim>() };
+  private readonly lines = { signal: new FairQueue<Claim>(), reminder: new FairQueue<Claim>() };
   private readonly held = { signal: 0, reminder: 0 };
   private readonly remindersMax: number;
   /** The number of slots given to signals while a reminder waited, since the last one that a reminder got. */
@@ -42,7 +42,7 @@ export class Slots {
   request(claim: Claim, ahead = false): void {
     claim.phase = 'waiting';
     claim.since = performance.now();
-    claim.place = this.lines[claim.priority].add(claim.account, claim, ahead);
+    claim.place = this.lines[claim.priority].enqueue(claim.account, claim, ahead);
     this.grant();
   }
 
@@ -66,7 +66,7 @@ export class Slots {
     }
     claim.account = account;
     claim.priority = priority;
-    if (place !== null) claim.place = this.lines[priority].add(account, claim, place.ahead);
+    if (place !== null) claim.place = this.lines[priority].enqueue(account, claim, place.ahead);
     this.grant();
   }
 
@@ -103,9 +103,9 @@ export class Slots {
     const mayRemind = reminder.isReady && this.held.reminder < this.remindersMax;
     if (mayRemind && (!signal.isReady || this.signalsInARow >= SIGNALS_PER_REMINDER)) {
       this.signalsInARow = 0;
-      return reminder.take();
+      return reminder.dequeue();
     }
     if (reminder.isReady && signal.isReady) this.signalsInARow += 1;
-    return signal.take();
+    return signal.dequeue();
   }
 }

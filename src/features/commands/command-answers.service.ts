@@ -2,6 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 
 import { Agents } from '../agents/services.ts';
+import { sharesOf } from '../../kernel/limits/account-counter.ts';
 import { FairLimiter } from '../../kernel/limits/fair-limiter.ts';
 import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import type { CommandState } from '../../runtime/agent-commands.ts';
@@ -15,8 +16,8 @@ import type { CommandRow } from './commands.table.ts';
 
 /** The longest time for which an answer waits for the container to say how much commands have printed, ms. */
 const COUNT_TIMEOUT_MS = 2_000;
-/** The number of containers that one process asks at once, and for one account. */
-const COUNTS = { limit: 64, perAccount: 16 };
+/** The number of containers that one process asks at once; an account may have a quarter of them. */
+const COUNTS = sharesOf(64);
 
 export interface CommandPage {
   items: CommandDto[];

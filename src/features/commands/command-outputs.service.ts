@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
 import { Agents } from '../agents/services.ts';
+import { sharesOf } from '../../kernel/limits/account-counter.ts';
 import { FairLimiter } from '../../kernel/limits/fair-limiter.ts';
 import { ReadShare } from '../../kernel/limits/read-share.ts';
 import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
@@ -22,8 +23,8 @@ export const OUTPUT_BYTES_MAX = 1_048_576;
 const READ_TIMEOUT_MS = 30_000;
 /** The time within which the end of a command is recorded after its output has ended, ms. */
 const END_TIMEOUT_MS = 15_000;
-/** The number of reads that one process begins at once, and for one account. */
-const READS = { limit: 128, perAccount: 32 };
+/** The number of reads that one process begins at once; an account may have a quarter of them. */
+const READS = sharesOf(128);
 /** The bytes of output that one process reads in a second: of all accounts, and of one; and how many of one command at a time. */
 const READ_BYTES = { perSecond: 8 * 1024 * 1024, perSecondOfAccount: 2 * 1024 * 1024, atATime: 64 * 1024 };
 

@@ -2,6 +2,7 @@ import { Injectable } from '@nestjs/common';
 
 import { Agents } from '../agents/services.ts';
 import { Activity, LiveContainers } from '../../sandboxes/services.ts';
+import { sharesOf } from '../../kernel/limits/account-counter.ts';
 import { FairLimiter } from '../../kernel/limits/fair-limiter.ts';
 import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import type { CommandContext } from '../../kernel/context/command-context.ts';
@@ -16,8 +17,8 @@ const INPUT_TIMEOUT_MS = 30_000;
 const CALL_TIMEOUT_MS = 10_000;
 /** The time after its record by which a command has been started, if it ever will be, ms. */
 const STARTS_WITHIN_MS = 20_000;
-/** The number of calls that one process makes at once, and for one account. */
-const CALLS = { limit: 128, perAccount: 32 };
+/** The number of calls that one process makes at once; an account may have a quarter of them. */
+const CALLS = sharesOf(128);
 
 /** The call of a route about one command. */
 export interface CommandCall {

@@ -1,5 +1,6 @@
 import { Injectable, Logger } from '@nestjs/common';
 
+import { sharesOf } from '../../kernel/limits/account-counter.ts';
 import { FairLimiter } from '../../kernel/limits/fair-limiter.ts';
 import { ReadShare } from '../../kernel/limits/read-share.ts';
 import type { CommandContext } from '../../kernel/context/command-context.ts';
@@ -12,8 +13,8 @@ import type { ExecFailure } from './exec.events.ts';
 
 /** The limit of what a command may print to stdout and stderr together, in bytes (service.md, Limits: 256 KB, one merged stream). */
 const OUTPUT_BYTES = 256 * 1024;
-/** The number of commands that one process runs at once, and for one account. */
-const EXECS = { limit: 128, perAccount: 32 };
+/** The number of commands that one process runs at once; an account may have a quarter of them. */
+const EXECS = sharesOf(128);
 /** The bytes of output that one process reads in a second: of all accounts, and of one; and how many of one command at a time. */
 const READ_BYTES = { perSecond: 8 * 1024 * 1024, perSecondOfAccount: 2 * 1024 * 1024, atATime: 64 * 1024 };
 

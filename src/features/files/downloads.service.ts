@@ -6,6 +6,7 @@ import { Injectable } from '@nestjs/common';
 
 import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import { LiveContainers } from '../../sandboxes/services.ts';
+import { sharesOf } from '../../kernel/limits/account-counter.ts';
 import { FairLimiter } from '../../kernel/limits/fair-limiter.ts';
 import { FILE_TRANSFER_MS_MAX, type FileRange, type FileRead } from '../../runtime/files.ts';
 import { ContainerRuntime, type ContainerHandle } from '../../runtime/runtime.ts';
@@ -18,8 +19,8 @@ import { Meter } from './meter.ts';
 export const FILE_BYTES_MAX = 104_857_600;
 /** The limit of a directory that is received as a tar, in bytes. */
 const TAR_BYTES_MAX = 1_073_741_824;
-/** The number of downloads that one process runs at once, and for one account. */
-const DOWNLOADS = { limit: 128, perAccount: 32 };
+/** The number of downloads that one process runs at once; an account may have a quarter of them. */
+const DOWNLOADS = sharesOf(128);
 
 export interface DownloadRequest {
   path: string;

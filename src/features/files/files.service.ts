@@ -4,6 +4,7 @@ import { Injectable } from '@nestjs/common';
 
 import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import { LiveContainers } from '../../sandboxes/services.ts';
+import { sharesOf } from '../../kernel/limits/account-counter.ts';
 import { FairLimiter } from '../../kernel/limits/fair-limiter.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
 import { FileRefused, type FileList } from '../../runtime/files.ts';
@@ -20,8 +21,8 @@ import { VolumeRoom } from './volume-room.service.ts';
 const WRITE_BYTES_MAX = 1_048_576;
 /** The longest time of a call, ms. */
 const CALL_TIMEOUT_MS = 60_000;
-/** The number of calls that one process makes at once, and for one account. */
-const CALLS = { limit: 128, perAccount: 32 };
+/** The number of calls that one process makes at once; an account may have a quarter of them. */
+const CALLS = sharesOf(128);
 
 /** A call to the files of an agent. */
 export interface FileCall extends RecordedCall {

@@ -6,6 +6,7 @@ import { v5 as uuidv5 } from 'uuid';
 import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import { LiveContainers } from '../../sandboxes/services.ts';
 import { MessageIntake } from '../messages/services.ts';
+import { sharesOf } from '../../kernel/limits/account-counter.ts';
 import { FairLimiter } from '../../kernel/limits/fair-limiter.ts';
 import { invalidField } from '../../kernel/errors/refusal.ts';
 import type { FormFile, MultipartForm } from '../../http/requests/multipart-form.ts';
@@ -19,8 +20,8 @@ import { fileRefusal, type FileCall } from './files.service.ts';
 import { nameMessage, namesLike } from './upload-names.ts';
 import { VolumeRoom } from './volume-room.service.ts';
 
-/** The number of uploads that one process runs at once, and for one account. */
-const UPLOADS = { limit: 128, perAccount: 32 };
+/** The number of uploads that one process runs at once; an account may have a quarter of them. */
+const UPLOADS = sharesOf(128);
 /** The directory of the volume in which files without a directory of their own arrive. */
 const INBOX = 'inbox';
 /** The longest time in which a refused file is removed, ms. */

@@ -2,8 +2,8 @@ import type { IncomingMessage } from 'node:http';
 
 import { Injectable } from '@nestjs/common';
 
-import { AccountCounter } from '../../kernel/limits/account-counter.ts';
-import { ByteBudget } from '../../kernel/limits/byte-budget.ts';
+import { AccountCounter, sharesOf } from '../../kernel/limits/account-counter.ts';
+import { FairLimiter } from '../../kernel/limits/fair-limiter.ts';
 import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
 import type { Call } from '../../http/server/call.ts';
@@ -24,8 +24,8 @@ const JSON_BYTES_MAX = 2 * MIB;
 const IMAGE_BYTES_MAX = 4 * MIB;
 /** The bytes that are read of a JSON response which has images in it as text. */
 const IMAGES_BYTES_MAX = 8 * MIB;
-/** The bytes of images that this process holds until clients have taken them, and those of one account. */
-const IMAGES = { limit: 64 * MIB, perAccount: 12 * MIB };
+/** The bytes of images that this process holds until clients have taken them; an account may have 12 MiB of them. */
+const IMAGES = sharesOf(64 * MIB, { account: 3 / 16 });
 
 /** The signals that end a call. */
 export interface CallEnds {
@@ -51,7 +51,7 @@ export class ToolCalls {
   /** The wait of a call, and the time that it has besides, in seconds. A test sets shorter ones. */
   readonly times = { waitSeconds: WAIT_SECONDS, marginSeconds: 5 };
   private readonly running = new AccountCounter({ account: CALLS_MAX });
-  private readonly images = new ByteBudget(IMAGES);
+  private readonly images = new FairLimiter(IMAGES);
 
   constructor(private readonly routes: OwnRoutes) {}
 
@@ -125,7 +125,7 @@ export class ToolCalls {
     const bytesMax = isImage(headers) ? IMAGE_BYTES_MAX : hasImages ? IMAGES_BYTES_MAX : JSON_BYTES_MAX;
     const bytes = Math.min(Number(headers['content-length'] ?? bytesMax), bytesMax);
     const held = isImage(headers) ? Math.ceil((bytes * 4) / 3) : bytes;
-    if (isImage(headers) || hasImages) whenAborted(gone, await this.images.reserve(call.accountId, held, signal));
+    if (isImage(headers) || hasImages) whenAborted(gone, await this.images.acquire({ account: call.accountId }, signal, held));
     const { body, isCut } = await read(response, bytesMax);
     return { status, headers, body, isCut };
   }

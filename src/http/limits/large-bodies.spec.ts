@@ -37,7 +37,7 @@ describe('large bodies that come at once', () => {
   });
 
   it('are read so many at a time for one account; its next one is refused after a while, and another account’s is read', async () => {
-    const bodies = new LargeBodies(1_000, { limit: 4, perAccount: 2 }, 1);
+    const bodies = new LargeBodies(1_000, 16, 1);
     void bodies.read('acme', 1, never);
     void bodies.read('acme', 1, never);
     await expect(bodies.read('acme', 1, never)).rejects.toMatchObject({ code: 'rate_limited' });
@@ -45,7 +45,7 @@ describe('large bodies that come at once', () => {
   });
 
   it('make room when they have been read', async () => {
-    const bodies = new LargeBodies(1_000, { limit: 4, perAccount: 1 }, 60_000);
+    const bodies = new LargeBodies(1_000, 4, 60_000);
     let finish: () => void = () => undefined;
     const comes = new Promise<void>((resolve) => (finish = resolve));
     const first = bodies.read('acme', 1, () => comes);

@@ -1,13 +1,16 @@
 import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import { Allowances } from '../../kernel/limits/allowances.ts';
 import { pause } from '../../kernel/async/pause.ts';
+import { sharesOf } from '../../kernel/limits/account-counter.ts';
 import { FairLimiter } from '../../kernel/limits/fair-limiter.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
 
-/** The number of large bodies that are read at the same time, in all and for one account. */
-const READ_AT_ONCE = { limit: 64, perAccount: 8 };
+/** The part of the large bodies that are read at once which may be one account's. */
+const ACCOUNT_PART = 1 / 8;
+/** The number of large bodies that are read at once. */
+const READ_AT_ONCE = 64;
 /** The same for webhooks without a token. */
-export const TOKENLESS_READ_AT_ONCE = { limit: 16, perAccount: 2 };
+export const TOKENLESS_READ_AT_ONCE = 16;
 /** The longest wait of a body until it is read, ms. */
 const PATIENCE_MS = 10_000;
 /** The pause after parsing a large body, as a multiple of the time that it took, which is left to other work. */
@@ -23,7 +26,7 @@ const SAVED_SECONDS = 4;
  */
 export class LargeBodies {
   private readonly places: FairLimiter;
-  private readonly turns = new FairLimiter({ limit: 1 });
+  private readonly turns = new FairLimiter({ all: 1 });
   /** The bytes that may be read of each account. */
   private readonly allowances: Allowances;
 
@@ -33,7 +36,7 @@ export class LargeBodies {
     readAtOnce = READ_AT_ONCE,
     private readonly timeoutMs = PATIENCE_MS,
   ) {
-    this.places = new FairLimiter(readAtOnce);
+    this.places = new FairLimiter(sharesOf(readAtOnce, { account: ACCOUNT_PART }));
     this.allowances = new Allowances({ perSecond: bytesPerSecond, savedMax: bytesPerSecond * SAVED_SECONDS });
   }
 
@@ -44,7 +47,7 @@ export class LargeBodies {
   async read<T>(account: string, bytes: number, work: () => Promise<T>): Promise<T> {
     const patience = timeoutSignal(this.timeoutMs);
     try {
-      return await this.places.run({ account, agent: '' }, patience, async () => {
+      return await this.places.run({ account }, patience, async () => {
         const waitMs = this.allowances.spend(account, bytes);
         if (waitMs > 0) await pause(waitMs, patience);
         patience.throwIfAborted();
@@ -74,7 +77,7 @@ export class LargeBodies {
         }
         await pause((performance.now() - began) * OTHERS_TIMES);
       };
-      this.turns.run({ account, agent: '' }, nothingEndsIt, work).catch(reject);
+      this.turns.run({ account }, nothingEndsIt, work).catch(reject);
     });
   }
 }

@@ -3,6 +3,7 @@ import { HttpAdapterHost } from '@nestjs/core';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 
 import { Allowances } from '../../kernel/limits/allowances.ts';
+import { sharesOf } from '../../kernel/limits/account-counter.ts';
 import { FairLimiter } from '../../kernel/limits/fair-limiter.ts';
 import { pause } from '../../kernel/async/pause.ts';
 import { Config } from '../../kernel/config/config.ts';
@@ -10,8 +11,8 @@ import { type MooringRequest, shareOrNetworkOf } from '../requests/request.ts';
 import { payloadSize } from './payload-size.ts';
 
 const MIB = 1_048_576;
-/** The large reads that run at once, of all accounts and of one: each may take several times the bytes of its response for a moment. */
-const AT_ONCE = { limit: 16, perAccount: 4 };
+/** The large reads that run at once, of which an account may have a quarter: each may take several times the bytes of its response for a moment. */
+const AT_ONCE = sharesOf(16);
 /** The longest wait of a read for its turn, ms. */
 const PATIENCE_MS = 30_000;
 /** The seconds for which an account may read nothing and then read so much more at once. */
@@ -56,7 +57,7 @@ export class LargeReads implements OnModuleInit {
       const owedMs = this.owedMs(account);
       if (owedMs > 0) await pause(owedMs, signal);
       const turn = async () => (this.owedMs(account) > 0 ? null : { result: await work() });
-      const done = await this.places.run({ account, agent: '' }, signal, turn);
+      const done = await this.places.run({ account }, signal, turn);
       if (done !== null) return done.result;
     }
   }

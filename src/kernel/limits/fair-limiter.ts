@@ -1,23 +1,10 @@
 import { Node, Yallist } from 'yallist';
 
-import { type Place, RoundRobin } from './round-robin.ts';
-
-/** The account and the agent that work is for. Slots go to accounts in turn, and then to the agents of an account in turn. */
-export interface Share {
-  account: string;
-  agent: string;
-}
-
-export interface FairLimits {
-  /** The most pieces of work that run at once. */
-  limit: number;
-  /** The most that run at once for one account; by default all of them. */
-  perAccount?: number;
-  /** The most that run at once for one agent; by default all of them. */
-  perAgent?: number;
-}
+import { AccountCounter, type Limits, type Share } from './account-counter.ts';
+import { FairQueue, type Place } from './fair-queue.ts';
 
 export interface FairLimiterStats {
+  /** The amount in use: the number of pieces of work that run, unless they are of different sizes. */
   running: number;
   waiting: number;
   /** The time that the oldest waiting work has waited, in milliseconds; 0 if none waits. */
@@ -27,69 +14,94 @@ export interface FairLimiterStats {
 }
 
 interface Waiter {
+  amount: number;
   since: number;
-  start(): void;
+  start: () => void;
 }
 
+/** The waiting work of one agent. */
 interface AgentLine {
-  account: AccountLine;
-  name: string;
-  running: number;
+  share: Share;
   waiting: Yallist<Waiter>;
-  /** The agent's place in the queue for its account's next slot; null if none of its work waits, or it is at its limit. */
+  /** The agent's place in the queue for its account's next turn; null while the agent is at its limit. */
   place: Place<AgentLine> | null;
 }
 
-interface AccountLine {
-  name: string;
-  running: number;
-  waiting: number;
-  agents: Map<string, AgentLine>;
-}
-
 /**
- * Limits how much work runs at once, fairly: a free slot goes to the account whose turn it is, and there to the agent whose turn it is.
- * Callers limit how much work waits.
+ * Limits how much is in use at once, such as places or bytes of memory, fairly: what is free goes to the account whose turn it is, and there to
+ * the agent whose turn it is. What comes first and does not fit yet is not overtaken. What is larger than a limit counts as that limit, so
+ * that everything has its turn in the end. Callers limit how much waits.
  */
 export class FairLimiter {
-  private readonly accounts = new Map<string, AccountLine>();
-  /** The agents that may start work, in groups by account. */
-  private readonly ready = new RoundRobin<AgentLine>();
-  private running = 0;
+  private readonly used: AccountCounter;
+  private readonly waiting = new AccountCounter();
+  private readonly lines = new Map<string, AgentLine>();
+  /** The agents that have waiting work and are not at their limit. Accounts at their limit are paused. */
+  private readonly ready = new FairQueue<AgentLine>();
 
-  constructor(private readonly limits: FairLimits) {}
+  constructor(limits: Limits) {
+    this.used = new AccountCounter(limits);
+  }
 
-  /** Runs the work as soon as it gets a slot. Rejects with the signal's reason if it aborts before. */
+  /** The amount in use. */
+  get inUse(): number {
+    return this.used.all;
+  }
+
+  /** Runs the work as soon as there is room for one more. Rejects with the signal's reason if it aborts before. */
   async run<T>(share: Share, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-    signal.throwIfAborted();
-    const agent = this.agentOf(share);
-    await this.place(agent, signal);
+    const release = await this.acquire(share, signal);
     try {
       return await work();
     } finally {
-      this.leave(agent);
+      release();
     }
   }
 
-  /** Returns the current numbers. Takes time in proportion to the agents that have work here. */
+  /**
+   * Resolves when there is room for the amount, with an idempotent function that releases it. Rejects with the signal's reason if it aborts
+   * before.
+   */
+  async acquire(share: Share, signal: AbortSignal, amount = 1): Promise<() => void> {
+    signal.throwIfAborted();
+    const counted = this.used.capped(amount);
+    await this.turn(share, counted, signal);
+    return this.releaseOf(share, counted);
+  }
+
+  /** Does as `acquire` if there is room and nobody waits for whom it would be; otherwise returns null. */
+  tryAcquire(share: Share, amount = 1): (() => void) | null {
+    const counted = this.used.capped(amount);
+    // Whoever is ready and waits nevertheless waits for the whole.
+    if (this.lacking(share, amount) !== null || this.waiting.of(share.account) > 0 || this.ready.isReady) return null;
+    this.used.add(share, counted);
+    return this.releaseOf(share, counted);
+  }
+
+  /** Returns the limit that leaves no room for the amount; null if there is room. */
+  lacking(share: Share, amount = 1): keyof Limits | null {
+    return this.used.lacking(share, this.used.capped(amount));
+  }
+
+  /** Returns the current numbers. Takes time in proportion to the accounts and agents that have work here. */
   stats(): FairLimiterStats {
-    const lines = [...this.accounts.values()];
-    const oldest = Math.min(
-      ...lines.flatMap(({ agents }) => [...agents.values()].map(({ waiting }) => waiting.head?.value.since ?? Infinity)),
-    );
+    const oldest = Math.min(...[...this.lines.values()].map(({ waiting }) => waiting.head?.value.since ?? Infinity));
+    const names = new Set([...this.used.byAccount(), ...this.waiting.byAccount()].map(([account]) => account));
     return {
-      running: this.running,
-      waiting: lines.reduce((sum, { waiting }) => sum + waiting, 0),
+      running: this.used.all,
+      waiting: this.waiting.all,
       oldestWaitMs: oldest === Infinity ? 0 : performance.now() - oldest,
-      accounts: lines
-        .map(({ name, running, waiting }) => ({ account: name, running, waiting }))
+      accounts: [...names]
+        .map((account) => ({ account, running: this.used.of(account), waiting: this.waiting.of(account) }))
         .sort((a, b) => b.running + b.waiting - a.running - a.waiting),
     };
   }
 
-  private place(agent: AgentLine, signal: AbortSignal): Promise<void> {
+  private turn(share: Share, amount: number, signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
+      const line = this.lineOf(share);
       const node = new Node<Waiter>({
+        amount,
         since: performance.now(),
         start: () => {
           signal.removeEventListener('abort', giveUp);
@@ -97,69 +109,84 @@ export class FairLimiter {
         },
       });
       const giveUp = () => {
-        agent.waiting.removeNode(node);
-        agent.account.waiting -= 1;
-        this.settle(agent);
+        line.waiting.removeNode(node);
+        this.waiting.add(share, -1);
+        if (line.waiting.length === 0) this.drop(line);
         reject(signal.reason as Error);
+        // The next one may be smaller, and fit.
+        this.reconsider(share);
       };
       signal.addEventListener('abort', giveUp, { once: true });
-      agent.waiting.pushNode(node);
-      agent.account.waiting += 1;
-      this.settle(agent);
+      line.waiting.pushNode(node);
+      this.waiting.add(share, 1);
+      if (line.waiting.length > 1) return;
+      line.place = this.ready.enqueue(share.account, line);
       this.startNext();
     });
   }
 
-  private startNext(): void {
-    while (this.running < this.limits.limit) {
-      const agent = this.ready.take();
-      if (agent === undefined) return;
-      agent.place = null;
-      const waiter = agent.waiting.shift() as Waiter;
-      this.running += 1;
-      agent.running += 1;
-      agent.account.running += 1;
-      agent.account.waiting -= 1;
-      if (agent.account.running >= (this.limits.perAccount ?? Infinity)) this.ready.pause(agent.account.name);
-      this.settle(agent);
-      waiter.start();
-    }
+  private releaseOf(share: Share, amount: number): () => void {
+    let isHeld = true;
+    return () => {
+      if (!isHeld) return;
+      isHeld = false;
+      this.used.add(share, -amount);
+      this.reconsider(share);
+    };
   }
 
-  private leave(agent: AgentLine): void {
-    this.running -= 1;
-    agent.running -= 1;
-    agent.account.running -= 1;
-    this.ready.resume(agent.account.name);
-    this.settle(agent);
+  /** Lets the agent and its account have turns again, now that they may have room. */
+  private reconsider(share: Share): void {
+    const line = this.lines.get(keyOf(share));
+    if (line !== undefined) line.place ??= this.ready.enqueue(share.account, line);
+    this.ready.resume(share.account);
     this.startNext();
   }
 
-  /** Queues the agent if it may start work, removes it from the queue if not, and forgets it if it has no work here any more. */
-  private settle(agent: AgentLine): void {
-    const { account } = agent;
-    const isReady = agent.waiting.length > 0 && agent.running < (this.limits.perAgent ?? Infinity);
-    if (isReady) agent.place ??= this.ready.add(account.name, agent);
-    else if (agent.place !== null) {
-      this.ready.remove(agent.place);
-      agent.place = null;
+  private startNext(): void {
+    for (let line = this.ready.peek(); line !== undefined; line = this.ready.peek()) {
+      const { amount } = (line.waiting.head as Node<Waiter>).value;
+      const lacking = this.used.lacking(line.share, amount);
+      // Nobody is served before the first one that does not fit, or that one could wait for ever.
+      if (lacking === 'all') return;
+      if (lacking === 'account') this.ready.pause(line.share.account);
+      else if (lacking === 'agent') this.leave(line);
+      else this.start(line);
     }
-    if (agent.waiting.length > 0 || agent.running > 0) return;
-    account.agents.delete(agent.name);
-    if (account.agents.size === 0) this.accounts.delete(account.name);
   }
 
-  private agentOf({ account, agent }: Share): AgentLine {
-    let line = this.accounts.get(account);
-    if (line === undefined) {
-      line = { name: account, running: 0, waiting: 0, agents: new Map() };
-      this.accounts.set(account, line);
-    }
-    let found = line.agents.get(agent);
-    if (found === undefined) {
-      found = { account: line, name: agent, running: 0, waiting: new Yallist(), place: null };
-      line.agents.set(agent, found);
-    }
-    return found;
+  /** Starts the first work of the line, whose turn it is. */
+  private start(line: AgentLine): void {
+    this.ready.dequeue();
+    line.place = null;
+    const { amount, start } = line.waiting.shift() as Waiter;
+    this.waiting.add(line.share, -1);
+    this.used.add(line.share, amount);
+    if (line.waiting.length === 0) this.drop(line);
+    else line.place = this.ready.enqueue(line.share.account, line);
+    start();
   }
+
+  private leave(line: AgentLine): void {
+    if (line.place !== null) this.ready.remove(line.place);
+    line.place = null;
+  }
+
+  private drop(line: AgentLine): void {
+    this.leave(line);
+    this.lines.delete(keyOf(line.share));
+  }
+
+  private lineOf(share: Share): AgentLine {
+    const key = keyOf(share);
+    const found = this.lines.get(key);
+    if (found !== undefined) return found;
+    const line: AgentLine = { share, waiting: new Yallist(), place: null };
+    this.lines.set(key, line);
+    return line;
+  }
+}
+
+function keyOf({ account, agent = '' }: Share): string {
+  return `${account}\n${agent}`;
 }

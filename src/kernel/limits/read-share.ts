@@ -1,4 +1,4 @@
-import { type Place, RoundRobin } from './round-robin.ts';
+import { FairQueue, type Place } from './fair-queue.ts';
 
 /** The interval at which waiting readers get what has become free, in ms. */
 const TICK_MS = 50;
@@ -52,7 +52,7 @@ interface Waiter {
 export class ReadShare {
   private readonly whole: Allowance;
   private readonly accounts = new Map<string, Allowance>();
-  private readonly readers = new RoundRobin<Waiter>();
+  private readonly readers = new FairQueue<Waiter>();
   private timer: NodeJS.Timeout | undefined;
 
   constructor(private readonly rates: ReadRates) {
@@ -95,7 +95,7 @@ export class ReadShare {
         end();
       };
       own.waiting += 1;
-      const place: Place<Waiter> = this.readers.add(account, { account, goOn });
+      const place: Place<Waiter> = this.readers.enqueue(account, { account, goOn });
       if (signal.aborted) leave();
       else signal.addEventListener('abort', leave, { once: true });
       this.timer ??= setTimeout(() => this.give(), TICK_MS);
@@ -107,7 +107,7 @@ export class ReadShare {
     this.timer = undefined;
     for (const [account, own] of this.accounts) if (own.isOpen) this.readers.resume(account);
     while (this.readers.isReady && this.whole.isOpen) {
-      const next = this.readers.take() as Waiter;
+      const next = this.readers.dequeue() as Waiter;
       next.goOn();
       if (!this.allowanceOf(next.account).isOpen) this.readers.pause(next.account);
     }

@@ -1,7 +1,8 @@
 import { Injectable } from '@nestjs/common';
 
 import { Config } from '../../kernel/config/config.ts';
-import { FairLimiter, type Share } from '../../kernel/limits/fair-limiter.ts';
+import { type Share, sharesOf } from '../../kernel/limits/account-counter.ts';
+import { FairLimiter } from '../../kernel/limits/fair-limiter.ts';
 
 /** The kinds of work of which an engine does a limited number at once. Other calls are quick, and bounded by the passes that make them. */
 export type EngineWork = 'start' | 'build' | 'pull';
@@ -17,7 +18,7 @@ export class EngineLimits {
   private endedAt = -Infinity;
 
   constructor(config: Config) {
-    const limiter = (limit: number) => new FairLimiter({ limit, perAccount: Math.ceil(limit / 2) });
+    const limiter = (limit: number) => new FairLimiter(sharesOf(limit, { account: 1 / 2 }));
     this.limiters = {
       start: limiter(config.containerStarts),
       build: limiter(config.imageBuilds),

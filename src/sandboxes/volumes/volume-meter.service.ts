@@ -1,6 +1,7 @@
 import { Injectable, Logger } from '@nestjs/common';
 
 import { Config } from '../../kernel/config/config.ts';
+import { FairQueue } from '../../kernel/limits/fair-queue.ts';
 import type { VolumeSize } from '../../runtime/files.ts';
 import { ContainerRuntime, RuntimeRefused } from '../../runtime/runtime.ts';
 import type { SandboxOfAccount } from '../reconciliation/container-kind.ts';
@@ -83,14 +84,8 @@ export class VolumeMeter {
 /** Returns the sandboxes' ids in the order of their turns: one sandbox of each account after another, each account's longest unmeasured ones first. */
 export function inTurns(due: readonly SandboxOfAccount[], measuredAt: ReadonlyMap<string, number>): string[] {
   const at = (sandboxId: string): number => measuredAt.get(sandboxId) ?? 0;
-  const taken = new Map<string, number>();
-  return due
-    .toSorted((one, other) => at(one.sandboxId) - at(other.sandboxId))
-    .map(({ sandboxId, accountId }) => {
-      const turn = taken.get(accountId) ?? 0;
-      taken.set(accountId, turn + 1);
-      return { sandboxId, turn };
-    })
-    .toSorted((one, other) => one.turn - other.turn)
-    .map(({ sandboxId }) => sandboxId);
+  const queue = new FairQueue<string>();
+  for (const { sandboxId, accountId } of due.toSorted((one, other) => at(one.sandboxId) - at(other.sandboxId)))
+    queue.enqueue(accountId, sandboxId);
+  return due.map(() => queue.dequeue() as string);
 }

@@ -41,7 +41,7 @@ export const RESOLVE_HOST = Symbol('RESOLVE_HOST');
 @Injectable()
 export class SourceHosts {
   private readonly allowed: ReadonlySet<string>;
-  private readonly lookups = new FairLimiter({ limit: LOOKUPS, perAccount: LOOKUPS - 1 });
+  private readonly lookups = new FairLimiter({ all: LOOKUPS, account: LOOKUPS - 1 });
   private readonly places = new LRUCache<string, FoundPlace>({ max: PLACES_MAX });
 
   constructor(
@@ -107,7 +107,7 @@ export class SourceHosts {
     if (place !== undefined) return place;
     const signal = timeoutSignal(withinMs);
     // Another caller may have asked for it while this one waited for a slot, so that many callers together ask once.
-    const found = this.lookups.run({ account: accountId, agent: '' }, signal, async () => known() ?? this.find(host));
+    const found = this.lookups.run({ account: accountId }, signal, async () => known() ?? this.find(host));
     return unlessAborted(found, signal).catch(() => 'unknown');
   }
 

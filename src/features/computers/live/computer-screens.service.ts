@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
+import { sharesOf } from '../../../kernel/limits/account-counter.ts';
 import { FairLimiter } from '../../../kernel/limits/fair-limiter.ts';
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
 import { Refusal } from '../../../kernel/errors/refusal.ts';
@@ -11,8 +12,8 @@ import type { ComputerCall } from './computer-actions.service.ts';
 import { DesktopPool } from './desktop-pool.service.ts';
 import { LiveComputers } from './live-computers.service.ts';
 
-/** The pictures that one process takes at once, and for one account. */
-const SCREENSHOTS = { limit: 128, perAccount: 32 };
+/** The pictures that one process takes at once; an account may have a quarter of them. */
+const SCREENSHOTS = sharesOf(128);
 /** The longest time that a picture waits for its turn, ms. */
 const TURN_TIMEOUT_MS = 10_000;
 

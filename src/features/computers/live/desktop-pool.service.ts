@@ -3,6 +3,7 @@ import { availableParallelism } from 'node:os';
 import { Injectable, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 import { LRUCache } from 'lru-cache';
 
+import { sharesOf } from '../../../kernel/limits/account-counter.ts';
 import { FairLimiter } from '../../../kernel/limits/fair-limiter.ts';
 import { pause } from '../../../kernel/async/pause.ts';
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
@@ -27,8 +28,8 @@ const ENDS = new Set(['ComputerSlept', 'ComputerExited', 'ComputerFailed', 'Comp
 /** The desktops whose pointers are remembered while there is no connection to them. */
 const POINTERS_MAX = 10_000;
 const CORES = availableParallelism();
-/** The pictures that one process encodes at once, and for one account. */
-const ENCODERS = { limit: CORES, perAccount: Math.max(1, Math.floor(CORES / 2)) };
+/** The pictures that one process encodes at once; an account may have half of them. */
+const ENCODERS = sharesOf(CORES, { account: 1 / 2 });
 
 /** A desktop while somebody uses it. */
 export interface DesktopInUse {

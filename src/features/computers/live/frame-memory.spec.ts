@@ -11,7 +11,7 @@ function keeper(accountId: string, forgotten: string[] = [], name = accountId): 
 
 describe('the memory of frames', () => {
   it('lets the keeper that was used the longest ago make room, one of the same account at that account’s limit', async () => {
-    const memory = new FrameMemory({ limit: 10, perAccount: 6 });
+    const memory = new FrameMemory({ all: 10, account: 6 });
     const forgotten: string[] = [];
     const [first, second] = [keeper('a', forgotten, 'first'), keeper('a', forgotten, 'second')];
     memory.keep(keeper('b', forgotten), 3);
@@ -27,7 +27,7 @@ describe('the memory of frames', () => {
   });
 
   it('keeps nothing for which others wait', async () => {
-    const memory = new FrameMemory({ limit: 4, perAccount: 4 });
+    const memory = new FrameMemory({ all: 4, account: 4 });
     const release = await memory.reserve('a', 4, never);
     const waiting = memory.reserve('b', 4, never);
     release();
@@ -42,7 +42,7 @@ describe('the memory of frames', () => {
     const step = fc.record({ account: fc.constantFrom('a', 'b', 'c'), bytes: fc.integer({ min: 0, max: 7 }), isKept: fc.boolean() });
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
-        const memory = new FrameMemory({ limit: 10, perAccount: 6 });
+        const memory = new FrameMemory({ all: 10, account: 6 });
         const keepers = new Map<string, FrameKeeper>();
         const releases: (() => void)[] = [];
         for (const { account, bytes, isKept } of steps) {

@@ -1,8 +1,9 @@
-import { ByteBudget, type ByteLimits } from '../../../kernel/limits/byte-budget.ts';
+import { type Limits, sharesOf } from '../../../kernel/limits/account-counter.ts';
+import { FairLimiter } from '../../../kernel/limits/fair-limiter.ts';
 
 const MIB = 1_048_576;
-/** The bytes of frames and pictures of desktops that one process has in memory: of all accounts, and of one. */
-const LIMITS: ByteLimits = { limit: 256 * MIB, perAccount: 128 * MIB };
+/** The bytes of frames and pictures of desktops that one process has in memory; an account may have half of them. */
+const LIMITS = sharesOf(256 * MIB, { account: 1 / 2 });
 
 /** Keeps frames to use them again, until others need the room. */
 export interface FrameKeeper {
@@ -15,28 +16,28 @@ export interface FrameKeeper {
  * and the one that was used the longest ago makes room first, one of the same account if it is that account's limit which is reached.
  */
 export class FrameMemory {
-  private readonly budget: ByteBudget;
+  private readonly bytes: FairLimiter;
   /** The keepers, the one that was used the longest ago first, with what releases their room. */
   private readonly kept = new Map<FrameKeeper, () => void>();
 
-  constructor(limits: ByteLimits = LIMITS) {
-    this.budget = new ByteBudget(limits);
+  constructor(limits: Limits = LIMITS) {
+    this.bytes = new FairLimiter(limits);
   }
 
   get inUse(): number {
-    return this.budget.inUse;
+    return this.bytes.inUse;
   }
 
   /** Resolves when there is room, with a function that releases it. Rejects with the signal's reason. */
   reserve(accountId: string, bytes: number, signal: AbortSignal): Promise<() => void> {
     this.makeRoom(accountId, bytes);
-    return this.budget.reserve(accountId, bytes, signal);
+    return this.bytes.acquire({ account: accountId }, signal, bytes);
   }
 
   /** Does as `reserve` if there is room at once; otherwise returns null. */
   tryReserve(accountId: string, bytes: number): (() => void) | null {
     this.makeRoom(accountId, bytes);
-    return this.budget.tryReserve(accountId, bytes);
+    return this.bytes.tryAcquire({ account: accountId }, bytes);
   }
 
   /** Counts what the keeper keeps from now on. It has to forget it at once if others wait for the room. */
@@ -57,9 +58,9 @@ export class FrameMemory {
 
   private makeRoom(accountId: string, bytes: number): void {
     for (;;) {
-      const whose = this.budget.lacking(accountId, bytes);
-      if (whose === null) return;
-      const keeper = [...this.kept.keys()].find((each) => whose === 'all' || each.accountId === accountId);
+      const lacking = this.bytes.lacking({ account: accountId }, bytes);
+      if (lacking === null) return;
+      const keeper = [...this.kept.keys()].find((each) => lacking === 'all' || each.accountId === accountId);
       if (keeper === undefined) return;
       keeper.forget();
       this.drop(keeper);

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 
 import { Injectable } from '@nestjs/common';
 
-import type { Share } from '../../../kernel/limits/fair-limiter.ts';
+import type { Share } from '../../../kernel/limits/account-counter.ts';
 import { Config } from '../../../kernel/config/config.ts';
 import { RepositoryRefused } from '../../../builds/git/repository-refused.ts';
 import { readProjectFiles } from '../../../builds/projects/project-files.ts';

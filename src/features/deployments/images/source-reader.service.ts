@@ -2,7 +2,8 @@ import { extname } from 'node:path';
 
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 
-import { FairLimiter, type Share } from '../../../kernel/limits/fair-limiter.ts';
+import { type Share } from '../../../kernel/limits/account-counter.ts';
+import { FairLimiter } from '../../../kernel/limits/fair-limiter.ts';
 import type { Builder } from '../../../kernel/config/config.ts';
 import { ThreadFailed, WorkerThread } from '../../../kernel/async/worker-thread.ts';
 import { RepositoryRefused } from '../../../builds/git/repository-refused.ts';
@@ -27,7 +28,7 @@ const reasons: Record<ThreadFailed['reason'], string> = {
 @Injectable()
 export class SourceReader implements OnApplicationShutdown {
   /** One is read at a time, of each account in turn. */
-  private readonly turns = new FairLimiter({ limit: 1 });
+  private readonly turns = new FairLimiter({ all: 1 });
 
   constructor(private readonly thread: Pick<WorkerThread<SourceQuestion, SourceAnswer>, 'ask' | 'close'>) {}
 

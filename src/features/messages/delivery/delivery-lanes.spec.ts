@@ -33,8 +33,8 @@ describe('messages other than webhooks without a token', () => {
 
   it('do not wait for memory that texts without a token take', () => {
     const { known, tokenless } = lanes();
-    for (let n = 0; n < 10; n += 1) void tokenless.budget.reserve('acme', 1_048_576, signal());
-    void known.budget.reserve('acme', 1_048_576, signal());
+    for (let n = 0; n < 10; n += 1) void tokenless.texts.acquire({ account: 'acme' }, signal(), 1_048_576);
+    void known.texts.acquire({ account: 'acme' }, signal(), 1_048_576);
     expect(known.stats().bytes).toBe(1_048_576);
     expect(tokenless.stats().bytes).toBe(2 * 1_048_576);
   });

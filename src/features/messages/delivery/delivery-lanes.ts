@@ -1,31 +1,31 @@
-import { ByteBudget } from '../../../kernel/limits/byte-budget.ts';
-import { FairLimiter, type FairLimits, type FairLimiterStats } from '../../../kernel/limits/fair-limiter.ts';
+import { type Limits, sharesOf } from '../../../kernel/limits/account-counter.ts';
+import { FairLimiter, type FairLimiterStats } from '../../../kernel/limits/fair-limiter.ts';
 import type { Config } from '../../../kernel/config/config.ts';
 import { BrokenAnswers } from './broken-answers.ts';
 
 /**
- * The largest size in memory, in bytes, of the texts of messages and replies in delivery. What is built from them takes a few times as
- * much.
+ * The largest size in memory, in bytes, of the texts of messages and replies in delivery, of which an account may have a quarter. What is built
+ * from them takes a few times as much.
  */
-const TEXT_BYTES_IN_FLIGHT = 32 * 1024 * 1024;
-const TEXT_BYTES_PER_ACCOUNT = TEXT_BYTES_IN_FLIGHT / 4;
+const TEXT_BYTES_MAX = 32 * 1024 * 1024;
 /** The part of each of these bounds that webhooks without a token have besides. */
 const TOKENLESS_PART = 1 / 4;
 
 /** The bounds on messages in delivery that share them, and the pauses that agents with unusable answers cause among them. */
 export class DeliveryLane {
   readonly places: FairLimiter;
-  readonly budget: ByteBudget;
+  /** The bytes of texts that are in memory. */
+  readonly texts: FairLimiter;
   readonly broken = new BrokenAnswers();
 
-  constructor(limits: FairLimits, part: number) {
+  constructor(limits: Limits, part: number) {
     this.places = new FairLimiter(limits);
-    this.budget = new ByteBudget({ limit: TEXT_BYTES_IN_FLIGHT * part, perAccount: TEXT_BYTES_PER_ACCOUNT * part });
+    this.texts = new FairLimiter(sharesOf(TEXT_BYTES_MAX * part));
   }
 
   /** Returns the numbers of deliveries in progress and waiting for a place, by account, and the bytes of text that they hold. */
   stats(): FairLimiterStats & { bytes: number } {
-    return { ...this.places.stats(), bytes: this.budget.inUse };
+    return { ...this.places.stats(), bytes: this.texts.inUse };
   }
 }
 
@@ -37,10 +37,10 @@ export class DeliveryLanes {
   readonly known: DeliveryLane;
   private readonly tokenless: DeliveryLane;
 
-  constructor({ deliveriesMax: limit, deliveriesPerAccount: perAccount, deliveriesPerAgent: perAgent }: Config) {
-    this.known = new DeliveryLane({ limit, perAccount, perAgent }, 1);
+  constructor({ deliveriesMax: all, deliveriesPerAccount: account, deliveriesPerAgent: agent }: Config) {
+    this.known = new DeliveryLane({ all, account, agent }, 1);
     const part = (places: number) => Math.ceil(places * TOKENLESS_PART);
-    this.tokenless = new DeliveryLane({ limit: part(limit), perAccount: part(perAccount), perAgent: 1 }, TOKENLESS_PART);
+    this.tokenless = new DeliveryLane({ all: part(all), account: part(account), agent: 1 }, TOKENLESS_PART);
   }
 
   of({ tokenless }: { tokenless: boolean }): DeliveryLane {

@@ -68,7 +68,7 @@ export class MessageDelivery {
 
   /** Returns the memory budget for one attempt. */
   memoryFor(conversation: Conversation): MessageMemory {
-    return new MessageMemory(this.lanes.of(conversation).budget, conversation.accountId);
+    return new MessageMemory(this.lanes.of(conversation).texts, conversation.accountId);
   }
 
   /**

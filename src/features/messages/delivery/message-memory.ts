@@ -1,5 +1,5 @@
 import type { ExchangeMemory } from '../../../agent-protocol/agent-protocol.ts';
-import type { ByteBudget } from '../../../kernel/limits/byte-budget.ts';
+import type { FairLimiter } from '../../../kernel/limits/fair-limiter.ts';
 
 /** The memory budget of one message in delivery, and of the reply until it is recorded. Must be disposed of then. */
 export class MessageMemory implements ExchangeMemory, Disposable {
@@ -10,13 +10,13 @@ export class MessageMemory implements ExchangeMemory, Disposable {
   private giveReply: (() => void) | null = null;
 
   constructor(
-    private readonly budget: ByteBudget,
+    private readonly bytes: FairLimiter,
     private readonly account: string,
   ) {}
 
   /** Resolves when the message may be read. Rejects with the signal's reason if the signal aborts first. */
   async reserveRequest(bytes: number, signal: AbortSignal): Promise<void> {
-    this.giveRequest = await this.budget.reserve(this.account, bytes, signal);
+    this.giveRequest = await this.bytes.acquire({ account: this.account }, signal, bytes);
   }
 
   releaseRequest(): void {
@@ -28,7 +28,7 @@ export class MessageMemory implements ExchangeMemory, Disposable {
     this.releaseReply();
     this.waiting = new AbortController();
     if (this.isOver) this.waiting.abort(new Error('the exchange is over'));
-    this.giveReply = await this.budget.reserve(this.account, bytes, this.waiting.signal);
+    this.giveReply = await this.bytes.acquire({ account: this.account }, this.waiting.signal, bytes);
     if (this.isOver) this.releaseReply();
   }
 

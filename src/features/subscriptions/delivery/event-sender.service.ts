@@ -5,6 +5,7 @@ import { Webhook } from 'standardwebhooks';
 
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
 import { historyItem } from '../../history/index.ts';
+import { sharesOf } from '../../../kernel/limits/account-counter.ts';
 import { FairLimiter } from '../../../kernel/limits/fair-limiter.ts';
 import { Clock } from '../../../kernel/clock.ts';
 import { Keyring, type Sealed } from '../../../crypto/keyring.ts';
@@ -16,8 +17,8 @@ import { type Posted, Targets } from './targets.ts';
 
 /** The longest time that a target may take for its answer, ms. */
 const ATTEMPT_TIMEOUT_MS = 15_000;
-/** The number of requests that one process sends at once, and for one account. */
-const REQUESTS = { limit: 128, perAccount: 16 };
+/** The number of requests that one process sends at once; an account may have an eighth of them. */
+const REQUESTS = sharesOf(128, { account: 1 / 8 });
 const SECRET_BYTES = 32;
 
 /** The members of a subscription that are needed to send to it. */

@@ -51,7 +51,7 @@ export class BuilderPool {
     private readonly identities: Pick<ContainerIdentities, 'instance' | 'builderCodeOf'>,
     private readonly limits: PoolLimits,
   ) {
-    this.limiter = new FairLimiter({ limit: limits.builders, perAccount: 1 });
+    this.limiter = new FairLimiter({ all: limits.builders, account: 1 });
   }
 
   /**
@@ -64,7 +64,7 @@ export class BuilderPool {
     signal: AbortSignal,
     work: (builder: Builder, means: BuilderMeans) => Promise<T>,
   ): Promise<T> {
-    return this.limiter.run({ account: accountId, agent: accountId }, signal, async () => {
+    return this.limiter.run({ account: accountId }, signal, async () => {
       const means = await prepare();
       const builder = await this.acquire(accountId, means, signal);
       this.working.add(builder);
