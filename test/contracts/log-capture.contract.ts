@@ -12,7 +12,7 @@ import { PostgresEventStore } from '../../src/eventsourcing/event-store/postgres
 import { RuntimeUnavailable, type ContainerRuntime, type ContainerView } from '../../src/runtime/runtime.ts';
 import { LogCapture } from '../../src/features/logs/capture/log-capture.service.ts';
 import { LineBound } from '../../src/features/logs/retention/line-bound.ts';
-import { OutputShare } from '../../src/features/logs/capture/output-share.ts';
+import { ReadShare } from '../../src/kernel/limits/read-share.ts';
 import { LogRetention } from '../../src/features/logs/entries/log-entries.projection.ts';
 import { logEvents, type CapturedLine } from '../../src/features/logs/output/logs.events.ts';
 
@@ -68,7 +68,7 @@ export function capturing(open: () => Promise<Printer>): void {
   });
 
   /** Makes a share that lets everything be read as fast as it comes. */
-  const unbounded = () => new OutputShare({ perSecond: 1e9, perSecondOfAccount: 1e9 });
+  const unbounded = () => new ReadShare({ perSecond: 1e9, atATime: 100 });
 
   function capture(runtime = printer.runtime, events = store, share = unbounded(), intervals = quickIntervals): LogCapture {
     const made = new LogCapture(events, runtime, new LineBound(events, new LogRetention(opened)), share, intervals);
@@ -302,7 +302,7 @@ export function capturing(open: () => Promise<Printer>): void {
         }
       },
     });
-    const one = capture(flooding, store, new OutputShare({ perSecond: 1e9, perSecondOfAccount: 300 }));
+    const one = capture(flooding, store, new ReadShare({ perSecond: 1e9, accountPart: 300 / 1e9, atATime: 100 }));
     const began = performance.now();
     await one.follow(flooded, account, always);
     await one.follow(quiet, 'another', always);

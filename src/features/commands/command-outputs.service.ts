@@ -25,8 +25,8 @@ const READ_TIMEOUT_MS = 30_000;
 const END_TIMEOUT_MS = 15_000;
 /** The number of reads that one process begins at once; an account may have a quarter of them. */
 const READS = sharesOf(128);
-/** The bytes of output that one process reads in a second: of all accounts, and of one; and how many of one command at a time. */
-const READ_BYTES = { perSecond: 8 * 1024 * 1024, perSecondOfAccount: 2 * 1024 * 1024, atATime: 64 * 1024 };
+/** The bytes of output that one process reads in a second, of which an account may have a quarter, and those of one command at a time. */
+const READ_BYTES = { perSecond: 8 * 1024 * 1024, atATime: 64 * 1024 };
 
 export interface ReadOutput {
   /** The offset of the first byte, and the one after the last. */

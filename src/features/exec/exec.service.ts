@@ -15,8 +15,8 @@ import type { ExecFailure } from './exec.events.ts';
 const OUTPUT_BYTES = 256 * 1024;
 /** The number of commands that one process runs at once; an account may have a quarter of them. */
 const EXECS = sharesOf(128);
-/** The bytes of output that one process reads in a second: of all accounts, and of one; and how many of one command at a time. */
-const READ_BYTES = { perSecond: 8 * 1024 * 1024, perSecondOfAccount: 2 * 1024 * 1024, atATime: 64 * 1024 };
+/** The bytes of output that one process reads in a second, of which an account may have a quarter, and those of one command at a time. */
+const READ_BYTES = { perSecond: 8 * 1024 * 1024, atATime: 64 * 1024 };
 
 /** A command that a caller wants to run in an agent. */
 export interface ExecOrder {

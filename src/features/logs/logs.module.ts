@@ -2,6 +2,8 @@ import { Module } from '@nestjs/common';
 import { AgentsModule } from '../agents/agents.module.ts';
 import { EventCatalogue } from '../../eventsourcing/event-store/event-catalogue.ts';
 import { Projections } from '../../eventsourcing/projections/projections.ts';
+import { ReadShare } from '../../kernel/limits/read-share.ts';
+import { OUTPUT_LINES } from './capture/line-rate.ts';
 import { LogCapture } from './capture/log-capture.service.ts';
 import { DrainedRuns } from './output/drained-runs.ts';
 import { LineBound } from './retention/line-bound.ts';
@@ -12,7 +14,6 @@ import { LogsController } from './logs.controller.ts';
 import { LogsSaga } from './capture/logs.saga.ts';
 import { LogAnswers } from './log-answers.service.ts';
 import { OutputRemoval } from './retention/output-removal.service.ts';
-import { OutputShare } from './capture/output-share.ts';
 import { OutputRetentionSaga } from './retention/output-retention.saga.ts';
 
 @Module({
@@ -29,7 +30,7 @@ import { OutputRetentionSaga } from './retention/output-retention.saga.ts';
     DrainedRuns,
     OutputRemoval,
     OutputRetentionSaga,
-    { provide: OutputShare, useFactory: () => new OutputShare() },
+    { provide: ReadShare, useFactory: () => new ReadShare(OUTPUT_LINES) },
   ],
   exports: [LogCapture],
 })

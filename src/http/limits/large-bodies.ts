@@ -1,5 +1,5 @@
 import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
-import { Allowances } from '../../kernel/limits/allowances.ts';
+import { TokenBuckets } from '../../kernel/limits/token-bucket.ts';
 import { pause } from '../../kernel/async/pause.ts';
 import { sharesOf } from '../../kernel/limits/account-counter.ts';
 import { FairLimiter } from '../../kernel/limits/fair-limiter.ts';
@@ -28,7 +28,7 @@ export class LargeBodies {
   private readonly places: FairLimiter;
   private readonly turns = new FairLimiter({ all: 1 });
   /** The bytes that may be read of each account. */
-  private readonly allowances: Allowances;
+  private readonly bytes: TokenBuckets;
 
   /** `bytesPerSecond` is what is read of one account. */
   constructor(
@@ -37,7 +37,7 @@ export class LargeBodies {
     private readonly timeoutMs = PATIENCE_MS,
   ) {
     this.places = new FairLimiter(sharesOf(readAtOnce, { account: ACCOUNT_PART }));
-    this.allowances = new Allowances({ perSecond: bytesPerSecond, savedMax: bytesPerSecond * SAVED_SECONDS });
+    this.bytes = new TokenBuckets({ perSecond: bytesPerSecond, savedMax: bytesPerSecond * SAVED_SECONDS });
   }
 
   /**
@@ -48,7 +48,7 @@ export class LargeBodies {
     const patience = timeoutSignal(this.timeoutMs);
     try {
       return await this.places.run({ account }, patience, async () => {
-        const waitMs = this.allowances.spend(account, bytes);
+        const waitMs = this.bytes.spend(account, bytes, performance.now());
         if (waitMs > 0) await pause(waitMs, patience);
         patience.throwIfAborted();
         return work();
@@ -62,7 +62,7 @@ export class LargeBodies {
 
   /** Takes the bytes of a body that was read and then refused from the account's allowance again. */
   refused(account: string, bytes: number): void {
-    this.allowances.spend(account, bytes * (REFUSED_TIMES - 1));
+    this.bytes.spend(account, bytes * (REFUSED_TIMES - 1), performance.now());
   }
 
   /** Returns the parser's result, once it is this body's turn. The number of waiting bodies is bounded by that of bodies being read. */

@@ -2,9 +2,9 @@ import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 
-import { Allowances } from '../../kernel/limits/allowances.ts';
 import { sharesOf } from '../../kernel/limits/account-counter.ts';
 import { FairLimiter } from '../../kernel/limits/fair-limiter.ts';
+import { TokenBuckets } from '../../kernel/limits/token-bucket.ts';
 import { pause } from '../../kernel/async/pause.ts';
 import { Config } from '../../kernel/config/config.ts';
 import { type MooringRequest, shareOrNetworkOf } from '../requests/request.ts';
@@ -30,7 +30,7 @@ export class LargeReads implements OnModuleInit {
   patienceMs = PATIENCE_MS;
   private readonly places = new FairLimiter(AT_ONCE);
   /** The bytes that may be sent to each account. */
-  private readonly allowances: Allowances;
+  private readonly bytes: TokenBuckets;
   private readonly reads = new WeakSet<FastifyRequest>();
 
   constructor(
@@ -38,12 +38,12 @@ export class LargeReads implements OnModuleInit {
     { largeReadsMbPerSecond }: Config,
   ) {
     const perSecond = largeReadsMbPerSecond * MIB;
-    this.allowances = new Allowances({ perSecond, savedMax: perSecond * SAVED_SECONDS });
+    this.bytes = new TokenBuckets({ perSecond, savedMax: perSecond * SAVED_SECONDS });
   }
 
   onModuleInit(): void {
     this.host.httpAdapter.getInstance<FastifyInstance>().addHook('onSend', (request: Request, _reply, payload, done) => {
-      if (this.reads.has(request)) this.allowances.spend(shareOrNetworkOf(request), payloadSize(payload));
+      if (this.reads.has(request)) this.bytes.spend(shareOrNetworkOf(request), payloadSize(payload), performance.now());
       done(null, payload);
     });
   }
@@ -64,6 +64,6 @@ export class LargeReads implements OnModuleInit {
 
   /** Returns the time until the account has earned what it was sent, in ms. */
   private owedMs(account: string): number {
-    return this.allowances.spend(account, 0);
+    return this.bytes.spend(account, 0, performance.now());
   }
 }

@@ -3,7 +3,7 @@ import { HttpAdapterHost } from '@nestjs/core';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Histogram } from 'prom-client';
 
-import { Allowances } from '../../kernel/limits/allowances.ts';
+import { TokenBuckets } from '../../kernel/limits/token-bucket.ts';
 import { pause } from '../../kernel/async/pause.ts';
 import { Config } from '../../kernel/config/config.ts';
 import { Metrics } from '../../kernel/observability/metrics.ts';
@@ -26,7 +26,7 @@ type Request = FastifyRequest & MooringRequest;
  */
 @Injectable()
 export class PacedRefusals implements OnModuleInit {
-  private readonly allowances: Allowances;
+  private readonly refusals: TokenBuckets;
   private readonly waits: Histogram;
 
   constructor(
@@ -34,7 +34,7 @@ export class PacedRefusals implements OnModuleInit {
     { refusalsPerSecond: perSecond }: Config,
     metrics: Metrics,
   ) {
-    this.allowances = new Allowances({ perSecond, savedMax: perSecond, owedMax: perSecond * HELD_SECONDS });
+    this.refusals = new TokenBuckets({ perSecond, savedMax: perSecond, owedMax: perSecond * HELD_SECONDS });
     this.waits = metrics.histogram('mooring_http_refusal_wait_seconds', 'Time for which a refusal was held back.', [], BUCKETS_SECONDS);
   }
 
@@ -49,7 +49,7 @@ export class PacedRefusals implements OnModuleInit {
 
   /** Takes one refusal from the caller's share. Returns the time for which it is held back, in ms. */
   private spend(request: Request): number {
-    return this.allowances.spend(shareOrNetworkOf(request), 1);
+    return this.refusals.spend(shareOrNetworkOf(request), 1, performance.now());
   }
 
   /** Waits so long, or until the caller is gone. */

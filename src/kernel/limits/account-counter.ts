@@ -17,7 +17,10 @@ const ACCOUNT_PART = 1 / 4;
 const ROUNDING = 1e-6;
 
 /** Returns limits of which those of an account and of an agent are parts of the whole, rounded up: each may always have one. */
-export function sharesOf(all: number, parts: { account?: number; agent?: number } = {}): Limits & { all: number; account: number } {
+export function sharesOf(
+  all: number,
+  parts: { account?: number | undefined; agent?: number } = {},
+): Limits & { all: number; account: number } {
   const part = (fraction: number) => Math.max(1, Math.ceil(all * fraction - ROUNDING));
   const { account = ACCOUNT_PART, agent } = parts;
   return { all, account: part(account), ...(agent === undefined ? {} : { agent: part(agent) }) };

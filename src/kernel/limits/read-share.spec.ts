@@ -43,7 +43,7 @@ describe('the output that is read', () => {
   }
 
   it('is bounded for an account, however many of its containers flood', async () => {
-    const share = new ReadShare({ perSecond: 4_000, perSecondOfAccount: 2_000, atATime: 100 });
+    const share = new ReadShare({ perSecond: 4_000, accountPart: 1 / 2, atATime: 100 });
     const floods = Array.from({ length: 50 }, () => flood(share, 'bad', over.signal));
     await pass(10_000);
     // The allowance of the first second, and of each that passed; each reader may hold 100 lines that it has not read.
@@ -55,7 +55,7 @@ describe('the output that is read', () => {
   });
 
   it('is bounded for all accounts together, and shared among them', async () => {
-    const share = new ReadShare({ perSecond: 4_000, perSecondOfAccount: 2_000, atATime: 100 });
+    const share = new ReadShare({ perSecond: 4_000, accountPart: 1 / 2, atATime: 100 });
     const accounts = Array.from({ length: 8 }, (_, n) => flood(share, `account ${n}`, over.signal));
     const crowd = Array.from({ length: 20 }, () => flood(share, 'a crowd', over.signal));
     await pass(20_000);
@@ -64,7 +64,7 @@ describe('the output that is read', () => {
   });
 
   it('is not held up by the floods of others', async () => {
-    const share = new ReadShare({ perSecond: 4_000, perSecondOfAccount: 2_000, atATime: 100 });
+    const share = new ReadShare({ perSecond: 4_000, accountPart: 1 / 2, atATime: 100 });
     for (let n = 0; n < 50; n++) flood(share, 'bad', over.signal);
     await pass(5_000);
     const good = flood(share, 'good', over.signal);
@@ -73,7 +73,7 @@ describe('the output that is read', () => {
   });
 
   it('lets a reader go whose signal aborts while it waits', async () => {
-    const share = new ReadShare({ perSecond: 100, perSecondOfAccount: 100, atATime: 100 });
+    const share = new ReadShare({ perSecond: 100, accountPart: 1, atATime: 100 });
     const reader = share.reader('bad', over.signal);
     expect(reader(1)).toBe(null);
     const pause = reader(1_000) ?? reader(1_000);

@@ -1,43 +1,17 @@
-import { FairQueue, type Place } from './fair-queue.ts';
+import { sharesOf } from './account-counter.ts';
+import { FairQueue } from './fair-queue.ts';
+import { TokenBucket, TokenBuckets } from './token-bucket.ts';
 
 /** The interval at which waiting readers get what has become free, in ms. */
 const TICK_MS = 50;
-/** The number of accounts whose allowance is remembered although it may be whole again. */
-const REMEMBERED_MAX = 1_000;
 
-export interface ReadRates {
-  /** The units that are read in a second: of all accounts, and of one. */
+export interface ReadRate {
+  /** The units that are read in a second, of all accounts. */
   perSecond: number;
-  perSecondOfAccount: number;
-  /** The number of units that a reader gets at a time. */
+  /** The part of them that is read of one account: a quarter by default. */
+  accountPart?: number;
+  /** The number of units that a reader gets at a time, which may overdraw what is free. */
   atATime: number;
-}
-
-/** An allowance that grows with time, up to that of one second. It may be overdrawn by what one reader gets at a time. */
-class Allowance {
-  private free: number;
-  private at = performance.now();
-  /** The number of readers that wait for it. */
-  waiting = 0;
-
-  constructor(private readonly perSecond: number) {
-    this.free = perSecond;
-  }
-
-  get isOpen(): boolean {
-    const now = performance.now();
-    this.free = Math.min(this.perSecond, this.free + ((now - this.at) / 1_000) * this.perSecond);
-    this.at = now;
-    return this.free > 0;
-  }
-
-  get isWhole(): boolean {
-    return this.isOpen && this.free === this.perSecond && this.waiting === 0;
-  }
-
-  spend(units: number): void {
-    this.free -= units;
-  }
 }
 
 interface Waiter {
@@ -50,13 +24,17 @@ interface Waiter {
  * an account its readers, so that floods hold up nobody else's output.
  */
 export class ReadShare {
-  private readonly whole: Allowance;
-  private readonly accounts = new Map<string, Allowance>();
+  private readonly whole: TokenBucket;
+  private readonly accounts: TokenBuckets;
   private readonly readers = new FairQueue<Waiter>();
+  /** The accounts whose readers wait for the account's own rate. */
+  private readonly paused = new Set<string>();
   private timer: NodeJS.Timeout | undefined;
 
-  constructor(private readonly rates: ReadRates) {
-    this.whole = new Allowance(rates.perSecond);
+  constructor(private readonly rate: ReadRate) {
+    const { all, account } = sharesOf(rate.perSecond, { account: rate.accountPart });
+    this.whole = new TokenBucket({ perSecond: all, savedMax: all });
+    this.accounts = new TokenBuckets({ perSecond: account, savedMax: account });
   }
 
   /**
@@ -68,63 +46,59 @@ export class ReadShare {
     return (cost) => {
       left -= cost;
       if (left > 0) return null;
-      const units = this.rates.atATime - left;
+      const units = this.rate.atATime - left;
       left += units;
       return this.acquire(account, units, signal);
     };
   }
 
   private acquire(account: string, units: number, signal: AbortSignal): Promise<void> | null {
-    const own = this.allowanceOf(account);
-    if (own.waiting === 0 && own.isOpen && this.whole.isOpen) {
-      this.spend(own, units);
+    const now = performance.now();
+    if (this.readers.sizeOf(account) === 0 && this.accounts.left(account, now) > 0 && this.whole.left(now) > 0) {
+      this.spend(account, units);
       return null;
     }
     return new Promise((resolve) => {
-      const end = () => {
-        own.waiting -= 1;
-        signal.removeEventListener('abort', leave);
-        resolve();
-      };
       const leave = () => {
         this.readers.remove(place);
-        end();
+        resolve();
       };
       const goOn = () => {
-        this.spend(own, units);
-        end();
+        signal.removeEventListener('abort', leave);
+        this.spend(account, units);
+        resolve();
       };
-      own.waiting += 1;
-      const place: Place<Waiter> = this.readers.enqueue(account, { account, goOn });
+      const place = this.readers.enqueue(account, { account, goOn });
       if (signal.aborted) leave();
       else signal.addEventListener('abort', leave, { once: true });
       this.timer ??= setTimeout(() => this.give(), TICK_MS);
     });
   }
 
-  /** Lets readers go on, an account after the other, as far as the allowances reach. */
+  /** Lets readers go on, an account after the other, as far as the rates allow. */
   private give(): void {
     this.timer = undefined;
-    for (const [account, own] of this.accounts) if (own.isOpen) this.readers.resume(account);
-    while (this.readers.isReady && this.whole.isOpen) {
-      const next = this.readers.dequeue() as Waiter;
-      next.goOn();
-      if (!this.allowanceOf(next.account).isOpen) this.readers.pause(next.account);
-    }
+    const now = performance.now();
+    for (const account of this.paused) if (this.accounts.left(account, now) > 0 || this.readers.sizeOf(account) === 0) this.resume(account);
+    for (let next = this.readers.peek(); next !== undefined && this.whole.left(now) > 0; next = this.readers.peek())
+      if (this.accounts.left(next.account, now) > 0) this.readers.dequeue()?.goOn();
+      else this.pause(next.account);
     if (this.readers.size > 0) this.timer = setTimeout(() => this.give(), TICK_MS);
   }
 
-  private spend(own: Allowance, units: number): void {
-    own.spend(units);
-    this.whole.spend(units);
+  private pause(account: string): void {
+    this.readers.pause(account);
+    this.paused.add(account);
   }
 
-  private allowanceOf(account: string): Allowance {
-    const known = this.accounts.get(account);
-    if (known !== undefined) return known;
-    if (this.accounts.size >= REMEMBERED_MAX) for (const [name, own] of this.accounts) if (own.isWhole) this.accounts.delete(name);
-    const made = new Allowance(this.rates.perSecondOfAccount);
-    this.accounts.set(account, made);
-    return made;
+  private resume(account: string): void {
+    this.readers.resume(account);
+    this.paused.delete(account);
+  }
+
+  private spend(account: string, units: number): void {
+    const now = performance.now();
+    this.accounts.spend(account, units, now);
+    this.whole.spend(units, now);
   }
 }

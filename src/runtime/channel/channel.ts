@@ -1,7 +1,7 @@
 import type { Writable } from 'node:stream';
 import { unlessAborted } from '../../kernel/async/unless-aborted.ts';
+import { TokenBucket } from '../../kernel/limits/token-bucket.ts';
 import { ChannelStream } from './channel-stream.ts';
-import { FrameRate, SMALL_FRAME_BYTES } from './frame-rate.ts';
 import {
   ChannelBroken,
   decodeFields,
@@ -19,6 +19,10 @@ const NAME = 'mooring-supervisor';
 const STREAM_NUMBER_MAX = 0xffff_ffff;
 /** The most that waits here for a supervisor to read it: the windows of all streams, and as much for their calls, bytes. */
 const UNSENT_BYTES_MAX = 32 * 1024 * 1024;
+/** Frames below this size are counted, bytes: larger ones are paid for by the credit for their bytes. */
+const COUNTED_FRAME_BYTES = 1_024;
+/** The small frames that are parsed of one agent in a second, and at once: each costs the service time, whatever it says. */
+const SMALL_FRAMES = { perSecond: 10_000, savedMax: 20_000 };
 /** The time within which a supervisor ends a call that was abandoned, ms: it kills the worker after 15 s. */
 const STUCK_MS = 25_000;
 
@@ -53,7 +57,7 @@ export interface ChannelLimits {
 export class Channel {
   private readonly streams = new Map<number, ChannelStream>();
   private readonly parser = new FrameParser();
-  private readonly rate = new FrameRate(performance.now());
+  private readonly smallFrames = new TokenBucket(SMALL_FRAMES);
   private next = 1;
   private thawedAt = 0;
   private failure: Error | null = null;
@@ -147,14 +151,14 @@ export class Channel {
     let small = 0;
     try {
       for (const frame of this.parser.push(bytes)) {
-        if (frame.payload.length < SMALL_FRAME_BYTES) small += 1;
+        if (frame.payload.length < COUNTED_FRAME_BYTES) small += 1;
         this.handle(frame);
       }
     } catch (error) {
       this.fail(error as Error);
       return;
     }
-    const ms = this.rate.spend(small, performance.now());
+    const ms = Math.ceil(this.smallFrames.spend(small, performance.now()));
     if (ms > 0) this.transport.hold(ms);
   }
 

@@ -1,8 +1,14 @@
+import { TokenBucket } from '../../../kernel/limits/token-bucket.ts';
 import type { LogLine } from '../../../runtime/runtime.ts';
 
 /** The number of lines that an agent may print in a second, and at once after it was silent. */
 export const LINES_PER_SECOND = 2_000;
 export const LINES_AT_ONCE = 20_000;
+/**
+ * The output of containers that one process reads in a second, in lines as `linesOf` counts them, and those of one container at a time. The
+ * engine keeps what they print meanwhile.
+ */
+export const OUTPUT_LINES = { perSecond: 4_000, accountPart: 1 / 2, atATime: 100 };
 /** The number of characters that count as one line; a longer line counts as several. */
 const CHARACTERS = 256;
 
@@ -12,20 +18,15 @@ const CHARACTERS = 256;
  * of lines may be.
  */
 export class LineRate {
-  private free = LINES_AT_ONCE;
-  private latest = -Infinity;
+  private readonly bucket = new TokenBucket({ perSecond: LINES_PER_SECOND, savedMax: LINES_AT_ONCE });
   private isOver = false;
 
   /** Returns true if the line has to be left out. */
   exceeds({ text, cursor }: LogLine): boolean {
-    const printed = Date.parse(cursor.time);
-    if (printed > this.latest) {
-      this.free = Math.min(LINES_AT_ONCE, this.free + ((printed - this.latest) / 1_000) * LINES_PER_SECOND);
-      this.latest = printed;
-    }
+    const printedMs = Date.parse(cursor.time);
     const cost = linesOf(text);
-    this.isOver = this.free < (this.isOver ? LINES_PER_SECOND : cost);
-    if (!this.isOver) this.free -= cost;
+    this.isOver = this.bucket.left(printedMs) < (this.isOver ? LINES_PER_SECOND : cost);
+    if (!this.isOver) this.bucket.spend(cost, printedMs);
     return this.isOver;
   }
 }

@@ -18,13 +18,13 @@ import {
 } from '../../../runtime/runtime.ts';
 import { Backoff } from '../../../kernel/async/retry.ts';
 import { pause } from '../../../kernel/async/pause.ts';
+import { ReadShare } from '../../../kernel/limits/read-share.ts';
 import { Intervals } from '../../../kernel/config/intervals.ts';
 import type { CaptureCursor, CapturedLine } from '../output/logs.events.ts';
 import { leftOut, readLogLine } from '../output/log-line.ts';
 import { Batcher } from './batcher.ts';
 import { LineRate, linesLeftOut, linesOf, linesOfLength } from './line-rate.ts';
 import { LineBound, totalOf } from '../retention/line-bound.ts';
-import { OutputShare } from './output-share.ts';
 
 const CAPTURE_NAMESPACE = '0d3b1c52-94c5-4f6c-8f0c-0e6a4d2b7f1e';
 /** The longest delay in milliseconds after which a failed follower starts again. The first one doubles with each failure. */
@@ -62,7 +62,7 @@ export class LogCapture {
     private readonly events: EventStore,
     private readonly runtime: ContainerRuntime,
     private readonly bound: LineBound,
-    private readonly share: OutputShare,
+    private readonly share: ReadShare,
     private readonly intervals: Intervals = new Intervals(),
   ) {}
 

@@ -15,8 +15,8 @@ import { labels } from '../engine/names.ts';
 import { attachInput, removeUntilGone } from '../engine/own-containers.ts';
 
 const PIDS_MAX = 1_024;
-/** The bytes of output that are read in a second: of all builds, and of one; and how many at a time. */
-const READ_BYTES = { perSecond: 8 * 1024 * 1024, perSecondOfAccount: 2 * 1024 * 1024, atATime: 64 * 1024 };
+/** The bytes of output of builds that one process reads in a second, of which one build may have a quarter, and those that it reads at a time. */
+const READ_BYTES = { perSecond: 8 * 1024 * 1024, atATime: 64 * 1024 };
 const reading = new ReadShare(READ_BYTES);
 const CA_BYTES_MAX = 4 * 1024 * 1024;
 const trusted = { folder: '/tmp', more: 'mooring-more.pem', all: 'mooring-all.pem' };
