@@ -183,7 +183,7 @@ describe('conversations that wait for replies', () => {
   it('wait for their turn if the agent has as many as it may have', async () => {
     const { handedOver, end } = await hanging(40);
     await until('the others wait', async () => (handedOver().waiting === 8 ? true : undefined));
-    expect(handedOver().running).toBe(config.deliveriesPerAgent);
+    expect(handedOver().running).toBe(32);
     await end();
   });
 });

@@ -3,13 +3,17 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 
 import { keptConnections } from '../../src/agent-protocol/kept-connections.ts';
-import { Config } from '../../src/kernel/config/config.ts';
+import { OpenRequests } from '../../src/http/auth/open-requests.ts';
+import type { Caller } from '../../src/kernel/context/caller.ts';
 import { Database } from '../../src/postgres/database/database.ts';
 import { Templates } from '../../src/features/templates/index.ts';
 import { startTalk, type Talk } from '../support/talk.ts';
 import { until } from '../support/until.ts';
 
 /** Chats whose callers read the reply as it comes, with an agent that speaks the chat completions protocol. */
+
+/** The streams that one account may have open by default. */
+const STREAMS_OF_ACCOUNT = 200;
 
 interface Asked {
   text: string;
@@ -184,15 +188,16 @@ describe('a chat whose caller accepts events', () => {
   });
 
   it('is refused, and writes nothing, if the account has too many streams open', async () => {
-    const config = talk.server.app.get(Config, { strict: false });
+    const requests = talk.server.app.get(OpenRequests, { strict: false });
     const headOf = async () => (await talk.server.app.get(Database, { strict: false }).query('select max(position) from es_event'))[0];
     const before = await headOf();
-    const { streamsPerAccount } = config;
+    const leave: (() => void)[] = [];
+    const open = { caller: { accountId: 'acme' } as Caller, isClosed: false, onClose: (listener: () => void) => void leave.push(listener) };
     try {
-      config.streamsPerAccount = 0;
+      for (let count = 0; count < STREAMS_OF_ACCOUNT; count += 1) requests.addStream(open);
       expect((await StreamedChat.send('one too many')).response.status).toBe(429);
     } finally {
-      config.streamsPerAccount = streamsPerAccount;
+      for (const listener of leave) listener();
     }
     expect(await headOf()).toEqual(before);
     expect(asked).toEqual([]);

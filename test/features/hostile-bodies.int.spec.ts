@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify';
 
 import { OpenAccount } from '../../src/features/accounts/accounts.commands.ts';
 import { AppModule } from '../../src/app.module.ts';
+import { PacedRefusals, refusalRate } from '../../src/http/limits/paced-refusals.ts';
 import { systemContext } from '../../src/kernel/context/command-context.ts';
 import { hostileBodies, hostileFor } from '../support/hostile-bodies.ts';
 import { startTestServer, type TestServer } from '../support/http-server.ts';
@@ -23,9 +24,9 @@ let fastify: FastifyInstance;
 let session: string;
 
 beforeAll(async () => {
-  const unlimited = { MOORING_LARGE_BODIES_MB_PER_SECOND: '100000', MOORING_REFUSALS_PER_SECOND: '1000000' };
-  const environment = { MOORING_RUNTIME: 'local', MOORING_OPEN_REGISTRATION: 'on', ...unlimited };
+  const environment = { MOORING_RUNTIME: 'local', MOORING_OPEN_REGISTRATION: 'on', MOORING_LARGE_READS_MB_PER_SECOND: '100000' };
   server = await startTestServer((config) => ({ imports: [AppModule.forRoot(config, { allowUnsafeDatabase: true })] }), environment);
+  Object.assign(server.app.get(PacedRefusals, { strict: false }).rate, refusalRate(1_000_000));
   fastify = server.app.getHttpAdapter().getInstance();
   await server.app.get(CommandBus).execute(new OpenAccount(systemContext('test', null), account, null));
   const { email, password } = account;

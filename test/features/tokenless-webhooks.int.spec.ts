@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 
 import { Database } from '../../src/postgres/database/database.ts';
+import { PacedRefusals, refusalRate } from '../../src/http/limits/paced-refusals.ts';
 import { Aggregates } from '../../src/eventsourcing/aggregates/aggregates.ts';
 import { tokenlessConversation, webhookConversation } from '../../src/features/messages/index.ts';
 import { startTalk, type Talk } from '../support/talk.ts';
@@ -18,12 +19,12 @@ const environment = {
   MOORING_TOKENLESS_MB_PER_DAY: '1',
   MOORING_REPLY_TIMEOUT: '2',
   MOORING_DELIVERIES: '1',
-  MOORING_DELIVERIES_PER_ACCOUNT: '1',
-  MOORING_DELIVERIES_PER_AGENT: '1',
-  MOORING_REFUSALS_PER_SECOND: '100000',
 };
 
-beforeAll(async () => void (talk = await startTalk(environment)));
+beforeAll(async () => {
+  talk = await startTalk(environment);
+  Object.assign(talk.server.app.get(PacedRefusals, { strict: false }).rate, refusalRate(100_000));
+});
 beforeEach(async () => {
   agentId = await talk.deployed();
   token = (await talk.ask('GET', `/api/webhooks/${agentId}/token`)).json.token as string;

@@ -24,7 +24,7 @@ let agent: PublicAgent;
 
 beforeAll(async () => {
   agent = await PublicAgent.start();
-  talk = await startTalk({ MOORING_AGENT_DOMAIN: DOMAIN, MOORING_TRAFFIC_PER_AGENT: '8' });
+  talk = await startTalk({ MOORING_AGENT_DOMAIN: DOMAIN, MOORING_TRAFFIC: '80' });
   await publish(true);
 });
 afterAll(async () => {

@@ -4,7 +4,7 @@ import { type Agent, agentNotFound, type AgentState, publicPathOf, startTimeoutO
 import { Agents, AgentWakes } from '../agents/services.ts';
 import { Config } from '../../kernel/config/config.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
-import { AccountCounter, type Limits, type Share } from '../../kernel/limits/account-counter.ts';
+import { AccountCounter, type Limits, type Share, sharesOf } from '../../kernel/limits/account-counter.ts';
 import { categoryOf, idOf, type StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
 import { LogFollower } from '../../eventsourcing/log/log-follower.ts';
 import type { Call } from '../../http/server/call.ts';
@@ -12,6 +12,8 @@ import { pathOf } from './agent-domain.ts';
 import { AgentAddresses } from './agent-addresses.service.ts';
 import { exchange } from './exchange.ts';
 
+/** The part of the open requests that may be one agent's. An account may have a quarter. */
+const AGENT_PART = 1 / 10;
 const FULL: Record<keyof Limits, string> = { all: 'public agents', account: 'the agents of this account', agent: 'this agent' };
 
 /** Passes requests of anybody on to the ports of public agents, which it wakes first and keeps awake until the exchange is over. */
@@ -31,8 +33,7 @@ export class PublicTraffic implements OnModuleDestroy {
     follower: LogFollower,
   ) {
     follower.listen({ onEvents: (events) => events.forEach((event) => this.onEvent(event)), onGap: () => this.checkAll() });
-    const { trafficMax: all, trafficPerAccount: account, trafficPerAgent: agent } = config;
-    this.open = new AccountCounter({ all, account, agent });
+    this.open = new AccountCounter(sharesOf(config.trafficMax, { agent: AGENT_PART }));
   }
 
   /** The number of requests that are open. */

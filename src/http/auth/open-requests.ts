@@ -5,13 +5,15 @@ import { LRUCache } from 'lru-cache';
 import { Config } from '../../kernel/config/config.ts';
 import { Clock } from '../../kernel/clock.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
-import { AccountCounter } from '../../kernel/limits/account-counter.ts';
+import { AccountCounter, sharesOf } from '../../kernel/limits/account-counter.ts';
 import type { MooringRequest } from '../requests/request.ts';
 import type { Caller } from '../../kernel/context/caller.ts';
 import { sendProblem } from '../responses/problems.filter.ts';
 
 /** The interval at which the credentials in use are checked for expiry, ms. */
 const LOOK_EVERY_MS = 500;
+/** The part of the open streams that may be one account's. */
+const ACCOUNT_PART = 1 / 5;
 /** The number of ended credentials that are remembered, since a request may be in the gate when its credential ends. */
 const ENDS_MAX = 10_000;
 
@@ -44,7 +46,7 @@ export class OpenRequests implements OnModuleInit, BeforeApplicationShutdown {
     config: Config,
     private readonly clock: Clock,
   ) {
-    this.streams = new AccountCounter({ all: config.streamsMax, account: config.streamsPerAccount });
+    this.streams = new AccountCounter(sharesOf(config.streamsMax, { account: ACCOUNT_PART }));
   }
 
   onModuleInit(): void {

@@ -2,13 +2,15 @@ import type { Answer, TestServer } from '../../../test/support/http-server.ts';
 import { expectProblem, seen, startThings } from '../../../test/support/things-server.ts';
 import { until } from '../../../test/support/until.ts';
 import { OpenRequests } from '../auth/open-requests.ts';
+import { PacedRefusals, refusalRate } from './paced-refusals.ts';
 
 /** With four refusals a second, the last of so many is held back for 2.5 s. */
 const MANY = 14;
 
 let server: TestServer;
 beforeAll(async () => {
-  server = await startThings(undefined, { MOORING_REFUSALS_PER_SECOND: '4' });
+  server = await startThings();
+  Object.assign(server.app.get(PacedRefusals, { strict: false }).rate, refusalRate(4));
 });
 afterAll(() => server?.close());
 

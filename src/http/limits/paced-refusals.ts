@@ -3,9 +3,8 @@ import { HttpAdapterHost } from '@nestjs/core';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Histogram } from 'prom-client';
 
-import { TokenBuckets } from '../../kernel/limits/token-bucket.ts';
+import { TokenBuckets, type TokenRate } from '../../kernel/limits/token-bucket.ts';
 import { pause } from '../../kernel/async/pause.ts';
-import { Config } from '../../kernel/config/config.ts';
 import { Metrics } from '../../kernel/observability/metrics.ts';
 import { type MooringRequest, shareOrNetworkOf } from '../requests/request.ts';
 
@@ -14,6 +13,8 @@ import { type MooringRequest, shareOrNetworkOf } from '../requests/request.ts';
  * one that is not known, a 404 is one more wrong request: it may ask for any number of ids that nothing has.
  */
 const PACED = new Set([400, 401, 403, 413, 415, 429]);
+/** The refusals that one process sends to one account, or to one network of strangers, in a second. */
+const PER_SECOND = 20;
 /** The longest time for which a refusal is held back, in seconds. */
 const HELD_SECONDS = 5;
 const BUCKETS_SECONDS = [0.1, 0.5, 1, 2.5, 5];
@@ -26,15 +27,15 @@ type Request = FastifyRequest & MooringRequest;
  */
 @Injectable()
 export class PacedRefusals implements OnModuleInit {
-  private readonly refusals: TokenBuckets;
+  /** A test sets another rate. */
+  readonly rate = refusalRate(PER_SECOND);
+  private readonly refusals = new TokenBuckets(this.rate);
   private readonly waits: Histogram;
 
   constructor(
     private readonly host: HttpAdapterHost,
-    { refusalsPerSecond: perSecond }: Config,
     metrics: Metrics,
   ) {
-    this.refusals = new TokenBuckets({ perSecond, savedMax: perSecond, owedMax: perSecond * HELD_SECONDS });
     this.waits = metrics.histogram('mooring_http_refusal_wait_seconds', 'Time for which a refusal was held back.', [], BUCKETS_SECONDS);
   }
 
@@ -64,6 +65,11 @@ export class PacedRefusals implements OnModuleInit {
     await pause(waitMs, gone.signal);
     reply.raw.off('close', leave);
   }
+}
+
+/** Returns the rate of so many refusals a second, of which none is held back for longer than `HELD_SECONDS`. */
+export function refusalRate(perSecond: number): TokenRate {
+  return { perSecond, savedMax: perSecond, owedMax: perSecond * HELD_SECONDS };
 }
 
 function isPaced(request: Request, { statusCode }: FastifyReply): boolean {

@@ -18,7 +18,7 @@ export class ComputerSettings {
   computerImage: string | null;
   /** The MiB that all computers together may take while they are awake, or frozen. */
   computersMemoryMaxMb: number;
-  /** The MiB that the computers of one account may take of that. One computer is always allowed. */
+  /** The half of that, which the computers of one account may take. One computer is always allowed. */
   computersMemoryPerAccountMb: number;
   /** The origins, besides the service's own, whose pages may show the page of a viewer in a frame, in lower case. */
   viewerFrameAncestors: string[];
@@ -27,11 +27,10 @@ export class ComputerSettings {
 export function readComputerSettings(read: SettingReader) {
   const machine = Math.max(1, Math.floor((totalmem() / MIB) * MACHINE_SHARE));
   const computersMemoryMaxMb = read.integer('MOORING_COMPUTERS_MEMORY_MAX_MB', machine, DESKTOP_MB, 1_000_000_000);
-  const half = Math.max(1, Math.floor(computersMemoryMaxMb / 2));
   return {
     computerImage: readImage(read),
     computersMemoryMaxMb,
-    computersMemoryPerAccountMb: read.integer('MOORING_COMPUTERS_MEMORY_PER_ACCOUNT_MB', half, 1, 1_000_000_000),
+    computersMemoryPerAccountMb: Math.floor(computersMemoryMaxMb / 2),
     viewerFrameAncestors: read.all(
       'MOORING_VIEWER_FRAME_ANCESTORS',
       originOf,

@@ -31,6 +31,18 @@ describe('the configuration', () => {
     expect(() => readConfig({ MOORING_AGENT_EGRESS_PRIVATE: '10.1.2.0/24,gpu.example' })).toThrow('MOORING_AGENT_EGRESS_PRIVATE must be');
   });
 
+  it('derives limits that are parts of others, and has the numbers of the manual by default', () => {
+    const parts = { largeBodiesMbPerSecond: 8, repositoryFetchMaxMb: 512, volumeFilesMax: 655_360 };
+    expect(readConfig({})).toMatchObject(parts);
+    const given = { MOORING_LARGE_READS_MB_PER_SECOND: '1', MOORING_REPOSITORY_MAX_MB: '3', MOORING_VOLUME_MAX_MB: '1' };
+    expect(readConfig(given)).toMatchObject({ largeBodiesMbPerSecond: 1, repositoryFetchMaxMb: 2, volumeFilesMax: 10_000 });
+  });
+
+  it('names a limit of an account that is no setting any more', () => {
+    for (const name of ['MOORING_STREAMS_PER_ACCOUNT', 'MOORING_DELIVERIES_PER_AGENT', 'MOORING_REFUSALS_PER_SECOND'])
+      expect(() => readConfig({ [name]: '1' })).toThrow(`${name} is not a setting of Mooring`);
+  });
+
   it('refuses values that do not go together', () => {
     expect(() => readConfig({ NODE_ENV: 'production' })).toThrow('MOORING_MASTER_KEY must be given with NODE_ENV=production');
   });
@@ -118,10 +130,6 @@ describe('the configuration', () => {
       for (const value of ['0', '511', '-4096', '4096.5', '4GB', '4e3', 'all', ' 4096', '1000000001', '9'.repeat(30)])
         expect(refusal('MOORING_COMPUTERS_MEMORY_MAX_MB', value)).toContain(
           'MOORING_COMPUTERS_MEMORY_MAX_MB must be a whole number from 512 to 1000000000',
-        );
-      for (const value of ['0', '-1', 'half'])
-        expect(refusal('MOORING_COMPUTERS_MEMORY_PER_ACCOUNT_MB', value)).toContain(
-          'MOORING_COMPUTERS_MEMORY_PER_ACCOUNT_MB must be a whole number from 1 to 1000000000',
         );
       expect(readConfig({ MOORING_COMPUTERS_MEMORY_MAX_MB: '4096' })).toMatchObject({
         computersMemoryMaxMb: 4_096,

@@ -51,7 +51,7 @@ export class Config extends ComputerSettings {
   egressImage: string | null;
   /** The hosts, `host:port` or `file:`, from which sources may come although they are private. */
   allowPrivateSources: string[];
-  /** The most MiB that are received of one repository, the most MiB of its files, and the most files. */
+  /** The most MiB that are received of one repository, which are packed, the most MiB of its files, and the most files. */
   repositoryFetchMaxMb: number;
   repositoryMaxMb: number;
   repositoryFilesMax: number;
@@ -63,10 +63,8 @@ export class Config extends ComputerSettings {
   deployTimeoutSeconds: number;
   startTimeoutSeconds: number;
   replyTimeoutSeconds: number;
-  /** The most messages that one process delivers concurrently: in all, for one account, and for one agent. */
+  /** The most messages that one process delivers concurrently. */
   deliveriesMax: number;
-  deliveriesPerAccount: number;
-  deliveriesPerAgent: number;
   /** The most chats of one account in a minute, and likewise the most webhooks. */
   chatsPerMinute: number;
   /** The most webhooks of one agent and caller in a minute; the agent's chats count too. */
@@ -79,8 +77,6 @@ export class Config extends ComputerSettings {
   largeBodiesMbPerSecond: number;
   /** The MiB of the responses of large reads that one process sends to one account in a second. */
   largeReadsMbPerSecond: number;
-  /** The refusals that one process sends to one account, or to one network of strangers, in a second; more are held back. */
-  refusalsPerSecond: number;
   agentMemoryMb: number;
   agentCpus: number;
   agentPids: number;
@@ -130,9 +126,8 @@ export class Config extends ComputerSettings {
   sshConfig: string | null;
   /** The memory for the states of streams, in MiB. */
   stateCacheMb: number;
-  /** The most streams (logs, histories, exports) that one process has open: in all, and for one account. */
+  /** The most streams (logs, histories, exports) that one process has open. */
   streamsMax: number;
-  streamsPerAccount: number;
   metricsLoopbackOnly: boolean;
   /** The token that callers of `/metrics` must send; null means that none is needed. */
   metricsToken: string | null;
@@ -142,10 +137,8 @@ export class Config extends ComputerSettings {
   allowedOrigins: string[];
   /** The domain, in lower case, under which each public agent has a host name of its own, `{agent_id}.<domain>`; null means none. */
   agentDomain: string | null;
-  /** The most requests to public agents that one process has open: in all, for one account, and for one agent. */
+  /** The most requests to public agents that one process has open. */
   trafficMax: number;
-  trafficPerAccount: number;
-  trafficPerAgent: number;
   /** The seconds after which an open request to a public agent is ended if no byte came or went. */
   trafficIdleSeconds: number;
   /** The seconds between two pings of a WebSocket; a peer that is not heard of in between is gone. */
@@ -185,8 +178,6 @@ function placeSettings(read: SettingReader) {
     webSocketPingSeconds: read.integer('MOORING_WEBSOCKET_PING_SECONDS', 30, 1, 3_600),
     agentDomain: read.text('MOORING_AGENT_DOMAIN')?.toLowerCase() ?? null,
     trafficMax: read.integer('MOORING_TRAFFIC', 2_000, 1, 100_000),
-    trafficPerAccount: read.integer('MOORING_TRAFFIC_PER_ACCOUNT', 500, 1, 100_000),
-    trafficPerAgent: read.integer('MOORING_TRAFFIC_PER_AGENT', 200, 1, 100_000),
     trafficIdleSeconds: read.integer('MOORING_TRAFFIC_IDLE_SECONDS', 120, 1, 3_600),
     dataDir: resolve(read.text('MOORING_DATA_DIR') ?? '.mooring'),
     templatesDir: read.path('MOORING_TEMPLATES_DIR'),
@@ -196,7 +187,6 @@ function placeSettings(read: SettingReader) {
     eventStorePrefix: read.text('EVENTSTORE_PREFIX'),
     stateCacheMb: read.integer('MOORING_STATE_CACHE_MB', 64, 1, 65_536),
     streamsMax: read.integer('MOORING_STREAMS', 1_000, 1, 100_000),
-    streamsPerAccount: read.integer('MOORING_STREAMS_PER_ACCOUNT', 200, 1, 100_000),
     metricsLoopbackOnly: read.onOff('MOORING_METRICS_LOOPBACK_ONLY', true),
     metricsToken: read.text('MOORING_METRICS_TOKEN'),
     logLevel: read.choice('MOORING_LOG_LEVEL', ['trace', 'debug', 'info', 'warn', 'error', 'silent'], 'info'),
@@ -246,9 +236,7 @@ function agentSettings(read: SettingReader) {
     builderCacheMb: read.integer('MOORING_BUILDER_CACHE_MB', 10_240, 256, 1_048_576),
     builderCachesMax: read.integer('MOORING_BUILDER_CACHES', 20, 1, 10_000),
     imageBuilds: read.integer('MOORING_IMAGE_BUILDS', 4, 1, 256),
-    repositoryFetchMaxMb: read.integer('MOORING_REPOSITORY_FETCH_MAX_MB', 512, 1, 1_048_576),
-    repositoryMaxMb: read.integer('MOORING_REPOSITORY_MAX_MB', 1_024, 1, 1_048_576),
-    repositoryFilesMax: read.integer('MOORING_REPOSITORY_FILES_MAX', 50_000, 1, 10_000_000),
+    ...repositorySettings(read),
     imagePulls: read.integer('MOORING_IMAGE_PULLS', 16, 1, 1_024),
     imageMaxMb: read.integer('MOORING_IMAGE_MAX_MB', 8_192, 16, 1_048_576),
     rollbackImagesMax: read.integer('MOORING_ROLLBACK_IMAGES_MAX', 5, 1, 1_000),
@@ -257,16 +245,28 @@ function agentSettings(read: SettingReader) {
     startTimeoutSeconds: read.integer('MOORING_START_TIMEOUT', 60, 1, 3_600),
     replyTimeoutSeconds: read.integer('MOORING_REPLY_TIMEOUT', 120, 1, 3_600),
     deliveriesMax: read.integer('MOORING_DELIVERIES', 4_000, 1, 100_000),
-    deliveriesPerAccount: read.integer('MOORING_DELIVERIES_PER_ACCOUNT', 2_000, 1, 100_000),
-    deliveriesPerAgent: read.integer('MOORING_DELIVERIES_PER_AGENT', 32, 1, 100_000),
-    largeBodiesMbPerSecond: read.integer('MOORING_LARGE_BODIES_MB_PER_SECOND', 8, 1, 100_000),
-    largeReadsMbPerSecond: read.integer('MOORING_LARGE_READS_MB_PER_SECOND', 16, 1, 100_000),
-    refusalsPerSecond: read.integer('MOORING_REFUSALS_PER_SECOND', 20, 1, 1_000_000),
+    ...largeTransferSettings(read),
     chatsPerMinute: read.integer('MOORING_CHATS_PER_MINUTE', 6_000, 1, 10_000_000),
     messageBudget: read.integer('MOORING_MESSAGE_BUDGET', 30, 1, 1_000),
     tokenlessWebhooks: read.onOff('MOORING_TOKENLESS_WEBHOOKS', true),
     tokenlessMbPerDay: read.integer('MOORING_TOKENLESS_MB_PER_DAY', 16, 1, 1_048_576),
   };
+}
+
+/** Reads the bounds of repositories. What is received of one is packed, to about half of what its files take. */
+function repositorySettings(read: SettingReader) {
+  const repositoryMaxMb = read.integer('MOORING_REPOSITORY_MAX_MB', 1_024, 1, 1_048_576);
+  return {
+    repositoryMaxMb,
+    repositoryFetchMaxMb: Math.ceil(repositoryMaxMb / 2),
+    repositoryFilesMax: read.integer('MOORING_REPOSITORY_FILES_MAX', 50_000, 1, 10_000_000),
+  };
+}
+
+/** Reads the rate of one account's large responses. Half as much is read of its large bodies, since parsing them takes more time. */
+function largeTransferSettings(read: SettingReader) {
+  const largeReadsMbPerSecond = read.integer('MOORING_LARGE_READS_MB_PER_SECOND', 16, 1, 100_000);
+  return { largeReadsMbPerSecond, largeBodiesMbPerSecond: Math.ceil(largeReadsMbPerSecond / 2) };
 }
 
 /** The number of files that a volume may have for each MiB of its limit, and at least. */
@@ -276,8 +276,7 @@ const VOLUME_FILES_MIN = 10_000;
 /** Reads the bounds of agents' volumes. A file takes an inode of the disk, of which there is one for about 16 KiB. */
 function volumeSettings(read: SettingReader) {
   const volumeMaxMb = read.integer('MOORING_VOLUME_MAX_MB', 10_240, 0, 1_073_741_824);
-  const derived = Math.max(VOLUME_FILES_MIN, volumeMaxMb * VOLUME_FILES_PER_MB);
-  return { volumeMaxMb, volumeFilesMax: read.integer('MOORING_VOLUME_FILES_MAX', derived, 1, 1_000_000_000_000) };
+  return { volumeMaxMb, volumeFilesMax: Math.max(VOLUME_FILES_MIN, volumeMaxMb * VOLUME_FILES_PER_MB) };
 }
 
 function checkTogether(config: Config, found: string[]): void {

@@ -11,10 +11,12 @@ let server: TestServer;
 let memory: ComputerMemory;
 
 /** A machine for three small computers, of which one account may have two. */
-const environment = { MOORING_COMPUTERS_MEMORY_MAX_MB: '6144', MOORING_COMPUTERS_MEMORY_PER_ACCOUNT_MB: '4096' };
+const environment = { MOORING_COMPUTERS_MEMORY_MAX_MB: '6144' };
+const ACCOUNT_MB = 4_096;
 
 beforeAll(async () => {
   server = await startFeatureServer({ ...computerFeatures, environment });
+  server.config.computersMemoryPerAccountMb = ACCOUNT_MB;
   memory = server.app.get(ComputerMemory, { strict: false });
 });
 beforeEach(() => server.app.get(Database, { strict: false }).query('delete from computer_memory'));
@@ -112,7 +114,7 @@ describe('the memory of the machine', () => {
   });
 
   it('lets an account have one computer, however small its share is', async () => {
-    const config = readConfig({ ...environment, MOORING_COMPUTERS_MEMORY_PER_ACCOUNT_MB: '1' });
+    const config = Object.assign(readConfig(environment), { computersMemoryPerAccountMb: 1 });
     const narrow = new ComputerMemory(server.app.get(Database, { strict: false }), config);
     const order = (sandboxId: string) => ({ sandboxId, accountId: 'narrow', mb: 2_048 });
     expect(await narrow.reserve(order('computer-1'))).toBeNull();

@@ -2,13 +2,26 @@ import type { Config } from '../../../kernel/config/config.ts';
 import { TOLERATED } from './broken-answers.ts';
 import { DeliveryLanes } from './delivery-lanes.ts';
 
-const lanes = () => {
-  const all = new DeliveryLanes({ deliveriesMax: 8, deliveriesPerAccount: 4, deliveriesPerAgent: 2 } as Config);
+const lanes = (deliveriesMax = 8) => {
+  const all = new DeliveryLanes({ deliveriesMax } as Config);
   return { known: all.of({ tokenless: false }), tokenless: all.of({ tokenless: true }) };
 };
 const signal = () => new AbortController().signal;
 const forever = () => new Promise<void>(() => {});
 const of = (agent: string) => ({ account: 'acme', agent });
+
+describe('the places of messages', () => {
+  const runningOf = (deliveriesMax: number, agents: number) => {
+    const { known } = lanes(deliveriesMax);
+    for (let count = 0; count < 2_100; count += 1) void known.places.run(of(`agent ${count % agents}`), signal(), forever);
+    return known.stats().running;
+  };
+
+  it('are half of all for one account, and 32 for one agent, or a 125th if that is more', () => {
+    expect([runningOf(4_000, 1), runningOf(4_000, 100)]).toEqual([32, 2_000]);
+    expect([runningOf(100, 1), runningOf(20, 1), runningOf(10_000, 1)]).toEqual([32, 10, 80]);
+  });
+});
 
 describe('messages other than webhooks without a token', () => {
   afterEach(() => void jest.useRealTimers());

@@ -8,6 +8,9 @@ import { BrokenAnswers } from './broken-answers.ts';
  * from them takes a few times as much.
  */
 const TEXT_BYTES_MAX = 32 * 1024 * 1024;
+/** The part of the places that the agents of one account may have, and that one agent may have if that is more than the number below. */
+const PLACES_PARTS = { account: 1 / 2, agent: 1 / 125 };
+const PLACES_OF_AGENT_MIN = 32;
 /** The part of each of these bounds that webhooks without a token have besides. */
 const TOKENLESS_PART = 1 / 4;
 
@@ -37,10 +40,11 @@ export class DeliveryLanes {
   readonly known: DeliveryLane;
   private readonly tokenless: DeliveryLane;
 
-  constructor({ deliveriesMax: all, deliveriesPerAccount: account, deliveriesPerAgent: agent }: Config) {
-    this.known = new DeliveryLane({ all, account, agent }, 1);
-    const part = (places: number) => Math.ceil(places * TOKENLESS_PART);
-    this.tokenless = new DeliveryLane({ all: part(all), account: part(account), agent: 1 }, TOKENLESS_PART);
+  constructor({ deliveriesMax }: Config) {
+    const known = sharesOf(deliveriesMax, PLACES_PARTS);
+    this.known = new DeliveryLane({ ...known, agent: Math.max(known.agent ?? 0, PLACES_OF_AGENT_MIN) }, 1);
+    const tokenless = sharesOf(Math.ceil(deliveriesMax * TOKENLESS_PART), PLACES_PARTS);
+    this.tokenless = new DeliveryLane({ ...tokenless, agent: 1 }, TOKENLESS_PART);
   }
 
   of({ tokenless }: { tokenless: boolean }): DeliveryLane {
