@@ -246,6 +246,20 @@ static void publish(int folder, const char *unfinished, const char *name, bool r
   if (failed != 0) refuse_errno();
 }
 
+/* Makes the folders that are missing above the place, and goes into the last of them. */
+static void make_missing(struct place *place) {
+  static char path[PATH_BYTES_MAX + NAME_MAX + 2];
+  if (*place->missing == 0) return;
+  const char *last = strrchr(place->missing, '/');
+  const char *name = last == NULL ? place->missing : last + 1;
+  if (strlen(name) > NAME_MAX) refuse("invalid_path");
+  if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) refuse("not_found");
+  snprintf(path, sizeof path, "%s%s%.*s", place->name, last == NULL ? "" : "/", last == NULL ? 0 : (int)(last - place->missing), place->missing);
+  place->folder = make_folders(place->folder, path);
+  strcpy(place->name, name);
+  place->kind = kind_of(place->folder, place->name);
+}
+
 /* Arguments: 1 to create missing folders, 1 to replace a file, the name of the unfinished file, the most bytes, the prefix and the age as for `list`, 1 to let everybody run it. */
 static void write_file(const struct fields *fields) {
   struct place place;
@@ -254,17 +268,8 @@ static void write_file(const struct fields *fields) {
   const char *unfinished = field_text(fields, ARGUMENT + 2);
   walk(field_text(fields, PATH), true, &place);
   if (*place.name == 0 || S_ISDIR(place.kind)) refuse("is_a_directory");
-  if (*place.missing != 0) {
-    if (!parents) refuse("not_found");
-    char *last = strrchr(place.missing, '/');
-    static char path[PATH_BYTES_MAX + NAME_MAX + 2];
-    snprintf(path, sizeof path, "%s%s%.*s", place.name, last == NULL ? "" : "/", last == NULL ? 0 : (int)(last - place.missing), place.missing);
-    if (strlen(last == NULL ? place.missing : last + 1) > NAME_MAX) refuse("invalid_path");
-    place.folder = make_folders(place.folder, path);
-    strcpy(place.name, last == NULL ? place.missing : last + 1);
-    if (strcmp(place.name, ".") == 0 || strcmp(place.name, "..") == 0) refuse("not_found");
-    place.kind = kind_of(place.folder, place.name);
-  }
+  if (*place.missing != 0 && !parents) refuse("not_found");
+  make_missing(&place);
   if (S_ISREG(place.kind) && !replace) refuse("exists");
   if (S_ISDIR(place.kind)) refuse("is_a_directory");
   if (place.kind != 0 && !S_ISREG(place.kind)) refuse("not_a_file");
@@ -336,17 +341,21 @@ static void rename_to_nothing(const struct place *from, const struct place *to) 
   if (unlinkat(from->folder, from->name, 0) != 0) refuse_errno();
 }
 
-/* Arguments: the other path, and 1 if a file may replace a file. */
+/* Arguments: the other path, above which missing folders are created, and 1 if a file may replace a file. */
 static void move(const struct fields *fields) {
   static struct place from, to;
   walk(field_text(fields, PATH), false, &from);
   walk(field_text(fields, ARGUMENT), false, &to);
   if (*from.name == 0) refuse("volume_root");
-  if (from.kind == 0 || *to.missing != 0 || *from.missing != 0) refuse("not_found");
+  if (from.kind == 0 || *from.missing != 0) refuse("not_found");
   bool replaces = field_number(fields, ARGUMENT + 1, 0) == 1 && S_ISREG(from.kind) && S_ISREG(to.kind);
   if (*to.name == 0 || (to.kind != 0 && !replaces)) refuse("exists");
   char old[PATH_MAX + NAME_MAX + 2];
   strcpy(old, joined(from.folder, from.name));
+  /* A folder that went into itself would leave the folders that were made for it. */
+  const char *goal = joined(to.folder, to.name);
+  if (*to.missing != 0 && strncmp(goal, old, strlen(old)) == 0 && (goal[strlen(old)] == '/' || goal[strlen(old)] == 0)) refuse("invalid_path");
+  make_missing(&to);
   if (!replaces) rename_to_nothing(&from, &to);
   else if (renameat(from.folder, from.name, to.folder, to.name) != 0) refuse_errno();
   struct writer result = begin(PACKET_RESULT);

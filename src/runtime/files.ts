@@ -130,7 +130,7 @@ export interface AgentFiles {
     path: string,
     options: { parents: boolean; signal: AbortSignal },
   ): Promise<{ path: string; created: boolean }>;
-  /** Renames within the volume. It replaces nothing, unless `onTaken` allows that a file replaces a file. */
+  /** Renames within the volume, and creates the folders above the goal. It replaces nothing, unless `onTaken` allows that a file replaces a file. */
   move(
     handle: string,
     from: string,

@@ -267,7 +267,12 @@ export function files(bed: TestBed): void {
     await expect(move('to', 'to/moved/below')).rejects.toEqual(refused('invalid_path'));
     expect(await names('to/moved')).toEqual([]);
     await expect(move('from/nothing', 'to/z')).rejects.toEqual(refused('not_found'));
-    await expect(move('to/y', 'nowhere/z')).rejects.toEqual(refused('not_found'));
+    await expect(move('to', 'to/nowhere/below')).rejects.toEqual(refused('invalid_path'));
+    await expect(move('to/y', 'to/y/below')).rejects.toEqual(refused('not_a_directory'));
+    await expect(move('from/nothing', 'nowhere/z')).rejects.toEqual(refused('not_found'));
+    expect(await names('.')).not.toContain('nowhere');
+    expect(await move('to/y', 'nowhere/yet/z')).toEqual({ from: '/data/to/y', to: '/data/nowhere/yet/z' });
+    expect(await move('nowhere/yet/z', 'to/y')).toEqual({ from: '/data/nowhere/yet/z', to: '/data/to/y' });
     await expect(move('.', 'to/z')).rejects.toEqual(refused('volume_root'));
     await expect(move('to/y', '/app/y')).rejects.toEqual(refused('outside_volume'));
     await expect(move('/app/probe.mjs', 'stolen')).rejects.toEqual(refused('outside_volume'));

@@ -105,9 +105,11 @@ export class LocalFiles implements AgentFiles {
     return this.at(handle, from, { ...linkItself, signal }, (source) =>
       this.at(handle, to, { ...linkItself, signal }, async (goal) => {
         if (source.isRoot) throw new FileRefused('volume_root');
-        if (source.stats === null || goal.lacksFolder) throw new FileRefused('not_found');
+        if (source.stats === null) throw new FileRefused('not_found');
         const replaces = onTaken === 'replace' && source.stats.isFile() && goal.stats?.isFile() === true;
         if (goal.isRoot || (goal.stats !== null && !replaces)) throw new FileRefused('exists');
+        if (goal.real.startsWith(`${source.real}/`)) throw new FileRefused('invalid_path');
+        if (goal.lacksFolder) await makeFolders(dirname(goal.real));
         if (replaces) await rename(source.real, goal.real);
         else await moveTo(source, goal.real);
         return { from: source.path, to: goal.path };
