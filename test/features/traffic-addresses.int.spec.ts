@@ -39,6 +39,15 @@ async function openSocket(): Promise<{ socket: Socket; theirs: Socket }> {
 }
 
 describe('a request to a public agent', () => {
+  it.each(['', '?y'])('without the slash behind the agent’s id is redirected to the one with it, with any method: %s', async (query) => {
+    const before = agent.seen.length;
+    for (const method of ['GET', 'POST', 'PURGE']) {
+      const answer = await fetch(`${talk.server.url}${pathOf(query)}`, { method, redirect: 'manual' });
+      expect([answer.status, answer.headers.get('location')]).toEqual([308, pathOf(`/${query}`)]);
+    }
+    expect(agent.seen.length).toBe(before);
+  });
+
   it.each([
     ['an id that is spelled otherwise', () => `/a/%30${talk.agentId.slice(1).toUpperCase()}/x?y`],
     ['a prefix that is spelled otherwise', () => `/%61/${talk.agentId}/x?y`],

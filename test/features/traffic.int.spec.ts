@@ -109,7 +109,7 @@ describe('an agent’s port', () => {
 });
 
 describe('a request to a public agent', () => {
-  it.each(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])('is passed on with %s, without the prefix of its path', async (method) => {
+  it.each(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PURGE', 'REPORT'])('is passed on with %s, without the prefix of its path', async (method) => {
     const answer = await talk.server.request(method, pathOf('/x//y%2F..;z?a=%20b&c'));
     expect(answer).toMatchObject({ status: 200, text: `${method} /x//y%2F..;z?a=%20b&c` });
   });

@@ -48,10 +48,11 @@ export class PublicTraffic implements OnModuleDestroy {
   async serve(call: Call, agentId: string): Promise<void> {
     const place = placeOf(call);
     const prefix = publicPathOf(agentId);
-    // Cookies and addresses of the agent are confined to the one spelling of its path.
-    if (place.prefix !== null && place.prefix !== prefix) {
+    // Cookies and addresses of the agent are confined to the one spelling of its path, and its own relative addresses begin behind the slash.
+    const isWithoutSlash = !place.path.startsWith('/');
+    if (place.prefix !== null && (place.prefix !== prefix || isWithoutSlash)) {
       call.setStatus(308);
-      call.setHeader('location', prefix + place.path);
+      call.setHeader('location', prefix + (isWithoutSlash ? '/' : '') + place.path);
       return;
     }
     // The call is listed before the agent is read, so that it is ended too if the agent is closed in between.

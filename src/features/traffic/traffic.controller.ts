@@ -14,7 +14,7 @@ export class TrafficController {
   constructor(private readonly traffic: PublicTraffic) {}
 
   /** Passes any request on to the agent's port, and the response back. Wakes a sleeping agent. */
-  @All('*')
+  @All(['', '*'])
   @Public()
   @RawBody('untouched')
   serve(@AgentId() agentId: string, @CurrentCall() call: Call): Promise<void> {

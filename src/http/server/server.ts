@@ -1,4 +1,4 @@
-import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import { type IncomingMessage, METHODS, type RequestListener, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
 import { type DynamicModule, Logger, type Type } from '@nestjs/common';
@@ -94,6 +94,9 @@ function createAdapter(
     clientErrorHandler: answerUnreadable,
   });
   const server = adapter.getInstance<FastifyInstance>();
+  // Public agents take every method.
+  for (const method of METHODS)
+    if (method !== 'CONNECT' && !server.supportedMethods.includes(method)) server.addHttpMethod(method, { hasBody: true });
   recordRoutes(server);
   watchRequestEnds(server);
   onRequestEnd(server, (end) => logAccess(pino, end));
