@@ -5,7 +5,8 @@ import { MooringProtocol } from './mooring/mooring.protocol.ts';
 import { OpenAiProtocol } from './openai/openai.protocol.ts';
 
 export * from './delivery.ts';
-export { allowedHeaders } from './allowed-headers.ts';
+export { calledUrl, hopByHop, namesIn, senderHeaders } from './sender-headers.ts';
+export { holdsCredential } from './credentials.ts';
 export { AgentNotLocated, endpointOf, optionsFor, type AgentEndpoint } from './kept-connections.ts';
 export { onTooManyInformational } from './agent-exchange.ts';
 export { ready, type HealthCheck } from './readiness.ts';

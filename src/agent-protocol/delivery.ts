@@ -20,8 +20,10 @@ export interface AgentMessage {
   /** The body of a webhook as it was sent: a string, or `{base64}` if it is no UTF-8. */
   payload?: unknown;
   contentType?: string;
-  /** The webhook's headers, reduced to those that `allowedHeaders` lists. */
+  /** The webhook's headers, as `senderHeaders` gives them. */
   headers?: Record<string, string>;
+  /** The address that the sender of the webhook called, without the agent's token. */
+  url?: string;
   attachments?: MessageAttachment[];
 }
 

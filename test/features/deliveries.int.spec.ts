@@ -23,9 +23,12 @@ const intake = () => talk.server.app.get(MessageIntake, { strict: false });
 const posted = () => ({ context: systemContext('test', 'acme'), accountId: 'acme', agentId, messageId: uuidv7(), isRepeatable: false });
 
 /** Posts a webhook of a caller of its own, and returns the id of the message. */
+/** The address that the sender called. */
+const URL = 'https://mooring.example/api/webhooks/1?a=b';
+
 async function webhook(body: string | Buffer, headers: Record<string, string> = {}): Promise<string> {
   number += 1;
-  const content = { channel: 'webhook' as const, body: Buffer.from(body), contentType: 'text/plain', headers };
+  const content = { channel: 'webhook' as const, body: Buffer.from(body), contentType: 'text/plain', headers, url: URL };
   const message = { ...posted(), caller: `caller ${number}`, hasToken: true, content };
   await intake().webhook(message);
   return message.messageId;
@@ -60,6 +63,7 @@ describe('a webhook', () => {
       payload: '{"n": 1}\n',
       content_type: 'text/plain',
       headers: { 'x-github-event': 'push' },
+      url: URL,
       attachments: [],
     });
     const [page] = await talk.pages(webhookConversation(agentId), '', agentId);

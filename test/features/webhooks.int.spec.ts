@@ -109,12 +109,13 @@ describe('a webhook', () => {
     expect(message?.headers['x-github-event']).toBe('issues');
   });
 
-  it('passes no credential of its sender on to the agent', async () => {
-    const headers = { authorization: 'Bearer canary-1', cookie: 'canary-2', 'x-api-key': 'canary-3', 'user-agent': 'a sender' };
-    await send('x', { ...headers, ...(await withToken()) });
+  it('has every header of its sender and the address that it called, but no cookie and not the agent’s token', async () => {
+    const signed = { authorization: 'Bearer of the sender', 'linear-signature': 'ab', 'svix-id': 'msg_1', 'user-agent': 'a sender' };
+    await send('x', { ...signed, cookie: 'canary', ...(await withToken()) });
     await delivered(1);
     const [message] = await talk.messages(agentId);
-    expect(Object.keys(message?.headers ?? {}).toSorted()).toEqual(['content-type', 'user-agent']);
+    expect(message?.headers).toMatchObject(signed);
+    expect(message?.url).toBe(`${talk.server.url}/api/webhooks/${agentId}`);
     expect(JSON.stringify(message)).not.toMatch(/canary|mwh_/);
   });
 

@@ -23,6 +23,7 @@ export interface Told {
   text: string;
   payload: unknown;
   headers: Record<string, string>;
+  url: string | null;
   content_type: string | null;
   attachments: object[];
 }

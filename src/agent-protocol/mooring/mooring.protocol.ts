@@ -1,5 +1,4 @@
 import { AgentErrorResponse, AgentProtocol, type AgentMessage, type AgentReply, type Deliver, type Delivery } from '../delivery.ts';
-import { allowedHeaders } from '../allowed-headers.ts';
 import { callForJson } from '../agent-exchange.ts';
 import { wellFormed } from '../reply-text.ts';
 
@@ -28,7 +27,8 @@ function bodyOf(message: AgentMessage): object {
     text: message.text,
     payload: message.payload ?? null,
     content_type: message.contentType ?? null,
-    headers: allowedHeaders(message.headers ?? {}),
+    headers: message.headers ?? {},
+    url: message.url ?? null,
     attachments: (message.attachments ?? []).map(({ path, name, size, contentType }) => ({ path, name, size, content_type: contentType })),
   };
 }

@@ -1,6 +1,6 @@
 import { isIPv6 } from 'node:net';
 
-import { holdsCredential } from './credentials.ts';
+import { holdsCredential, hopByHop, namesIn } from '../../agent-protocol/agent-protocol.ts';
 import { ownRealms } from './realms.ts';
 
 /** The part of a request or a response that its headers are: names and values in turn, as Node has them. */
@@ -16,19 +16,6 @@ export interface Caller {
   httpVersion: string;
   requestId: string;
 }
-
-/** Headers that are about one connection (RFC 9110, 7.6.1), and those about the framing of a body, which is made anew. */
-const hopByHop = new Set([
-  'connection',
-  'keep-alive',
-  'proxy-authenticate',
-  'proxy-authorization',
-  'proxy-connection',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-]);
 
 /** Headers of a request that the service sets itself, or answers itself. A caller could otherwise pretend to be somebody else. */
 const ofTheService = new Set([
@@ -180,8 +167,7 @@ function under(prefix: string, path: string): string {
 
 /** Returns the names that the Connection header lists. */
 function connectionNames(raw: RawHeaders): Set<string> {
-  const listed = valuesOf(raw, 'connection').flatMap((value) => value.split(','));
-  return new Set(listed.map((name) => name.trim().toLowerCase()));
+  return namesIn(valuesOf(raw, 'connection').join(','));
 }
 
 function valuesOf(raw: RawHeaders, wanted: string): string[] {

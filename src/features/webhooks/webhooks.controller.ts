@@ -38,7 +38,8 @@ export class WebhooksController {
   @ApiQuery({ name: 'token', required: false, type: String, description: "The agent's token, for senders that can't set a header." })
   async invoke(@CurrentCall() call: Call): Promise<AcceptedWebhook> {
     const { context, caller, headers, rawBody: body, seed } = call;
-    const message_id = await this.webhooks.take({ context, caller, headers, body, seed });
+    const url = (this.config.baseUrl ?? call.origin) + call.urls.asked;
+    const message_id = await this.webhooks.take({ context, caller, headers, url, body, seed });
     if (caller.webhook?.hasToken !== true) {
       call.setHeader('deprecation', `@${DEPRECATED_AT.getTime() / 1_000}`);
       call.setHeader('sunset', SUNSET_AT.toUTCString());

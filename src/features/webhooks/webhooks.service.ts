@@ -4,7 +4,7 @@ import { v5 as uuidv5 } from 'uuid';
 
 import { FindDelivery } from '../messages/index.ts';
 import { MessageIntake } from '../messages/services.ts';
-import { allowedHeaders } from '../../agent-protocol/agent-protocol.ts';
+import { calledUrl, senderHeaders } from '../../agent-protocol/agent-protocol.ts';
 import type { Caller } from '../../kernel/context/caller.ts';
 import type { CommandContext } from '../../kernel/context/command-context.ts';
 import { newId } from '../../kernel/ids.ts';
@@ -15,6 +15,8 @@ export interface ReceivedWebhook {
   /** The sender, as the gate recognised it. */
   caller: Caller;
   headers: Record<string, string | string[] | undefined>;
+  /** The address that the sender called. */
+  url: string;
   body: Buffer;
   /** The same for every try under one `Idempotency-Key`; null without a key. */
   seed: string | null;
@@ -29,7 +31,7 @@ export class Webhooks {
   ) {}
 
   /** Stores the webhook and returns the id of its message, which is the same for a repeat of the same delivery. Throws `rate_limited`. */
-  async take({ context, caller, headers, body, seed }: ReceivedWebhook): Promise<string> {
+  async take({ context, caller, headers, url, body, seed }: ReceivedWebhook): Promise<string> {
     const { id: agentId, accountId, webhook } = caller;
     if (webhook === undefined) throw new Error('the caller is no sender of webhooks');
     const deliveryId = deliveryIdOf(headers, body);
@@ -50,7 +52,8 @@ export class Webhooks {
         channel: 'webhook',
         body,
         contentType: typeof contentType === 'string' ? contentType : null,
-        headers: allowedHeaders(headers),
+        headers: senderHeaders(headers),
+        url: calledUrl(url),
       },
     });
     return messageId;

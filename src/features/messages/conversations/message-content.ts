@@ -8,13 +8,16 @@ import type { Channel } from './conversations.events.ts';
 export type MessageContent =
   | { channel: 'chat'; text: string }
   /** The body is a text once it is known to be UTF-8. */
-  | { channel: 'webhook'; body: Buffer | string; contentType: string | null; headers: Record<string, string> }
+  | { channel: 'webhook'; body: Buffer | string; contentType: string | null; headers: Record<string, string>; url?: string }
   | { channel: 'attachment'; text: string; attachments: MessageAttachment[] };
+
+type WebhookContent = Extract<MessageContent, { channel: 'webhook' }>;
 
 /** The first line of what is stored of a message that is no chat. */
 interface Head {
   content_type?: string;
   headers?: Record<string, string>;
+  url?: string;
   /** True if the body is no UTF-8 and follows in base64. */
   base64?: true;
   attachments?: MessageAttachment[];
@@ -31,21 +34,20 @@ export function writeContent(content: MessageContent): string[] {
     case 'attachment':
       return cut(withHead({ attachments: content.attachments }, Buffer.from(content.text)));
     case 'webhook': {
-      const { contentType, headers } = content;
       const body = typeof content.body === 'string' ? Buffer.from(content.body) : content.body;
-      const head = webhookHead(contentType, headers);
+      const head = webhookHead(content);
       return cut(isUtf8(body) ? withHead(head, body) : withHead({ ...head, base64: true }, Buffer.from(body.toString('base64'), 'latin1')));
     }
   }
 }
 
 /** Returns the size of a webhook's headers as stored, in bytes. */
-export function headBytes({ contentType, headers }: Extract<MessageContent, { channel: 'webhook' }>): number {
-  return Buffer.byteLength(JSON.stringify(webhookHead(contentType, headers)));
+export function headBytes(webhook: WebhookContent): number {
+  return Buffer.byteLength(JSON.stringify(webhookHead(webhook)));
 }
 
-function webhookHead(contentType: string | null, headers: Record<string, string>): Head {
-  return { headers, ...(contentType === null ? {} : { content_type: contentType }) };
+function webhookHead({ contentType, headers, url }: WebhookContent): Head {
+  return { headers, ...(url === undefined ? {} : { url }), ...(contentType === null ? {} : { content_type: contentType }) };
 }
 
 /** Returns the message of which these are the texts. If later ones are missing, the text or the body ends early. */
@@ -53,10 +55,16 @@ export function readContent(channel: Channel, texts: readonly string[]): Message
   const whole = texts.join('');
   if (channel === 'chat') return { channel, text: whole };
   const end = whole.indexOf('\n');
-  const { content_type, headers = {}, base64, attachments = [] } = JSON.parse(whole.slice(0, end)) as Head;
+  const { content_type, headers = {}, url, base64, attachments = [] } = JSON.parse(whole.slice(0, end)) as Head;
   const text = whole.slice(end + 1);
   if (channel === 'attachment') return { channel, text, attachments };
-  return { channel, body: base64 ? Buffer.from(text, 'base64') : text, contentType: content_type ?? null, headers };
+  return {
+    channel,
+    body: base64 ? Buffer.from(text, 'base64') : text,
+    contentType: content_type ?? null,
+    headers,
+    ...(url === undefined ? {} : { url }),
+  };
 }
 
 /** Returns the message as a person reads it in its thread. */

@@ -208,16 +208,16 @@ function isUnusable(error: unknown): boolean {
 }
 
 /** Returns the members of a message with its content. A webhook's body is a string, exactly as it was sent, unless it is no UTF-8. */
-function toldOf(content: MessageContent): Pick<AgentMessage, 'text' | 'payload' | 'contentType' | 'headers' | 'attachments'> {
+function toldOf(content: MessageContent): Pick<AgentMessage, 'text' | 'payload' | 'contentType' | 'headers' | 'url' | 'attachments'> {
   switch (content.channel) {
     case 'chat':
       return { text: content.text };
     case 'attachment':
       return { text: content.text, attachments: content.attachments };
     case 'webhook': {
-      const { body, contentType, headers } = content;
+      const { body, contentType, headers, url } = content;
       const payload = typeof body === 'string' ? body : { base64: body.toString('base64') };
-      return { text: '', payload, headers, ...(contentType === null ? {} : { contentType }) };
+      return { text: '', payload, headers, ...(url === undefined ? {} : { url }), ...(contentType === null ? {} : { contentType }) };
     }
   }
 }
