@@ -7,6 +7,7 @@ import type { AgentPorts } from './agent-ports.ts';
 import type { DockerfileBuilds, EgressStatus, EngineStatus } from './engine-status.ts';
 import type { AgentFiles, MeasureBounds, VolumeSize } from './files.ts';
 import type { ImageStore } from './image-store.ts';
+import type { OutputBounds, ReadPace } from './output-bounds.ts';
 import type { BuildSettings, ProjectPlan } from './project-plan.ts';
 import type { RegistryCredential } from './registry-credential.ts';
 import type { RuntimeCapabilities } from './runtime-capabilities.ts';
@@ -134,9 +135,6 @@ export interface ResolvedImage {
   command: string[];
 }
 
-/** Counts bytes that were read of an output. Returns null if the reading may go on, or a promise that resolves when it may. */
-export type ReadPace = (bytes: number) => Promise<void> | null;
-
 export interface ExecRequest {
   argv: string[];
   stdin?: Buffer | AsyncIterable<Buffer>;
@@ -202,11 +200,13 @@ export interface LogCursor {
   /** The engine's own time stamp, in nanoseconds; it is compared as text. */
   time: string;
   count: number;
+  /** When the line of the other output began that had not ended here. Absent if there was none. */
+  open?: string;
 }
 
 export interface LogLine {
   stream: OutputStream;
-  /** The text as UTF-8, with U+FFFD for invalid bytes, without NUL or line end, at most 16 KiB. */
+  /** The text as UTF-8, with U+FFFD for invalid bytes, without NUL or line end, at most 256 KiB and a mark that says how much was cut. */
   text: string;
   cursor: LogCursor;
 }
@@ -379,9 +379,9 @@ export abstract class ContainerRuntime {
   abstract copyIn(handle: ContainerHandle, path: string, tar: NodeJS.ReadableStream): Promise<void>;
   /**
    * Yields the output after the cursor (null: from its start), and new output, until the container ends or the signal aborts. If the line of
-   * the cursor no longer exists, `lostOutput` precedes the first line. `pace` counts what is read and not yielded.
+   * the cursor no longer exists, `lostOutput` precedes the first line. A line is yielded once it has ended.
    */
-  abstract logs(handle: ContainerHandle, after: LogCursor | null, signal: AbortSignal, pace?: ReadPace): AsyncIterable<LogLine>;
+  abstract logs(handle: ContainerHandle, after: LogCursor | null, signal: AbortSignal, bounds?: OutputBounds): AsyncIterable<LogLine>;
   /** Returns the texts of the last lines of the output so far, at most `count`. The cost does not depend on the length of the output. */
   abstract lastLines(handle: ContainerHandle, count: number): Promise<string[]>;
   abstract events(signal: AbortSignal): AsyncIterable<RuntimeEvent>;

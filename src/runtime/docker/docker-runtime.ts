@@ -3,6 +3,7 @@ import type { Duplex } from 'node:stream';
 import Dockerode from 'dockerode';
 import type { OpenRange } from '../../kernel/network/open-ranges.ts';
 import { RuntimeRefused, ContainerRuntime } from '../runtime.ts';
+import type { OutputBounds } from '../output-bounds.ts';
 import type { AgentAddress } from '../../kernel/network/agent-address.ts';
 import type { AgentPorts } from '../agent-ports.ts';
 import type { MeasureBounds, VolumeSize } from '../files.ts';
@@ -17,7 +18,6 @@ import type {
   ImageSource,
   LogCursor,
   LogLine,
-  ReadPace,
   ResolvedImage,
   RuntimeEvent,
   RuntimeList,
@@ -310,8 +310,8 @@ export class DockerRuntime extends ContainerRuntime {
     await filesInto(this.docker.getContainer(handle), path, await plainTar(tar), 4 * CALL_TIMEOUT_MS);
   }
 
-  override logs(handle: ContainerHandle, after: LogCursor | null, signal: AbortSignal, pace?: ReadPace): AsyncIterable<LogLine> {
-    return containerLog(this.docker.getContainer(handle), after, AbortSignal.any([signal, this.closing.signal]), pace);
+  override logs(handle: ContainerHandle, after: LogCursor | null, signal: AbortSignal, bounds?: OutputBounds): AsyncIterable<LogLine> {
+    return containerLog(this.docker.getContainer(handle), after, AbortSignal.any([signal, this.closing.signal]), bounds);
   }
 
   override lastLines(handle: ContainerHandle, count: number): Promise<string[]> {

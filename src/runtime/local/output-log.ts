@@ -3,14 +3,15 @@ import { open, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ContainerGone, type LogCursor, type LogLine } from '../runtime.ts';
 import { isMissing } from './atomic-file.ts';
+import { LINE_BYTES_MAX } from '../long-line.mjs';
 import { lostOutput } from '../lost-output.ts';
 import type { LocalContainer } from './local-container.ts';
 
 /** The interval at which the output is read without file events, which network file systems lack, ms. */
 const FALLBACK_MS = 5_000;
 const CHUNK_BYTES = 64 * 1024;
-/** The size of the longest line as the supervisor stores it, with its time, at most. */
-const STORED_LINE_BYTES_MAX = 17 * 1024;
+/** The size of a stored line, with its time, that is read at once where the last lines are asked for. Of longer ones fewer are found. */
+const STORED_LINE_BYTES = 17 * 1024;
 
 /**
  * Yields the output of a container after the cursor, until it has ended or the signal aborts. Times are strictly increasing, so each names
@@ -85,7 +86,7 @@ async function lastTextsOf(path: string, count: number): Promise<string[]> {
   if (file === null) return [];
   try {
     const { size } = await file.stat();
-    const bytes = Buffer.alloc(Math.min(size, count * STORED_LINE_BYTES_MAX));
+    const bytes = Buffer.alloc(Math.min(size, Math.max(count * STORED_LINE_BYTES, 2 * LINE_BYTES_MAX)));
     await file.read(bytes, 0, bytes.length, size - bytes.length);
     // A line that begins before the bytes does not match the form of a line, and the last one may not be complete yet.
     const lines = bytes.toString('utf8', 0, bytes.lastIndexOf(10)).split('\n');

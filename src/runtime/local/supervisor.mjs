@@ -20,11 +20,11 @@ import {
   writeSync,
 } from 'node:fs';
 import { join } from 'node:path';
+import { LINE_BYTES_MAX, LongLine } from '../long-line.mjs';
 import { whoIs } from './process-identity.mjs';
 
 const SEGMENT_BYTES = 10 * 1024 * 1024;
 const SEGMENTS = 3;
-const LINE_BYTES = 16 * 1024;
 /** The time to wait for the last output after the exit, ms: a process that left the agent's group may hold the output open forever. */
 const LAST_OUTPUT_MS = 1_000;
 
@@ -82,7 +82,7 @@ class Output {
     this.number = Math.max(last, 1);
     this.file = openSync(segmentName(this.number), 'a+', 0o600);
     this.size = fstatSync(this.file).size;
-    const tail = Buffer.alloc(Math.min(this.size, 4 * LINE_BYTES));
+    const tail = Buffer.alloc(Math.min(this.size, 2 * LINE_BYTES_MAX));
     readSync(this.file, tail, 0, tail.length, this.size - tail.length);
     const times = [...tail.toString('latin1').matchAll(/(?:^|\n)(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.(\d{9})Z [oe] /g)].at(-1);
     this.lastTime = times ? BigInt(Date.parse(`${times[1]}Z`)) * 1_000_000n + BigInt(times[2]) : 0n;
@@ -118,46 +118,32 @@ class Output {
   }
 }
 
-function withinLimit(text) {
-  if (Buffer.byteLength(text) <= LINE_BYTES) return text;
-  // Decoding leaves out a character that the cut went through.
-  return new TextDecoder().decode(Buffer.from(text).subarray(0, LINE_BYTES), { stream: true });
-}
-
-/** Cuts a stream into lines. It keeps at most one line's limit of bytes of an unfinished line. */
+/** Cuts a stream into lines. It keeps the beginning of an unfinished line, and counts the rest. */
 function keepLines(stream, letter, output) {
-  let pending = [];
-  let length = 0;
-  let open = false;
-  const finish = () => {
-    const raw = Buffer.concat(pending, length);
-    const text = withinLimit(raw.toString('utf8').replace(/\0/g, '\uFFFD').replace(/\r$/, ''));
-    pending = [];
-    length = 0;
-    open = false;
-    return `${output.time()} ${letter} ${text}\n`;
+  let line = null;
+  const add = (part) => {
+    line ??= new LongLine();
+    line.add(part);
   };
-  const take = (part) => {
-    open = true;
-    const wanted = part.subarray(0, LINE_BYTES + 4 - length);
-    if (wanted.length === 0) return;
-    pending.push(Buffer.from(wanted));
-    length += wanted.length;
+  const finish = () => {
+    const text = line.text();
+    line = null;
+    return `${output.time()} ${letter} ${text}\n`;
   };
   stream.on('error', () => undefined);
   stream.on('data', (chunk) => {
     let text = '';
     let from = 0;
     for (let end = chunk.indexOf(10); end !== -1; end = chunk.indexOf(10, from)) {
-      take(chunk.subarray(from, end));
+      add(chunk.subarray(from, end));
       text += finish();
       from = end + 1;
     }
-    if (from < chunk.length) take(chunk.subarray(from));
+    if (from < chunk.length) add(chunk.subarray(from));
     if (text !== '') output.append(text);
   });
   return () => {
-    if (open) output.append(finish());
+    if (line !== null) output.append(finish());
   };
 }
 

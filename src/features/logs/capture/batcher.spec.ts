@@ -25,6 +25,12 @@ describe('batches', () => {
     expect(await collect(batcher)).toEqual([['0123456789'], ['a']]);
   });
 
+  it('never exceed their size but by one item, which is a batch of its own', async () => {
+    const batcher = new Batcher(limits);
+    void batcher.fill(from('a', 'b', '0123456789abcdef', 'c', 'd'));
+    expect(await collect(batcher)).toEqual([['a', 'b'], ['0123456789abcdef'], ['c', 'd']]);
+  });
+
   it('do not wait longer than their time', async () => {
     const batcher = new Batcher({ ...limits, maxWaitMs: 20 });
     let finish = () => {};
@@ -95,7 +101,7 @@ describe('batches', () => {
       })(),
     );
     for await (const batch of batcher.batches()) {
-      expect(batch).toHaveLength(3);
+      expect(batch).toEqual(['more', 'more']);
       break;
     }
     await filled;

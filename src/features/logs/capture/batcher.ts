@@ -27,6 +27,8 @@ export class Batcher<Item> {
   private since = 0;
   private ended = false;
   private left = false;
+  /** The value is true if the next item has no room in the batch. */
+  private isClosed = false;
   private error: unknown = null;
   private leftOut: { count: number; last: Item } | null = null;
   private wakeReader: () => void = () => {};
@@ -46,7 +48,7 @@ export class Batcher<Item> {
           if (this.left) return;
           continue;
         }
-        while (this.full() && !this.left) await new Promise<void>((resolve) => (this.wakeSource = resolve));
+        while (!this.hasRoomFor(item) && !this.left) await this.roomLater();
         if (this.left) return;
         this.tellLeftOut();
         this.add(item);
@@ -86,6 +88,13 @@ export class Batcher<Item> {
     if (this.leftOut.count % IN_A_ROW === 0) await othersTurn();
   }
 
+  /** Has the batch be taken as it is, and resolves when it was. */
+  private roomLater(): Promise<void> {
+    this.isClosed = true;
+    this.wakeReader();
+    return new Promise((resolve) => (this.wakeSource = resolve));
+  }
+
   private tellLeftOut(): void {
     const told = this.leftOut;
     this.leftOut = null;
@@ -107,6 +116,7 @@ export class Batcher<Item> {
     const batch = this.items;
     this.items = [];
     this.bytes = 0;
+    this.isClosed = false;
     this.wakeSource();
     return batch;
   }
@@ -118,8 +128,14 @@ export class Batcher<Item> {
     return togetherMs === undefined ? latest : Math.floor(latest / togetherMs) * togetherMs;
   }
 
+  /** Returns whether the item may join the batch. One that is larger than a batch is a batch of its own. */
+  private hasRoomFor(item: Item): boolean {
+    const isFirst = this.items.length === 0;
+    return isFirst || (!this.full() && this.bytes + this.limits.bytesOf(item) <= this.limits.maxBytes);
+  }
+
   private full(): boolean {
-    return this.items.length >= this.limits.maxItems || this.bytes >= this.limits.maxBytes;
+    return this.isClosed || this.items.length >= this.limits.maxItems || this.bytes >= this.limits.maxBytes;
   }
 
   /** Resolves when there is a batch to take: full, old enough, or the last one. */

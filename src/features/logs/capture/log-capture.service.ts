@@ -16,6 +16,7 @@ import {
   type ContainerView,
   type LogLine,
 } from '../../../runtime/runtime.ts';
+import { AccountCounter, sharesOf } from '../../../kernel/limits/account-counter.ts';
 import { Backoff } from '../../../kernel/async/retry.ts';
 import { pause } from '../../../kernel/async/pause.ts';
 import { ReadShare } from '../../../kernel/limits/read-share.ts';
@@ -24,7 +25,7 @@ import type { CaptureCursor, CapturedLine } from '../output/logs.events.ts';
 import { leftOut, readLogLine } from '../output/log-line.ts';
 import { Batcher } from './batcher.ts';
 import { LineRate, linesLeftOut, linesOf, linesOfLength } from './line-rate.ts';
-import { LineBound, totalOf } from '../retention/line-bound.ts';
+import { keptLinesOf, LineBound, totalOf } from '../retention/line-bound.ts';
 
 const CAPTURE_NAMESPACE = '0d3b1c52-94c5-4f6c-8f0c-0e6a4d2b7f1e';
 /** The longest delay in milliseconds after which a failed follower starts again. The first one doubles with each failure. */
@@ -33,6 +34,9 @@ const AGAIN_MS_MAX = 10_000;
 export const RETENTION = { maxAgeSeconds: 7 * 24 * 3600 };
 /** The times at whose multiples the output of all containers is appended, in milliseconds, so that one commit holds much of it. */
 const TOGETHER_MS = 500;
+
+/** The memory in which long lines of running agents wait for their end, in bytes. */
+const LONG_LINES_BYTES = 64 * 1024 * 1024;
 
 interface Follower {
   generation: number;
@@ -43,7 +47,7 @@ interface Follower {
 
 interface Place {
   revision: number;
-  /** The number of lines up to here, since the agent's first. */
+  /** The number of lines up to here, since the agent's first, as `keptLinesOf` counts them. */
   total: number;
   cursor: CaptureCursor | null;
 }
@@ -57,6 +61,7 @@ export class LogCapture {
   private readonly logger = new Logger(LogCapture.name);
   private readonly followers = new Map<string, Follower>();
   private readonly stopping = new AbortController();
+  private readonly longLines = new AccountCounter(sharesOf(LONG_LINES_BYTES));
 
   constructor(
     private readonly events: EventStore,
@@ -169,7 +174,11 @@ export class LogCapture {
       pace: (line) => paced(linesOf(line.text)),
       leaving: { out: (line) => rate.exceeds(line), told: linesLeftOut },
     });
-    const filled = batcher.fill(this.runtime.logs(container.handle, after, reading, (bytes) => paced(linesOfLength(bytes))));
+    const bounds = {
+      pace: (bytes: number) => paced(linesOfLength(bytes)),
+      reserve: (bytes: number) => this.longLines.tryAcquire({ account }, bytes),
+    };
+    const filled = batcher.fill(this.runtime.logs(container.handle, after, reading, bounds));
     try {
       for await (const lines of batcher.batches()) await this.append(stream, place, lines);
     } finally {
@@ -204,7 +213,7 @@ export class LogCapture {
     const last = lines.at(-1);
     if (last === undefined) return;
     const before = place.total;
-    const total = before + lines.length;
+    const total = before + lines.reduce((sum, line) => sum + keptLinesOf(line.text), 0);
     const event: NewEvent = {
       id: uuidv5(`${stream}:${place.revision + 1}:${JSON.stringify(last.cursor)}`, CAPTURE_NAMESPACE),
       type: 'LogLinesCaptured',

@@ -9,6 +9,14 @@ export const KEPT_LINES = 100_000;
 /** The number of additional lines: the oldest lines are removed each time that so many were added. */
 const SLACK_LINES = 1_000;
 
+/** The number of characters of a line that count as one of the kept lines, so that long lines don't multiply what is kept. */
+const CHARACTERS = 16 * 1024;
+
+/** Returns the number of kept lines as which a line counts. */
+export function keptLinesOf(text: string): number {
+  return 1 + Math.floor(text.length / CHARACTERS);
+}
+
 /** Bounds the number of lines of an agent's output. Each event holds the number of lines up to it, so that only a few events are read. */
 @Injectable()
 export class LineBound {

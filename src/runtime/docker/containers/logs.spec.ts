@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { frame } from '../../../../test/support/engine-stand-in/logs.ts';
 import type { LogCursor, LogLine } from '../../runtime.ts';
 import { frames, type Frame } from '../engine/frames.ts';
+import { LINE_BYTES_MAX } from '../../long-line.mjs';
 import { linesAfter } from './logs.ts';
 
 type Written = [stream: 'stdout' | 'stderr', nanoseconds: number, text: string];
@@ -13,28 +14,43 @@ async function* framed(written: Written[]): AsyncGenerator<Frame> {
   for (const [stream, nanoseconds, text] of written) yield { stream, payload: Buffer.from(`${stamp(nanoseconds)} ${text}`) };
 }
 
-async function read(written: Written[], from: LogCursor | null = null): Promise<LogLine[]> {
+async function read(written: Written[], from: LogCursor | null = null, reading: Parameters<typeof linesAfter>[3] = {}): Promise<LogLine[]> {
   const lines: LogLine[] = [];
-  for await (const line of linesAfter(framed(written), 1, from)) lines.push(line);
+  for await (const line of linesAfter(framed(written), 1, from, reading)) lines.push(line);
   return lines;
 }
+
+/** Returns what the engine gives of an output when it is asked for what is no older than a second before this. */
+const since = (written: Written[], { time, open = time }: LogCursor): Written[] => {
+  const nanoseconds = Number((open < time ? open : time).slice(20, 29));
+  return written.filter(([, at]) => at >= nanoseconds);
+};
 
 const texts = (lines: LogLine[]): string[] => lines.map(({ text }) => text);
 
 describe('a container’s lines', () => {
-  it('count what is read of them and dropped: the rest of a line without end, and what was seen before', async () => {
+  it('count what is read of them and not yielded: the pieces of a line without end, and what was seen before', async () => {
     const piece = 'x'.repeat(16 * 1024);
-    const endless: Written[] = Array.from({ length: 20 }, (_, at) => ['stdout', at, piece]);
-    const written: Written[] = [['stdout', 0, 'seen\n'], ...endless];
-    let dropped = 0;
-    const pace = (bytes: number) => {
-      dropped += bytes;
-      return null;
+    const endless: Written[] = Array.from({ length: 40 }, (_, at) => ['stdout', at, piece]);
+    let counted = 0;
+    let reserved = 0;
+    const bounds = {
+      pace: (bytes: number) => {
+        counted += bytes;
+        return null;
+      },
+      reserve: (bytes: number) => {
+        reserved += bytes;
+        return () => (reserved -= bytes);
+      },
     };
     const lines: LogLine[] = [];
-    for await (const line of linesAfter(framed(written), 1, { generation: 1, time: stamp(0), count: 1 }, { pace })) lines.push(line);
-    expect(lines).toHaveLength(1);
-    expect(dropped).toBeGreaterThanOrEqual(19 * piece.length + 'seen'.length);
+    const from = { generation: 1, time: stamp(0), count: 1 };
+    const source = framed([['stdout', 0, 'seen\n'], ...endless]);
+    for await (const line of linesAfter(source, 1, from, { bounds })) lines.push(line);
+    expect(lines).toEqual([]);
+    expect(counted).toBe(40 * piece.length + 'seen'.length);
+    expect(reserved).toBe(0);
   });
 
   it('go on after any line without loss or repeat, though many bear the same time', async () => {
@@ -76,16 +92,60 @@ describe('a container’s lines', () => {
     expect(await read(written.slice(9), (all[9] as LogLine).cursor)).toEqual([]);
   });
 
-  it('lose what follows 16 KiB, and nothing of the next line', async () => {
+  describe('of more than 16 KiB', () => {
     const piece = 'x'.repeat(16 * 1024);
     const written: Written[] = [
       ['stdout', 1, piece],
       ['stderr', 2, 'between\n'],
-      ['stdout', 1, piece],
-      ['stdout', 1, 'rest\n'],
-      ['stdout', 3, 'next\n'],
+      ['stdout', 3, piece],
+      ['stderr', 4, 'later\n'],
+      ['stdout', 5, 'rest\n'],
+      ['stdout', 6, 'next\n'],
     ];
-    expect(texts(await read(written))).toEqual([piece, 'between', 'next']);
+
+    it('are joined, and stand where they end', async () => {
+      expect(texts(await read(written))).toEqual(['between', 'later', `${piece}${piece}rest`, 'next']);
+    });
+
+    it('are whole though a reading goes on from within them', async () => {
+      const all = await read(written);
+      for (const [at, { cursor }] of all.entries())
+        expect(texts(await read(since(written, cursor), cursor))).toEqual(texts(all.slice(at + 1)));
+    });
+
+    it('are kept up to 256 KiB, and a mark says how much is missing', async () => {
+      const long: Written[] = [
+        ...Array.from({ length: 20 }, (_, at): Written => ['stdout', at, piece]),
+        ['stdout', 20, 'rest\n'],
+        ['stdout', 21, 'next\n'],
+      ];
+      const [line, next] = texts(await read(long));
+      expect(line).toBe(`${piece.repeat(16)} … (cut here: ${4 * piece.length + 4} more bytes were printed)`);
+      expect(next).toBe('next');
+    });
+
+    it('are cut where there is no memory for them, and the next one is whole again', async () => {
+      const bounds = { pace: () => null, reserve: () => null };
+      const [, , line, next] = texts(await read(written, null, { bounds }));
+      expect(line).toBe(`${piece} … (cut here: ${piece.length + 4} more bytes were printed)`);
+      expect(next).toBe('next');
+    });
+
+    it('wait for their end, unless the output has ended', async () => {
+      const cut = written.slice(0, 3);
+      expect(texts(await read(cut))).toEqual(['between']);
+      expect(texts(await read(cut, null, { isOver: () => Promise.resolve(true) }))).toEqual(['between', piece + piece]);
+    });
+
+    it('are kept in their last state, if they overwrite themselves', async () => {
+      const progress = Array.from({ length: 3_000 }, (_, at) => `\rdownloading shard ${at}`).join('');
+      const printed = `${progress}\rRESULT: 42 files`;
+      const pieces = Array.from({ length: Math.ceil(printed.length / piece.length) }, (_, at) =>
+        printed.slice(at * piece.length, (at + 1) * piece.length),
+      );
+      const over = pieces.map((text, at): Written => ['stdout', at, at === pieces.length - 1 ? `${text}\r\n` : text]);
+      expect(texts(await read(over))).toEqual(['RESULT: 42 files']);
+    });
   });
 
   it('tell a last line without an end from the first line of the next start', async () => {
@@ -96,17 +156,23 @@ describe('a container’s lines', () => {
     expect(texts(await read(written))).toEqual(['no line end', 'started again']);
   });
 
-  it('are valid text: no NUL, no line end, U+FFFD for what is not UTF-8, never over 16 KiB', async () => {
+  it('are valid text: no NUL, no line end, U+FFFD for what is not UTF-8, never over 256 KiB', async () => {
     const bytes = Buffer.concat([Buffer.from(`${stamp(1)} a`), Buffer.from([0, 0xff, 0xe2, 0x82]), Buffer.from('b\r\n')]);
     const long = Buffer.concat([Buffer.from(`${stamp(2)} `), Buffer.alloc(16 * 1024, 0xff)]);
+    const end = Buffer.concat([Buffer.from(`${stamp(3)} `), Buffer.from('\n')]);
     async function* source(): AsyncGenerator<Frame> {
       yield { stream: 'stdout', payload: bytes };
-      yield { stream: 'stdout', payload: long };
+      for (let at = 0; at < 16; at += 1) yield { stream: 'stdout', payload: long };
+      yield { stream: 'stdout', payload: end };
     }
     const lines: LogLine[] = [];
     for await (const line of linesAfter(source(), 1, null)) lines.push(line);
     expect(lines[0]?.text).toBe('a\uFFFD\uFFFD\uFFFDb');
-    expect(Buffer.byteLength(lines[1]?.text ?? '')).toBe(Math.floor((16 * 1024) / 3) * 3);
+    const [kept = '', mark] = (lines[1]?.text ?? '').split(' … ');
+    expect([Buffer.byteLength(kept), mark]).toEqual([
+      Math.floor(LINE_BYTES_MAX / 3) * 3,
+      expect.stringMatching(/^\(cut here: \d+ more bytes were printed\)$/),
+    ]);
   });
 });
 
@@ -162,7 +228,7 @@ describe('any bytes that a container prints', () => {
           expect(lines).toHaveLength(ends);
           for (const { text } of lines) {
             expect([text.isWellFormed(), text.includes('\0'), text.includes('\n')]).toEqual([true, false, false]);
-            expect(Buffer.byteLength(text)).toBeLessThanOrEqual(PIECE_BYTES);
+            expect(Buffer.byteLength(text)).toBeLessThanOrEqual(LINE_BYTES_MAX);
           }
         },
       ),

@@ -1,12 +1,15 @@
 import type Dockerode from 'dockerode';
+import { LINE_BYTES_MAX, LongLine } from '../../long-line.mjs';
 import { lostOutput } from '../../lost-output.ts';
-import type { LogCursor, LogLine, ReadPace } from '../../runtime.ts';
+import type { OutputBounds } from '../../output-bounds.ts';
+import type { LogCursor, LogLine, OutputStream } from '../../runtime.ts';
 import { call, portError } from '../engine/engine.ts';
 import { frames, type Frame } from '../engine/frames.ts';
 import { identityOf } from '../engine/names.ts';
 import { WatchedStream } from './watched-stream.ts';
 
-const LINE_BYTES_MAX = 16 * 1024;
+/** The size of the pieces into which the engine splits a long line; only the last one is shorter, or ends in a line feed. */
+const PIECE_BYTES = 16 * 1024;
 /**
  * The silence after much output, in ms, after which the output is followed anew. It doubles each time that nothing new was found, up to an
  * hour: the engine reads all files to find the place, and of an agent that went silent after a flood it hands on the last second again.
@@ -14,11 +17,16 @@ const LINE_BYTES_MAX = 16 * 1024;
 const SILENT_MS = 10_000;
 const SILENT_MS_MAX = 3_600_000;
 
+const LINE_FEED = 0x0a;
+const NOTHING = Buffer.alloc(0);
+
 interface Stamped {
   /** The time as RFC 3339 in UTC, always with nine digits of a second, so that text order is time order. */
   time: string;
   text: string;
-  stream: LogLine['stream'];
+  stream: OutputStream;
+  /** When the line of the other output began that had not ended here. */
+  open?: string;
 }
 
 /**
@@ -29,7 +37,7 @@ export async function* containerLog(
   container: Dockerode.Container,
   after: LogCursor | null,
   signal: AbortSignal,
-  pace?: ReadPace,
+  bounds?: OutputBounds,
 ): AsyncGenerator<LogLine> {
   const handle = container.id;
   try {
@@ -43,8 +51,10 @@ export async function* containerLog(
       const output = await call(handle, () => openLog(container, from, AbortSignal.any([signal, closing.signal])));
       const stream = new WatchedStream(output, silentMs);
       silentMs = Math.min(silentMs * 2, SILENT_MS_MAX);
+      // A line without an end is whole only if nothing more can be printed.
+      const isOver = async () => !signal.aborted && !stream.isStalled && !(await isRunning(container));
       try {
-        for await (const line of linesAfter(frames(stream), generation, from, { isPrintedHere: isPrintedHere(from), pace })) {
+        for await (const line of linesAfter(frames(stream), generation, from, { isPrintedHere: isPrintedHere(from), bounds, isOver })) {
           yield line;
           from = line.cursor;
           silentMs = SILENT_MS;
@@ -65,47 +75,66 @@ export async function lastLinesOf(container: Dockerode.Container, count: number)
   const options = { follow: false as const, stdout: true, stderr: true, timestamps: true, tail: count };
   const bytes = await call(container.id, (abortSignal) => container.logs({ ...options, abortSignal }));
   const texts: string[] = [];
-  for await (const { text } of stampedLines(frames(once(bytes)))) texts.push(text);
+  for await (const { text } of stampedLines(frames(once(bytes)), { isOver: () => Promise.resolve(true) })) texts.push(text);
   return texts;
+}
+
+async function isRunning(container: Dockerode.Container): Promise<boolean> {
+  const { State } = await call(container.id, (abortSignal) => container.inspect({ abortSignal }));
+  return State.Running;
 }
 
 async function* once(bytes: Buffer): AsyncGenerator<Buffer> {
   yield bytes;
 }
 
+interface Reading {
+  bounds?: OutputBounds | undefined;
+  /** Returns whether the output has ended, so that a last line without an end is whole. By default it has not. */
+  isOver?: () => Promise<boolean>;
+}
+
 /**
- * Yields the lines after the cursor, each cut at 16 KiB. The two streams get their time stamps independently, so a line can come after one
- * with a later time. Each line therefore counts under the latest time seen so far. A resumed reading starts a second earlier and computes
- * the same times and counts, so that no line is lost or repeated. The engine removes whole files, the oldest first: if the cursor's line is
- * gone, lines after it may be gone, too, unless another container printed it.
+ * Yields the lines after the cursor, each once it has ended, and under the time of its last piece. The two streams get their time stamps
+ * independently, so a line can come after one with a later time. Each line therefore counts under the latest time seen so far. A resumed
+ * reading starts a second earlier, or where the line began that was open then, and computes the same times and counts, so that no line is lost
+ * or repeated. The engine removes whole files, the oldest first: if the cursor's line is gone, lines after it may be gone, too, unless another
+ * container printed it.
  */
 export async function* linesAfter(
   source: AsyncIterable<Frame>,
   generation: number,
   from: LogCursor | null,
-  { isPrintedHere = from !== null, pace }: { isPrintedHere?: boolean; pace?: ReadPace | undefined } = {},
+  { isPrintedHere = from !== null, ...reading }: Reading & { isPrintedHere?: boolean } = {},
 ): AsyncGenerator<LogLine> {
   let time = '';
   let count = 0;
   let isMet = !isPrintedHere;
-  for await (const line of stampedLines(source, pace)) {
+  for await (const { stream, text, open, ...line } of stampedLines(source, reading)) {
     count = line.time > time ? 1 : count + 1;
     time = line.time > time ? line.time : time;
     if (from !== null && (time < from.time || (time === from.time && count <= from.count))) {
       isMet ||= time === from.time && count === from.count;
-      await pace?.(line.text.length);
+      await reading.bounds?.pace(text.length);
       continue;
     }
     if (from !== null && !isMet) yield lostOutput(from);
     isMet = true;
-    yield { stream: line.stream, text: line.text, cursor: { generation, time, count } };
+    yield { stream, text, cursor: { generation, time, count, ...(open !== undefined && { open }) } };
   }
 }
 
 async function openLog(container: Dockerode.Container, from: LogCursor | null, abortSignal: AbortSignal): Promise<AsyncIterable<Buffer>> {
   const options = { follow: true as const, stdout: true, stderr: true, timestamps: true, abortSignal };
-  const stream = await container.logs(from === null ? options : { ...options, since: secondBefore(from.time) as unknown as number });
+  const stream = await container.logs(
+    from === null ? options : { ...options, since: secondBefore(beginningOf(from)) as unknown as number },
+  );
   return stream as unknown as AsyncIterable<Buffer>;
+}
+
+/** Returns the time of the earliest output that a resumed reading needs. */
+function beginningOf({ time, open = time }: LogCursor): string {
+  return open < time ? open : time;
 }
 
 /** Returns a second before the time in the format of the engine's API: seconds and nanoseconds since 1970. */
@@ -114,48 +143,74 @@ function secondBefore(time: string): string {
   return `${Math.max(seconds - 1, 0)}.${time.slice(20, 29)}`;
 }
 
-/** Yields the lines. What is read and dropped is counted by `pace`; what is yielded is counted by the reader. */
-async function* stampedLines(source: AsyncIterable<Frame>, pace?: ReadPace): AsyncGenerator<Stamped> {
-  // The engine splits a long line into pieces of 16 KiB; all but the first piece are dropped.
-  const within = { stdout: false, stderr: false };
-  for await (const { stream, payload } of source) {
-    const space = payload.indexOf(0x20);
-    const bytes = payload.subarray(space + 1);
-    const first = !within[stream];
-    within[stream] = bytes.at(-1) !== 0x0a && bytes.length >= LINE_BYTES_MAX;
-    if (first && space > 0) yield { stream, time: nineDigits(payload.toString('latin1', 0, space)), text: textOf(bytes) };
-    else await pace?.(payload.length);
+/** A line that has not ended. */
+class OpenLine {
+  private readonly line = new LongLine();
+  private free: (() => void) | null = null;
+
+  constructor(
+    readonly stream: OutputStream,
+    readonly began: string,
+  ) {}
+
+  /** Adds a piece. For more than one piece, memory is reserved in which the line waits for its end; where there is none, the line is cut. */
+  hold(bytes: Buffer, bounds: OutputBounds | undefined): void {
+    this.line.add(bytes, (size) => size <= PIECE_BYTES || bounds === undefined || (this.free ??= bounds.reserve(LINE_BYTES_MAX)) !== null);
   }
+
+  /** Ends the line with a last piece, and returns its text. */
+  end(bytes: Buffer): string {
+    this.line.add(bytes);
+    this.release();
+    return this.line.text();
+  }
+
+  release(): void {
+    this.free?.();
+    this.free = null;
+  }
+}
+
+/** Yields the lines. What waits for the end of a line is counted by `pace` as it is read; what is yielded is counted by the reader. */
+async function* stampedLines(source: AsyncIterable<Frame>, { bounds, isOver }: Reading = {}): AsyncGenerator<Stamped> {
+  const open = new Map<OutputStream, OpenLine>();
+  const began = () => [...open.values()].map((line) => line.began).toSorted()[0];
+  let last = '';
+  try {
+    for await (const { stream, payload } of source) {
+      const space = payload.indexOf(0x20);
+      if (space <= 0) {
+        await bounds?.pace(payload.length);
+        continue;
+      }
+      const bytes = payload.subarray(space + 1);
+      last = nineDigits(payload.toString('latin1', 0, space));
+      const line = open.get(stream) ?? new OpenLine(stream, last);
+      if (bytes.at(-1) !== LINE_FEED && bytes.length >= PIECE_BYTES) {
+        open.set(stream, line);
+        line.hold(bytes, bounds);
+        await bounds?.pace(bytes.length);
+        continue;
+      }
+      open.delete(stream);
+      const text = line.end(bytes.at(-1) === LINE_FEED ? bytes.subarray(0, -1) : bytes);
+      yield stamped(stream, last, text, began());
+    }
+    if (open.size > 0 && (await isOver?.()) === true)
+      for (const line of open.values()) {
+        open.delete(line.stream);
+        yield stamped(line.stream, last, line.end(NOTHING), began());
+      }
+  } finally {
+    for (const line of open.values()) line.release();
+  }
+}
+
+function stamped(stream: OutputStream, time: string, text: string, open: string | undefined): Stamped {
+  return { stream, time, text, ...(open !== undefined && { open }) };
 }
 
 function nineDigits(time: string): string {
   const [, seconds = time, digits = ''] = /^([^.Z]*)(?:\.(\d*))?Z$/.exec(time) ?? [];
   return `${seconds}.${digits.padEnd(9, '0')}Z`;
-}
-
-/** Returns the number of bytes at the end that begin an incomplete character. */
-function cutCharacter(bytes: Buffer): number {
-  for (let back = 1; back <= Math.min(3, bytes.length); back += 1) {
-    const byte = bytes.at(-back) ?? 0;
-    if (byte < 0x80) return 0;
-    const length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 0;
-    if (length > 0) return length > back ? back : 0;
-  }
-  return 0;
-}
-
-/** Returns the line as valid UTF-8 without NUL or line end, at most 16 KiB. */
-function textOf(line: Buffer): string {
-  const end = line.at(-1) === 0x0a ? (line.at(-2) === 0x0d ? -2 : -1) : line.length;
-  const bytes = line.subarray(0, end);
-  const text = (bytes.length < LINE_BYTES_MAX ? bytes : whole(bytes)).toString('utf8').replaceAll('\0', '\uFFFD');
-  // U+FFFD is longer than the byte that it replaces, so the limit is applied again.
-  const encoded = Buffer.from(text);
-  return encoded.length <= LINE_BYTES_MAX ? text : whole(encoded).toString('utf8');
-}
-
-/** Returns the first 16 KiB, without a character that the cut went through. */
-function whole(bytes: Buffer): Buffer {
-  const cut = bytes.subarray(0, LINE_BYTES_MAX);
-  return cut.subarray(0, cut.length - cutCharacter(cut));
 }
