@@ -1,7 +1,7 @@
 import ts from 'typescript';
 
 /**
- * The shape of a JSON value: `string`, `"a" | null`, `[shape]` of an array's items, members of an object (`name?` may be absent, and `[any]` are
+ * The shape of a JSON value: `json` for any, `string`, `"a" | null`, `[shape]` of an array's items, members of an object (`name?` may be absent, and `[any]` are
  * those of any other name), or one of several.
  */
 export type Shape = string | [Shape] | { [member: string]: Shape } | { anyOf: Shape[] };
@@ -35,6 +35,8 @@ export function declaredShapes(files: string[]): Map<string, Shape>[] {
 }
 
 function shapeOf(checker: ts.TypeChecker, type: ts.Type): Shape {
+  // Any JSON contains itself.
+  if (type.aliasSymbol?.name === 'Json') return 'json';
   if (type.isUnion()) return oneOf(type.types.filter(isStored).map((part) => shapeOf(checker, part)));
   if (type.isStringLiteral() || type.isNumberLiteral()) return JSON.stringify(type.value);
   if (type.flags & (ts.TypeFlags.String | ts.TypeFlags.Number | ts.TypeFlags.BooleanLike | ts.TypeFlags.Null))
@@ -67,6 +69,7 @@ function oneOf(parts: Shape[]): Shape {
 
 /** Returns the parts of the value that do not fit the shape, with their places; an empty list if all fit. */
 export function misfits(shape: Shape, value: unknown, place = 'data'): string[] {
+  if (shape === 'json') return [];
   if (typeof shape === 'string') {
     const fits = shape.split(' | ').some((name) => (name === nameOf(value) ? true : name === JSON.stringify(value)));
     return fits ? [] : [`${place} is ${JSON.stringify(value)}, not ${shape}`];

@@ -126,6 +126,16 @@ describe('an agent’s log', () => {
       expect([query, (await get(`/api/agents/${agentId}/logs?${query}`)).json.code]).toEqual([query, 'invalid_request']);
   });
 
+  it('has the members of JSON lines as fields, in which text is found, whatever its case', async () => {
+    const f = { reqId: 'r-1', err: { message: 'x is "undefined"', stack: 'TypeError: x\n  at y' } };
+    const { agentId } = await output({ ...line('request failed', 'error'), f }, line('other'));
+    const shown = { id: expect.any(String), level: 'error', source: 'agent', message: 'request failed', timestamp: AT, fields: f };
+    expect((await get(`/api/agents/${agentId}/logs?level=error`)).json).toEqual([shown]);
+    for (const q of ['REQID', 'R-1', 'is "UNDEFINED"', 'x\n  at y'])
+      expect([q, await of(agentId, `q=${encodeURIComponent(q)}`)]).toEqual([q, ['request failed']]);
+    expect(await of(agentId, 'q=nowhere')).toEqual([]);
+  });
+
   it('is read backwards page by page, without lost or repeated lines although all have the same time', async () => {
     const texts = Array.from({ length: 1_203 }, (_, index) => `line ${index}`);
     const { agentId } = await output(...texts.map((text) => line(text)));

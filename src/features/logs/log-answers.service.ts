@@ -5,7 +5,7 @@ import type { Call } from '../../http/server/call.ts';
 import { decodeCursor } from '../../http/responses/paging.ts';
 import { EVENT_STREAM, ResponseStreams, type ServerSentEvent, type Streamed } from '../../http/server/response-streams.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
-import { ListLogEntries, type LogFilter, type LogPage } from './entries/log-entries.queries.ts';
+import { ListLogEntries, type LogFilter, type LogPage, withinJson } from './entries/log-entries.queries.ts';
 import type { LogEntry } from './entries/logs.table.ts';
 import { LogTail } from './entries/log-tail.service.ts';
 import type { LogQueryDto } from './logs.dto.ts';
@@ -72,5 +72,7 @@ function matches(entry: LogEntry, { level, since, until, q }: LogFilter): boolea
   if (level !== undefined && entry.level !== level) return false;
   if (since !== undefined && at < since.getTime()) return false;
   if (until !== undefined && at >= until.getTime()) return false;
-  return q === undefined || entry.message.toLowerCase().includes(q.toLowerCase());
+  if (q === undefined) return true;
+  const has = (text: string, part: string) => text.toLowerCase().includes(part.toLowerCase());
+  return has(entry.message, q) || (entry.fields !== undefined && has(JSON.stringify(entry.fields), withinJson(q)));
 }

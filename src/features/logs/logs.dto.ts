@@ -20,7 +20,7 @@ export class LogQueryDto {
   @IsISO8601({ strict: true })
   until?: string;
 
-  /** A text that the message contains. */
+  /** A text that the message or the fields contain. */
   @IsOptional()
   @IsString()
   @MaxLength(200)

@@ -5,10 +5,10 @@ import type { ReadRow } from '../../../postgres/database/table.ts';
 import type { Position } from '../../../eventsourcing/event-store/event-store.ts';
 import { PAGE_BYTES_MAX } from '../../../kernel/limits/page-bytes.ts';
 import { entryId, LOG_JOURNAL, LOG_LINES } from './logs.projection.ts';
-import { AGENTS_THAT_ARE, KEPT_DAYS, type LogTable } from './logs.table.ts';
-import { ListLogEntries, type LogPage } from './log-entries.queries.ts';
+import { AGENTS_THAT_ARE, entryOf, KEPT_DAYS, type LogTable } from './logs.table.ts';
+import { ListLogEntries, type LogPage, withinJson } from './log-entries.queries.ts';
 
-/** The size of an entry without its message, as JSON, in bytes. */
+/** The size of an entry without its message and fields, as JSON, in bytes. */
 const ENTRY_BYTES = 150;
 
 @QueryHandler(ListLogEntries)
@@ -17,19 +17,19 @@ export class ListLogEntriesHandler implements IQueryHandler<ListLogEntries> {
 
   async execute({ agentId, filter, limit, before }: ListLogEntries): Promise<LogPage> {
     const newest = (table: string) => `
-      (select id, level, source, message, timestamp from ${table}
+      (select id, level, source, message, timestamp, fields from ${table}
         where agent_id = $1
           and ($3::text is null or level = $3)
           and ($4::timestamptz is null or timestamp >= $4)
           and ($5::timestamptz is null or timestamp < $5)
-          and ($6::text is null or position(lower($6) in lower(message)) > 0)
+          and ($6::text is null or position(lower($6) in lower(message)) > 0 or position(lower($9) in lower(fields::text)) > 0)
           and ($7::timestamptz is null or (timestamp, id) < ($7::timestamptz, $8::text collate "C"))
         order by timestamp desc, id desc limit $2)`;
     const newestFirst = 'order by timestamp desc, id collate "C" desc';
     const rows = await this.database.query<Omit<ReadRow<LogTable>, 'agent_id'> & { total: number }>(
-      `select id, level, source, message, timestamp, total::float8 from (
+      `select id, level, source, message, timestamp, fields, total::float8 from (
          select *, sum(bytes) over (${newestFirst} rows unbounded preceding) as total from (
-           select *, octet_length(to_json(message)::text) + ${ENTRY_BYTES} as bytes
+           select *, octet_length(to_json(message)::text) + coalesce(octet_length(fields::text), 0) + ${ENTRY_BYTES} as bytes
              from (${newest(LOG_LINES)} union all ${newest(LOG_JOURNAL)}) entries ${newestFirst} limit $2) page) sized
         where total - bytes < ${PAGE_BYTES_MAX} ${newestFirst}`,
       [
@@ -41,11 +41,10 @@ export class ListLogEntriesHandler implements IQueryHandler<ListLogEntries> {
         filter.q ?? null,
         before?.[0] ?? null,
         before?.[1] ?? null,
+        filter.q === undefined ? null : withinJson(filter.q),
       ],
     );
-    const entries = rows.toReversed().map(({ id, level, source, message, timestamp }) => {
-      return { id, level, source, message, timestamp: timestamp.toISOString() };
-    });
+    const entries = rows.toReversed().map((row) => entryOf({ ...row, timestamp: row.timestamp.toISOString() }));
     const isFull = rows.length === limit || (rows.at(-1)?.total ?? 0) >= PAGE_BYTES_MAX;
     const [oldest] = entries;
     return { entries, earlierBefore: isFull && oldest !== undefined ? [oldest.timestamp, oldest.id] : null };

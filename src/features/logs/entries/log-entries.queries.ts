@@ -9,8 +9,13 @@ export interface LogFilter {
   since?: Date;
   /** The latest time, exclusive. */
   until?: Date;
-  /** A text that the message contains, in upper or lower case. */
+  /** A text that the message or the fields contain, in upper or lower case. */
   q?: string;
+}
+
+/** Returns the form that a text has within the strings of JSON. */
+export function withinJson(text: string): string {
+  return JSON.stringify(text).slice(1, -1);
 }
 
 export interface LogPage {

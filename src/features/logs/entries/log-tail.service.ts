@@ -2,7 +2,7 @@ import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { EventStore, type Position, type StoredEvent, type Subscription } from '../../../eventsourcing/event-store/event-store.ts';
 import { EventCatalogue } from '../../../eventsourcing/event-store/event-catalogue.ts';
 import { ReadModels, type Projection } from '../../../eventsourcing/projections/projection.ts';
-import type { LogEntry, LogTable } from './logs.table.ts';
+import { entryOf, type LogEntry, type LogTable } from './logs.table.ts';
 import { journalAgentOf, journalProjection, logLinesProjection } from './logs.projection.ts';
 
 /** The number of entries that a slow reader may lag behind before its stream is ended. */
@@ -136,7 +136,7 @@ export class LogTail implements OnApplicationShutdown {
     projection.project(event, {
       get: () => undefined,
       delete: () => {},
-      set: (_, { agent_id: _agent, ...entry }) => entries.push(entry),
+      set: (_, row) => entries.push(entryOf(row)),
     });
     for (const reader of readers) {
       if (reader.waiting.length + entries.length > LAG_MAX) {

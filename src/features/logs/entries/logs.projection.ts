@@ -11,16 +11,16 @@ export function entryId(source: 'a' | 's', position: string, index: number): str
 /** Stores the agents' output, one row for each line. */
 export const logLinesProjection: Projection<LogTable> = {
   name: 'log_lines',
-  version: 2,
+  version: 3,
   filter: { eventClass: 'log' },
   table: logTable,
   keys: () => [],
   project(stored, rows) {
     const event = stored as unknown as LogEvent;
     const agent_id = idOf(stored.stream);
-    event.data.lines.forEach(({ t, l, m }, index) => {
+    event.data.lines.forEach(({ t, l, m, f }, index) => {
       const id = entryId('a', stored.position, index);
-      rows.set(id, { id, agent_id, level: l, source: 'agent', message: m, timestamp: t });
+      rows.set(id, { id, agent_id, level: l, source: 'agent', message: m, timestamp: t, fields: f ?? null });
     });
   },
 };
@@ -29,7 +29,7 @@ export const LOG_LINES = tableOf(logLinesProjection);
 
 const journal = {
   name: 'log_journal',
-  version: 5,
+  version: 6,
   filter: { eventClass: 'core' as const, categories: ['agent', 'deployment', 'conversation'] },
   table: logTable,
 };
@@ -52,7 +52,7 @@ export function journalProjection(summaryOf: SummaryOf): Projection<LogTable> {
     project(stored, rows) {
       const add = (agent_id: string, source: string, level: LogLevel, message: string, index: number) => {
         const id = entryId('s', stored.position, index);
-        rows.set(id, { id, agent_id, level, source, message, timestamp: stored.at });
+        rows.set(id, { id, agent_id, level, source, message, timestamp: stored.at, fields: null });
       };
       if (stored.type === 'BuildLogCaptured') {
         const { agent_id, lines } = stored.data as { agent_id: string; lines: string[] };

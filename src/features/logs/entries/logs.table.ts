@@ -1,6 +1,7 @@
 import { agentsProjection } from '../../agents/services.ts';
 import { typed, type WrittenRow } from '../../../postgres/database/table.ts';
 import { type ProjectionTable, tableOf } from '../../../eventsourcing/projections/projection.ts';
+import type { JsonObject } from '../../../eventsourcing/event-store/event-definition.ts';
 import type { LogLevel } from '../output/logs.events.ts';
 
 /** The number of days for which entries are kept. */
@@ -20,6 +21,8 @@ export const logTable = {
     source: 'text not null',
     message: 'text not null',
     timestamp: 'timestamptz not null',
+    /** The other members of a line that the agent printed as JSON; null if there are none. */
+    fields: 'json',
   },
   indexes: { by_agent: '(agent_id, timestamp desc, id desc)', by_time: '(timestamp)' },
   expires: { column: 'timestamp', days: KEPT_DAYS },
@@ -29,4 +32,9 @@ export const logTable = {
 export type LogTable = typeof logTable;
 
 /** An entry as answers show it. */
-export type LogEntry = Omit<WrittenRow<LogTable>, 'agent_id'>;
+export type LogEntry = Omit<WrittenRow<LogTable>, 'agent_id' | 'fields'> & { fields?: JsonObject };
+
+/** Returns the entry of a row. */
+export function entryOf({ id, level, source, message, timestamp, fields }: Omit<WrittenRow<LogTable>, 'agent_id'>): LogEntry {
+  return { id, level, source, message, timestamp, ...(fields !== null && { fields: fields as JsonObject }) };
+}

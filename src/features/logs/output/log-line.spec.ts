@@ -23,19 +23,76 @@ describe('a line of output', () => {
   it.each([
     ['{"level":"warn","message":"low on fuel"}', 'warning', 'low on fuel'],
     ['{"level":50,"msg":"broken"}', 'error', 'broken'],
-    ['{"level":"INFO","msg":"hello","pid":1}', 'info', 'hello'],
     ['{"message":"no level"}', 'info', '{"message":"no level"}'],
     ['{not json', 'info', '{not json'],
     ['Error: on stdout', 'info', 'Error: on stdout'],
-    ['{"level":"constructor","message":"x"}', 'info', 'x'],
-    ['{"level":"__proto__","message":"x"}', 'info', 'x'],
-    ['{"level":"valueOf","message":"x"}', 'info', 'x'],
+    ['{"level":"error","msg":""}', 'error', '{"level":"error","msg":""}'],
   ])('%s on stdout is %s', (text, level, message) => {
     expect(readLogLine(line(text))).toEqual({ t: '2026-01-02T03:04:05.678Z', l: level, m: message });
   });
 
   it.each([
+    ['{"level":"INFO","msg":"hello","pid":1}', 'info', 'hello', { pid: 1 }],
+    [
+      '{"level":50,"reqId":"r-1","err":{"message":"x is undefined","stack":"at y"},"msg":"failed"}',
+      'error',
+      'failed',
+      { reqId: 'r-1', err: { message: 'x is undefined', stack: 'at y' } },
+    ],
+    ['{"level":"error","message":"first","msg":"second"}', 'error', 'first', { msg: 'second' }],
+    ['{"severity":"ALERT","message":"gcp"}', 'error', 'gcp', undefined],
+    ['{"levelname":"CRITICAL","event":"structlog","key":1}', 'error', 'structlog', { key: 1 }],
+    ['{"log.level":"warn","message":"ecs","ecs":{"version":"1"}}', 'warning', 'ecs', { ecs: { version: '1' } }],
+    ['{"log":{"level":"error","logger":"l"},"message":"nested"}', 'error', 'nested', { log: { logger: 'l' } }],
+    ['{"level":"ERROR","fields":{"message":"tracing","code":7},"target":"t"}', 'error', 'tracing', { fields: { code: 7 }, target: 't' }],
+    [
+      '{"text":"x","record":{"level":{"name":"WARNING","no":30},"message":"loguru"}}',
+      'warning',
+      'loguru',
+      { text: 'x', record: { level: { no: 30 } } },
+    ],
+    ['{"level":"constructor","message":"x"}', 'info', 'x', { level: 'constructor' }],
+    ['{"level":"__proto__","message":"x"}', 'info', 'x', { level: '__proto__' }],
+  ])('%s keeps what it says beside its message', (text, level, message, fields) => {
+    expect(readLogLine(line(text))).toEqual({ t: '2026-01-02T03:04:05.678Z', l: level, m: message, ...(fields && { f: fields }) });
+  });
+
+  it.each(['9007199254740993', '1e999', `${'['.repeat(40)}${']'.repeat(40)}`])(
+    'stays as it was printed if %s would not be given back exactly',
+    (value) => {
+      const text = `{"level":"warn","msg":"x","id":${value}}`;
+      expect(readLogLine(line(text))).toEqual({ t: '2026-01-02T03:04:05.678Z', l: 'warning', m: text });
+    },
+  );
+
+  it.each([
+    ['crit', 'error'],
+    ['alert', 'error'],
+    ['emerg', 'error'],
+    ['dpanic', 'error'],
+    ['SEVERE', 'error'],
+    ['50', 'error'],
+    ['40', 'warning'],
+    ['WARN+1', 'warning'],
+    ['notice', 'info'],
+    ['FINEST', 'info'],
+    ['Information', 'info'],
+    ['loud', 'error'],
+  ])('the level %s is %s', (name, level) => {
+    expect(readLogLine(line(JSON.stringify({ level: name, message: 'error: connection lost' }), 'stderr')).l).toBe(level);
+  });
+
+  it.each([
     ['TypeError: x is not a function', 'error'],
+    ['[2026-11-27 10:00:00 +0000] [7] [CRITICAL] WORKER TIMEOUT (pid:9)', 'error'],
+    ['2026-11-27T10:00:00Z INFO handled 1 error', 'info'],
+    ['\u001b[32mINFO\u001b[0m:     Application startup complete, no error', 'info'],
+    ['DEBUG:root:no exception', 'info'],
+    ['warn: a fatal attraction', 'warning'],
+    ['E0312 12:00:00.000000 1 file.go:12] it broke', 'error'],
+    ['I0312 12:00:00.000000 1 file.go:12] 0 errors, 1 error', 'info'],
+    ['Fine words, but an error', 'error'],
+    ['npm ERR! missing script', 'error'],
     ['DeprecationWarning: old', 'info'],
     ['warning: deprecated', 'warning'],
     ['just progress', 'info'],

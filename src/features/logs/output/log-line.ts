@@ -1,52 +1,79 @@
+import type { JsonObject } from '../../../eventsourcing/event-store/event-definition.ts';
 import type { LogLine } from '../../../runtime/runtime.ts';
+import { levelNamed, levelOfText } from './log-level.ts';
 import type { CapturedLine, LogLevel } from './logs.events.ts';
 
-/** The levels by name. This is a map, because an agent may name its level `constructor`. */
-const levels = new Map<string, LogLevel>([
-  ['trace', 'info'],
-  ['debug', 'info'],
-  ['info', 'info'],
-  ['notice', 'info'],
-  ['warn', 'warning'],
-  ['warning', 'warning'],
-  ['error', 'error'],
-  ['err', 'error'],
-  ['fatal', 'error'],
-  ['critical', 'error'],
-  ['panic', 'error'],
-]);
+/** The deepest nesting of members that become fields. It is less than the store allows, as the event adds levels of its own. */
+const FIELDS_DEPTH_MAX = 32;
 
-/** Returns the level of a number that pino or bunyan writes. */
-function levelOfNumber(level: number): LogLevel {
-  if (level >= 50) return 'error';
-  return level >= 40 ? 'warning' : 'info';
-}
-
-/** Reads a line of output: JSON with a level and a message, otherwise text, whose words tell the level if it is on stderr. Never throws. */
+/**
+ * Reads a line of output. JSON with a level and a message becomes an entry whose `fields` are the other members; anything else is text, whose
+ * level follows from its stream and words. Never throws.
+ */
 export function readLogLine(line: LogLine): CapturedLine {
   const t = millisecondsOf(line.cursor.time);
-  const structured = readJsonLine(line.text);
-  if (structured !== null) return { t, ...structured };
-  return { t, l: line.stream === 'stdout' ? 'info' : levelOfWords(line.text), m: line.text };
+  const parsed = parseObject(line.text);
+  const found = parsed === null ? null : structured(parsed);
+  if (parsed === null || found === null) return { t, l: levelOfText(line.text, line.stream), m: line.text };
+  const { message, fields } = found;
+  const l: LogLevel = levelNamed(found.level) ?? levelOfText(message, line.stream);
+  // A line whose members can't be given back exactly stays as it was printed.
+  if (message === '' || !isExact(fields, 1)) return { t, l, m: line.text };
+  return { t, l, m: message, ...(Object.keys(fields).length > 0 && { f: fields }) };
 }
 
-function readJsonLine(text: string): { l: LogLevel; m: string } | null {
+function parseObject(text: string): JsonObject | null {
   if (!text.startsWith('{')) return null;
   try {
-    const parsed = JSON.parse(text) as Record<string, unknown>;
-    const message = parsed.message ?? parsed.msg;
-    const { level } = parsed;
-    if (typeof message !== 'string') return null;
-    if (typeof level === 'number') return { l: levelOfNumber(level), m: message };
-    return typeof level === 'string' ? { l: levels.get(level.toLowerCase()) ?? 'info', m: message } : null;
+    return JSON.parse(text) as JsonObject;
   } catch {
     return null;
   }
 }
 
-function levelOfWords(text: string): LogLevel {
-  if (/\b(error|exception|fatal|panic|traceback)\b|Error\b/i.test(text)) return 'error';
-  return /\bwarn(ing)?\b/i.test(text) ? 'warning' : 'info';
+type Path = readonly [string] | readonly [string, string] | readonly [string, string, string];
+
+/** Where programs put the level, and the message: the first place that holds one counts. */
+const LEVELS: readonly Path[] = [['level'], ['severity'], ['levelname'], ['log.level'], ['log', 'level'], ['record', 'level', 'name']];
+const MESSAGES: readonly Path[] = [['message'], ['msg'], ['event'], ['fields', 'message'], ['record', 'message']];
+
+/** Returns the level, the message and the other members of a line; null if it lacks a level or a message. */
+function structured(line: JsonObject): { level: unknown; message: string; fields: JsonObject } | null {
+  const level = firstOf(line, LEVELS, (value) => typeof value === 'string' || typeof value === 'number');
+  const message = firstOf(line, MESSAGES, (value) => typeof value === 'string');
+  if (level === null || message === null) return null;
+  // A level that is not known is kept as it was given.
+  const isKnown = levelNamed(level.value) !== null;
+  const fields = [message.path, ...(isKnown ? [level.path] : [])].reduce(without, line);
+  return { level: level.value, message: message.value as string, fields };
+}
+
+function firstOf(line: JsonObject, places: readonly Path[], holds: (value: unknown) => boolean): { path: Path; value: unknown } | null {
+  for (const path of places) {
+    const value = path.reduce<unknown>((within, name) => own(within, name), line);
+    if (holds(value)) return { path, value };
+  }
+  return null;
+}
+
+/** Returns the object's own member; an agent may name its members as those of every object are named. */
+function own(within: unknown, name: string): unknown {
+  return typeof within === 'object' && within !== null && Object.hasOwn(within, name) ? (within as JsonObject)[name] : undefined;
+}
+
+/** Returns the object without the member at the path, and without an object that this leaves empty. */
+function without(line: JsonObject, [name, ...rest]: readonly string[]): JsonObject {
+  const { [name as string]: member, ...others } = line;
+  if (rest.length === 0 || typeof member !== 'object' || member === null) return others;
+  const inner = without(member as JsonObject, rest);
+  return Object.keys(inner).length === 0 ? others : { ...line, [name as string]: inner };
+}
+
+/** Returns whether a value can be stored and given back as it was printed: JavaScript rounds large whole numbers. */
+function isExact(value: unknown, depth: number): boolean {
+  if (typeof value === 'number') return Number.isInteger(value) ? Number.isSafeInteger(value) : Number.isFinite(value);
+  if (typeof value !== 'object' || value === null) return true;
+  return depth <= FIELDS_DEPTH_MAX && Object.values(value).every((each) => isExact(each, depth + 1));
 }
 
 /** Returns the line that replaces one that the store refuses. */

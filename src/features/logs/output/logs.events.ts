@@ -1,4 +1,4 @@
-import { defineEvent, type EventsOf } from '../../../eventsourcing/event-store/event-definition.ts';
+import { defineEvent, type EventsOf, type JsonObject } from '../../../eventsourcing/event-store/event-definition.ts';
 
 export type LogLevel = 'info' | 'warning' | 'error';
 
@@ -8,13 +8,18 @@ export type CapturedLine = {
   t: string;
   l: LogLevel;
   m: string;
+  /** The other members of a JSON line. */
+  f?: JsonObject;
 };
 
-/** The place up to which a container's output is in the log: all lines up to and including `time`, of which `count` have that same time. */
-export type CaptureCursor = { generation: number; time: string; count: number };
+/**
+ * The place up to which a container's output is in the log: all lines up to and including `time`, of which `count` have that same time. Where
+ * the other output was within a long line, that line had begun at `open`.
+ */
+export type CaptureCursor = { generation: number; time: string; count: number; open?: string };
 
 export const logEvents = {
-  /** The `total` is the number of the agent's lines up to and including these, since its first. */
+  /** The `total` is the number of the agent's lines up to and including these, since its first; a line counts once for each 16 KiB. */
   LogLinesCaptured: defineEvent<{ lines: CapturedLine[]; cursor: CaptureCursor; total?: number }>()(
     'LogLinesCaptured',
     ({ lines }) => `Captured ${lines.length} lines of output`,
