@@ -1,5 +1,5 @@
 # The service as an image. Agents run beside it on the host's engine, so the container needs the engine's socket and the host's network:
-# docs/operations.md, "In a container".
+# docs/guides/operations.md, "In a container".
 ARG NODE_IMAGE=node:24-bookworm-slim
 
 FROM ${NODE_IMAGE} AS build
@@ -25,7 +25,7 @@ WORKDIR /app
 COPY --from=build /build/app/package.json ./
 COPY --from=build /build/app/node_modules ./node_modules
 COPY --from=build /build/app/templates ./templates
-COPY --from=build /build/app/docs/openapi.json ./docs/
+COPY --from=build /build/app/docs/reference/openapi.json ./docs/reference/
 COPY --from=build /build/app/deploy/builder ./deploy/builder
 COPY --from=build /build/app/deploy/computer ./deploy/computer
 COPY --from=build /build/app/deploy/egress ./deploy/egress

@@ -11,7 +11,7 @@ const tier = (name) => ({
   rootDir: import.meta.dirname,
   testRegex: `/(src|test)/.+${tierOf[name].source}`,
   modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/dist-nest/', '<rootDir>/.mooring/'],
-  // Files are run by jest, and their modules loaded by Node: see docs/decisions/0046.
+  // Files are run by jest, and their modules loaded by Node: see docs/explanation/decisions/0046.
   testRunner: '<rootDir>/test/runner/test-framework.mjs',
   testEnvironment: '<rootDir>/test/runner/environment.mjs',
   extensionsToTreatAsEsm: ['.ts'],

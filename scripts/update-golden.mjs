@@ -9,7 +9,7 @@ import { goldenFiles } from '../test/coverage/golden-files.ts';
 const steps = [
   ...goldenFiles,
   { name: 'the format of eventstore', write: () => run('oxfmt', 'eventstore') },
-  { name: 'docs/openapi.json', write: () => run('npm', 'run', '--silent', 'openapi') },
+  { name: 'docs/reference/openapi.json', write: () => run('npm', 'run', '--silent', 'openapi') },
 ];
 const failed = [];
 for (const { name, write } of steps) {

@@ -1,5 +1,5 @@
 /*
- * The program that runs as the first process of every agent's container, and that does commands and files in it. docs/supervisor.md has its
+ * The program that runs as the first process of every agent's container, and that does commands and files in it. docs/reference/supervisor.md has its
  * protocol, its bounds and who trusts whom.
  */
 #ifndef SUPERVISOR_H

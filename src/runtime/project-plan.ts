@@ -4,7 +4,7 @@ export type FrameworkName = (typeof frameworkNames)[number];
 
 /**
  * The way in which a project that has no Dockerfile is installed, built and started. It is made of the project's files alone, by `planProject`, and each
- * runtime carries it out in its own way (docs/decisions/0040). All commands are in exec form and run in the project's folder, with its
+ * runtime carries it out in its own way (docs/explanation/decisions/0040). All commands are in exec form and run in the project's folder, with its
  * `.venv/bin` and `node_modules/.bin` at the beginning of PATH.
  */
 export interface ProjectPlan {

@@ -4,7 +4,7 @@ import { join, relative, resolve } from 'node:path';
 import ts from 'typescript';
 
 const root = resolve(import.meta.dirname, '../..');
-export const eventsPage = join(root, 'docs/events.md');
+export const eventsPage = join(root, 'docs/reference/events.md');
 /** The files that declare events. */
 export const eventFiles = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' })
   .filter((path) => path.endsWith('.events.ts'))
@@ -70,7 +70,7 @@ function withoutComments(type: string): string {
     .replaceAll('|', '\\|');
 }
 
-/** Returns the content of docs/events.md, made from the sources. */
+/** Returns the content of docs/reference/events.md, made from the sources. */
 export function eventCatalogue(): string {
   const sections = eventFiles.map((file) => {
     const section = sectionOf(file);

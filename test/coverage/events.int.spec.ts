@@ -7,7 +7,7 @@ import { golden } from './golden.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 
-describe('docs/events.md', () => {
+describe('docs/reference/events.md', () => {
   it('matches the sources', () => {
     const catalogue = eventCatalogue();
     golden(() => expect(readFileSync(eventsPage, 'utf8')).toBe(catalogue));

@@ -19,7 +19,7 @@ export const goldenFiles: { name: string; write: () => void | Promise<void> }[] 
   { name: 'eventstore/folded-oldest.json', write: () => writeFolded('oldest') },
   { name: 'eventstore/folded-newest.json', write: () => writeFolded('newest') },
   { name: 'eventstore/snapshots', write: () => writeSnapshots(catalogue) },
-  { name: 'docs/events.md', write: () => writeFileSync(eventsPage, eventCatalogue()) },
+  { name: 'docs/reference/events.md', write: () => writeFileSync(eventsPage, eventCatalogue()) },
   { name: 'test/coverage/routes.txt', write: async () => writeFileSync(routesFile, routesTable(await routesOfTheService())) },
 ];
 

@@ -10,15 +10,15 @@ const told = new Set(
 );
 
 describe('the metrics', () => {
-  it('are all explained in docs/operations.md', () => {
+  it('are all explained in docs/guides/operations.md', () => {
     expect(told.size).toBeGreaterThan(10);
-    const manual = read('docs/operations.md');
+    const manual = read('docs/guides/operations.md');
     expect([...told].filter((metric) => !manual.includes(`\`${metric}\``))).toEqual([]);
   });
 
   it('are all on the dashboard, which shows no others of ours', () => {
     const shown = new Set(
-      [...read('docs/grafana-dashboard.json').matchAll(/\bmooring_[a-z_]+/g)].map(([name]) => name.replace(/_(bucket|count|sum)$/, '')),
+      [...read('docs/guides/grafana-dashboard.json').matchAll(/\bmooring_[a-z_]+/g)].map(([name]) => name.replace(/_(bucket|count|sum)$/, '')),
     );
     expect([...shown].toSorted()).toEqual([...told].toSorted());
   });

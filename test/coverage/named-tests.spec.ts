@@ -12,7 +12,7 @@ const specs = new Map(
   ),
 );
 
-describe.each(['security.md', 'api.md'])('docs/%s', (page) => {
+describe.each(['explanation/security.md', 'reference/api.md'])('docs/%s', (page) => {
   const text = readFileSync(join(root, 'docs', page), 'utf8');
 
   it('names files with tests that exist', () => {

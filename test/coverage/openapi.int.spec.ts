@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 const nest = fileURLToPath(new URL('../../node_modules/@nestjs/cli/bin/nest.js', import.meta.url));
 const script = fileURLToPath(new URL('../../scripts/openapi.mjs', import.meta.url));
 
-describe('docs/openapi.json', () => {
+describe('docs/reference/openapi.json', () => {
   it('matches the sources (npm run openapi writes it)', () => {
     const build = [nest, 'build', '--path', 'tsconfig.openapi.json'];
     expect(spawnSync(process.execPath, build, { encoding: 'utf8', timeout: 400_000 })).toMatchObject({ status: 0 });

@@ -108,7 +108,7 @@ function lines(pattern: RegExp, what: string): TidyRule['check'] {
   return (text) => text.split('\n').flatMap((line, index) => (pattern.test(line) ? [{ line: index + 1, what }] : []));
 }
 
-/** See docs/style.md. A comment that begins so has no subject, or hides it behind a riddle. */
+/** See docs/reference/style.md. A comment that begins so has no subject, or hides it behind a riddle. */
 const headless = /^(Of|What|How|Whether|Who|Whose|Why|Which|Until|As|By|Those|(Null|True|False)( where\b|:)) /;
 
 /** Looks at the first line of each comment that has lines of its own. */

@@ -17,8 +17,8 @@ describe('the tools of models', () => {
     }
   });
 
-  it('are all in docs/mcp.md', () => {
-    const page = readFileSync(new URL('../../docs/mcp.md', import.meta.url), 'utf8');
+  it('are all in docs/guides/mcp.md', () => {
+    const page = readFileSync(new URL('../../docs/guides/mcp.md', import.meta.url), 'utf8');
     expect(tools.map(({ operationId }) => toolName(operationId)).filter((name) => !page.includes(`\`${name}\``))).toEqual([]);
   });
 

@@ -43,7 +43,7 @@ while (accept(C, S)) {
 `;
 
 /** The commands of the guide, without the address and the key that a reader fills in. */
-const guide = [...readFileSync(resolve(import.meta.dirname, '../../docs/computers.md'), 'utf8').matchAll(/^```sh\n(.*?)^```/gms)]
+const guide = [...readFileSync(resolve(import.meta.dirname, '../../docs/guides/computers.md'), 'utf8').matchAll(/^```sh\n(.*?)^```/gms)]
   .map(([, commands = '']) => commands)
   .filter((commands) => !commands.includes('…'));
 

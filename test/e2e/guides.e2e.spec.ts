@@ -23,7 +23,7 @@ interface Step {
 
 /** Returns the steps of a guide: its sections whose titles begin with a number. */
 function stepsOf(guide: string): Step[] {
-  const text = readFileSync(join(root, 'docs', `${guide}.md`), 'utf8');
+  const text = readFileSync(join(root, 'docs/guides', `${guide}.md`), 'utf8');
   const blocks = (section: string, language: string) =>
     [...section.matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\``, 'gms'))].map(([, block = '']) => block);
   return text
@@ -129,7 +129,7 @@ it('every guide ends in the same checks, so that one run after the last of them 
   for (const other of others) expect(other).toEqual(first);
 });
 
-describe.each(guides)('docs/%s.md', (guide) => {
+describe.each(guides)('docs/guides/%s.md', (guide) => {
   const steps = stepsOf(guide);
   const [check] = steps.slice(-1);
   const files = sourcesOf(steps);

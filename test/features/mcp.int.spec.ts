@@ -147,7 +147,7 @@ describe('a model with a key', () => {
 });
 
 it('a program connects as the documentation says', async () => {
-  const text = readFileSync(new URL('../../docs/mcp.md', import.meta.url), 'utf8');
+  const text = readFileSync(new URL('../../docs/guides/mcp.md', import.meta.url), 'utf8');
   const program = /```js\n(import \{ Client \}[^]*?)```/.exec(text)?.[1] ?? '';
   const env = { ...process.env, MOORING_URL: bed.server.url, MOORING_API_KEY: 'mk_acme' };
   const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', program], { env, timeout: 60_000 });

@@ -16,7 +16,7 @@ const FAILURES_SHOWN = 10;
 let engine;
 
 /**
- * Lets the files of a worker run in the worker's own global scope (docs/decisions/0046): a module is loaded once for all of them. What a
+ * Lets the files of a worker run in the worker's own global scope (docs/explanation/decisions/0046): a module is loaded once for all of them. What a
  * file may leave behind is put back after it: mocks, the clock, environment variables, the working directory, the console.
  */
 export default class WorkerEnvironment {

@@ -1,6 +1,6 @@
 /**
  * jest's own test framework (jest-circus), with modules loaded by Node instead of by jest. jest gives each file a fresh copy of every module,
- * and so loads Nest and TypeORM anew for each of them; here a worker loads a module once. See docs/decisions/0046.
+ * and so loads Nest and TypeORM anew for each of them; here a worker loads a module once. See docs/explanation/decisions/0046.
  */
 import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';

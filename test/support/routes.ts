@@ -17,7 +17,7 @@ const UNKNOWN_ID = '01890000-0000-7000-8000-000000000000';
 
 /** Returns every route of the API that may have a body, from the list of routes and the OpenAPI document. */
 export function routesWithBodies(): RouteWithBody[] {
-  const described = JSON.parse(textOf('../../docs/openapi.json')) as Described;
+  const described = JSON.parse(textOf('../../docs/reference/openapi.json')) as Described;
   return textOf('../coverage/routes.txt')
     .split('\n')
     .map((line) => /^(\S+) +(\S+) {2}(.*)$/.exec(line))

@@ -12,7 +12,7 @@ import { PROBLEM_TYPE } from '../responses/problems.ts';
 import { DOCS_PATH, DOCUMENT_PATH, listRoutes } from '../auth/route-table.ts';
 import { errorCodes } from '../../kernel/errors/refusal.ts';
 
-const committed = new URL('../../../docs/openapi.json', import.meta.url);
+const committed = new URL('../../../docs/reference/openapi.json', import.meta.url);
 
 /** Returns the committed OpenAPI document. */
 export function committedDocument(): OpenAPIObject {
@@ -42,7 +42,7 @@ export function openApiDocument(app: NestFastifyApplication): OpenAPIObject {
     .setOpenAPIVersion('3.1.0')
     .setTitle('Mooring')
     .setDescription(
-      'An event-sourced control plane for AI agents. Errors are problem documents (RFC 9457); docs/errors.md explains each code.',
+      'An event-sourced control plane for AI agents. Errors are problem documents (RFC 9457); docs/reference/errors.md explains each code.',
     )
     .setVersion(version)
     .addApiKey({ type: 'apiKey', in: 'header', name: 'X-API-Key', description: 'An API key (mk_…).' }, 'apiKeyHeader')

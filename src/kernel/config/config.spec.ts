@@ -7,7 +7,7 @@ import { readConfig } from './config.ts';
 import { originOf } from './origin-of.ts';
 
 const sources = ['config.ts', 'computer-settings.ts'].map((name) => readFileSync(new URL(name, import.meta.url), 'utf8'));
-const manual = readFileSync(new URL('../../../docs/operations.md', import.meta.url), 'utf8');
+const manual = readFileSync(new URL('../../../docs/guides/operations.md', import.meta.url), 'utf8');
 
 describe('the configuration', () => {
   it('has a default for everything', () => {
@@ -158,7 +158,7 @@ describe('the configuration', () => {
     });
   });
 
-  it('is listed completely in docs/operations.md', () => {
+  it('is listed completely in docs/guides/operations.md', () => {
     const names = [...sources.join('\n').matchAll(/read\.\w+\('([A-Z_]+)'/g)].map(([, name]) => name as string);
     expect(names.length).toBeGreaterThan(20);
     expect(names.filter((name) => !manual.includes(`\`${name}\``))).toEqual([]);

@@ -1,5 +1,5 @@
 /**
- * The frames of the channel to the supervisor of an agent (docs/supervisor.md). Whatever comes from there was perhaps written by the agent
+ * The frames of the channel to the supervisor of an agent (docs/reference/supervisor.md). Whatever comes from there was perhaps written by the agent
  * itself: it is checked, and never more of it is kept than one frame.
  */
 

@@ -272,7 +272,7 @@ describe('the explanation of a status', () => {
   });
 });
 
-const page = new URL('../../../../docs/api.md', import.meta.url);
+const page = new URL('../../../../docs/reference/api.md', import.meta.url);
 const fence = (language: string, text: string) => `\`\`\`${language}\n${text}\n\`\`\``;
 const asked = (what: string, json: unknown) => [
   fence('', `GET /api/v1/agents/AGENT/history/${what}`),
@@ -281,7 +281,7 @@ const asked = (what: string, json: unknown) => [
 ];
 
 /** UPDATE_DOCS=1 rewrites the example. */
-it('docs/api.md shows the answers of this test: eleven events, the state after each, a diff, an explanation', async () => {
+it('docs/reference/api.md shows the answers of this test: eleven events, the state after each, a diff, an explanation', async () => {
   const agentId = await agents.created('acme');
   await call('PATCH', agentId, { json: { name: 'greeter' } });
   await call('POST', `${agentId}/env`, { json: { key: 'GREETING', value: 'hello' } });
