@@ -3,6 +3,8 @@ import { join, relative, resolve } from 'node:path';
 
 import ts from 'typescript';
 
+import { wrapped } from './markdown.ts';
+
 const root = resolve(import.meta.dirname, '../..');
 export const eventsPage = join(root, 'docs/reference/events.md');
 /** The files that declare events. */
@@ -66,24 +68,24 @@ function withoutComments(type: string): string {
   return type
     .replaceAll(/\/\*\*?[\s\S]*?\*\//g, '')
     .replaceAll(/\s+/g, ' ')
-    .replaceAll(/;? }/g, ' }')
-    .replaceAll('|', '\\|');
+    .replaceAll(/;? }/g, ' }');
 }
 
 /** Returns the content of docs/reference/events.md, made from the sources. */
 export function eventCatalogue(): string {
   const sections = eventFiles.map((file) => {
     const section = sectionOf(file);
-    const rows = declaredEvents(readFileSync(file, 'utf8')).map(({ type, version, data }) => `| ${type} | ${version} | \`${data}\` |`);
-    return [`## ${section}: ${streams[section] ?? 'NO STREAM SAID'}`, '', '| event | version | data |', '|---|---|---|', ...rows, ''].join(
-      '\n',
+    const events = declaredEvents(readFileSync(file, 'utf8')).map(({ type, version, data }) =>
+      wrapped(`- **${type}**${version === 1 ? '' : `, version ${version}`}: \`${data}\``, '  '),
     );
+    return [`## ${section}: ${streams[section] ?? 'NO STREAM SAID'}`, '', ...events, ''].join('\n');
   });
   return [
     '# Events',
     '',
-    'Made from the sources by `npm run update-golden`. Every event also says who did it, for which account, by which',
-    'request and because of what: `actor {kind, id, name}`, `account_id`, `request_id`, `causation_id`, `ip`. A `Sealed` value is cipher text.',
+    'Made from the sources by `npm run update-golden`. The title of a section names the streams that hold its events; an event whose version is not given',
+    'is of version 1. Every event also says who caused it, for which account, in which request and because of which event:',
+    '`actor {kind, id, name}`, `account_id`, `request_id`, `causation_id`, `ip`. A `Sealed` value is ciphertext.',
     '',
     ...sections,
   ].join('\n');

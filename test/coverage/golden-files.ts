@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs';
 
 import { eventDefinitions } from '../../src/app.module.ts';
 import { EventCatalogue } from '../../src/eventsourcing/event-store/event-catalogue.ts';
+import { configurationPage, configurationText } from './configuration.ts';
 import { eventCatalogue, eventsPage } from './event-catalogue.ts';
 import { catalogueFile, catalogueOf, foldedFile, foldHistory, readCatalogue, sampleHistory, writeMissingSamples } from './event-samples.ts';
 import { routesFile, routesOfTheService, routesTable } from './service-routes.ts';
@@ -20,6 +21,7 @@ export const goldenFiles: { name: string; write: () => void | Promise<void> }[] 
   { name: 'eventstore/folded-newest.json', write: () => writeFolded('newest') },
   { name: 'eventstore/snapshots', write: () => writeSnapshots(catalogue) },
   { name: 'docs/reference/events.md', write: () => writeFileSync(eventsPage, eventCatalogue()) },
+  { name: 'docs/reference/configuration.md', write: () => writeFileSync(configurationPage, configurationText()) },
   { name: 'test/coverage/routes.txt', write: async () => writeFileSync(routesFile, routesTable(await routesOfTheService())) },
 ];
 

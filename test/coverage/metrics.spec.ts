@@ -18,7 +18,9 @@ describe('the metrics', () => {
 
   it('are all on the dashboard, which shows no others of ours', () => {
     const shown = new Set(
-      [...read('docs/guides/grafana-dashboard.json').matchAll(/\bmooring_[a-z_]+/g)].map(([name]) => name.replace(/_(bucket|count|sum)$/, '')),
+      [...read('docs/guides/grafana-dashboard.json').matchAll(/\bmooring_[a-z_]+/g)].map(([name]) =>
+        name.replace(/_(bucket|count|sum)$/, ''),
+      ),
     );
     expect([...shown].toSorted()).toEqual([...told].toSorted());
   });

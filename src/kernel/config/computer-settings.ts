@@ -14,16 +14,23 @@ const DESKTOP_MB = 512;
 
 /** The settings of computers. */
 export class ComputerSettings {
-  /** The name of the image of computers, or the path of a tar of it; null means that the engine makes it. */
+  /**
+   * The image of computers: a name, or the path of a tar of it (`docker save`), which begins with `/` or `.`.
+   * @default made by the engine
+   */
   computerImage: string | null;
-  /** The MiB that all computers together may take while they are awake, or frozen. */
+  /**
+   * The MiB that all computers together may take while they are awake or frozen. One account may take half.
+   * @default three quarters of the memory of the service's machine
+   */
   computersMemoryMaxMb: number;
   /** The half of that, which the computers of one account may take. One computer is always allowed. */
   computersMemoryPerAccountMb: number;
-  /** The origins, besides the service's own, whose pages may show the page of a viewer in a frame, in lower case. */
+  /** The origins, besides the service's own, whose pages may show the page of a viewer in a frame, such as `https://app.example.com`. */
   viewerFrameAncestors: string[];
 }
 
+/** Reads the settings of computers. */
 export function readComputerSettings(read: SettingReader) {
   const machine = Math.max(1, Math.floor((totalmem() / MIB) * MACHINE_SHARE));
   const computersMemoryMaxMb = read.integer('MOORING_COMPUTERS_MEMORY_MAX_MB', machine, DESKTOP_MB, 1_000_000_000);

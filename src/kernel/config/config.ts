@@ -23,51 +23,83 @@ export type Builder = 'buildkit' | 'engine';
  * otherwise.
  */
 export class Config extends ComputerSettings {
+  /** The address on which the service listens. Of a name with several addresses it is the first. */
   host: string;
-  /** The port; 0 picks a free one. */
+  /** The port. 0 picks a free one, which first-run.json in the data folder says. */
   port: number;
-  /** The address at which callers reach the service; null means the address on which it listens. */
+  /**
+   * The address at which callers reach the service.
+   * @default the address on which the service listens
+   */
   baseUrl: string | null;
+  /** The folder of the embedded database, local volumes, the master key, the instance id and first-run.json. */
   dataDir: string;
-  /** The folder of the operator's own templates; null means that there are only those of the installation. */
+  /** The folder of the operator's own templates, beside those of the installation. */
   templatesDir: string | null;
-  /** The address of the database; null means the embedded PostgreSQL. */
+  /**
+   * The address of an outside PostgreSQL, 15 or later.
+   * @default the embedded PostgreSQL
+   */
   databaseUrl: string | null;
+  /** The store that keeps the log. */
   eventStore: 'postgres' | 'eventstoredb';
-  /** The connection string of EventStoreDB, which may contain a password. */
+  /** The connection string of EventStoreDB (`esdb://…`), which may contain a password. */
   eventStoreUrl: string | null;
-  /** The prefix of all streams' names, with which several installations can share an EventStoreDB; null means none. */
+  /** The prefix of all streams' names (letters and digits), with which several installations share an EventStoreDB. */
   eventStorePrefix: string | null;
+  /** The runtime of agents. `docker` follows `DOCKER_HOST`; `auto` takes Docker if a supported engine answers, and `local` otherwise. */
   runtime: 'auto' | 'docker' | 'local';
-  /** The master key, 32 bytes as base64 or hex; null means a file in the data directory. */
+  /**
+   * The master key, 32 bytes as base64 or hex. It must be given with `NODE_ENV=production`.
+   * @default the file `master.key` in the data folder
+   */
   masterKey: string | null;
+  /** Makes a first agent at the first start. */
   sampleAgent: boolean;
+  /** The e-mail address of the first account. */
   adminEmail: string;
+  /**
+   * The password of the first account.
+   * @default generated and printed
+   */
   adminPassword: string | null;
+  /** Lets anybody register: ten accounts an hour from one address. */
   openRegistration: boolean;
-  /** The image with a static busybox at /bin/busybox that fills the helper volume; null means the machine's own busybox. */
+  /**
+   * The image with a static busybox at /bin/busybox that fills the helper volume.
+   * @default the machine's own static busybox
+   */
   helperImage: string | null;
-  /** The image of the programs that hold agents to what they may reach; null stands for our own. */
+  /**
+   * The image of the programs that hold agents to what they may reach: a name, or the path of a tar of it (`docker save`).
+   * @default made of this machine's own programs
+   */
   egressImage: string | null;
-  /** The hosts, `host:port` or `file:`, from which sources may come although they are private. */
+  /** The hosts, `host:port` or `file:`, from which images and repositories may come although they are private. */
   allowPrivateSources: string[];
-  /** The most MiB that are received of one repository, which are packed, the most MiB of its files, and the most files. */
+  /** The most MiB that are received of one repository, which are packed: half of what its files may take. */
   repositoryFetchMaxMb: number;
+  /** The most MiB of the files of one repository. Half as much may be received, which is packed. */
   repositoryMaxMb: number;
+  /** The most files of one repository, folders and links included. */
   repositoryFilesMax: number;
-  /** The hosts, or `host:port`, to which events may be sent although they are private. */
+  /** The hosts, or `host:port`, to which events may be sent although they are private, or without TLS. */
   allowPrivateTargets: string[];
   /** The images of the engine that every account may use, by name; a name without a tag means all its tags. */
   sharedImages: string[];
+  /** The seconds after which a frozen agent is stopped. */
   deepSleepAfterSeconds: number;
+  /** The seconds within which a deployment ends. */
   deployTimeoutSeconds: number;
+  /** The seconds within which a container has to be ready, unless its template says another time. */
   startTimeoutSeconds: number;
+  /** The seconds within which an agent has to reply. */
   replyTimeoutSeconds: number;
-  /** The most messages that one process delivers concurrently. */
+  /** The most conversations to which one process delivers at once. One account has half of them; one agent 32, or a 125th if that is more. */
   deliveriesMax: number;
-  /** The most chats of one account in a minute, and likewise the most webhooks. */
+  /** The most chats of one account in a minute, and likewise the most webhooks, at all replicas together. */
   chatsPerMinute: number;
-  /** The most webhooks of one agent and caller in a minute; the agent's chats count too. */
+  /** The most webhooks of one agent and caller in a minute, at all replicas together. The agent's chats count too. */
   messageBudget: number;
   /** Takes webhooks without the agent's token. */
   tokenlessWebhooks: boolean;
@@ -75,74 +107,105 @@ export class Config extends ComputerSettings {
   tokenlessMbPerDay: number;
   /** The MiB of bodies of more than 64 KiB that one process reads of one account in a second. */
   largeBodiesMbPerSecond: number;
-  /** The MiB of the responses of large reads that one process sends to one account in a second. */
+  /**
+   * The MiB of large reads (pages of histories, logs, threads) that one process sends to one account in a second. Half as much is read of the
+   * account's large bodies.
+   */
   largeReadsMbPerSecond: number;
+  /** The MiB of memory of a container whose template names no limit. */
   agentMemoryMb: number;
+  /** The processors of a container. */
   agentCpus: number;
+  /** The most processes of a container whose template names no limit. */
   agentPids: number;
+  /** The files, sockets and terminals that one process of an agent may have open. */
   agentOpenFiles: number;
+  /** The most MiB of an image as its registry sends it, without the layers that the engine has. A pull of more ends. */
   imageMaxMb: number;
-  /** The most MiB in an agent's volume; 0 means no limit. */
+  /** The most MiB in an agent's volume, which may have 64 files for each, and at least 10,000; 0 means no limit. */
   volumeMaxMb: number;
-  /** The most files, folders and links in an agent's volume. They are counted only where `volumeMaxMb` is a limit. */
+  /**
+   * The most files, folders and links in an agent's volume. They are counted only where `volumeMaxMb` is a limit.
+   */
   volumeFilesMax: number;
-  /** The most concurrent passes over agents' containers, each of which makes a quick call to the engine. */
+  /** The most agents whose containers are inspected or changed concurrently. */
   engineCalls: number;
-  /** The most containers that are made or started concurrently. */
+  /** The most containers that are made or started concurrently. An account has at most half of them. */
   containerStarts: number;
+  /** The most images that are built concurrently. An account has at most half of them. */
   imageBuilds: number;
+  /** The builder of Dockerfiles: `buildkit`, or `engine`, the engine's own, for accounts that trust each other. */
   builder: Builder;
-  /** The name of an image for the builders, or the path of a tar of one; null means that the engine makes it. */
+  /**
+   * The image of the builders: a name, or the path of a tar of it (`docker save`), which begins with `/` or `.`.
+   * @default made by the engine
+   */
   builderImage: string | null;
   /** The AppArmor profile of the builders, where the engine has AppArmor. */
   builderAppArmor: string;
-  /** The most MiB of one account's cache of builds, and the most caches that are kept on the engine. */
+  /** The MiB that the builds of one account and their cache may take. A build that takes more is ended. */
   builderCacheMb: number;
+  /** The most caches of accounts that are kept on the engine. The next one replaces the one that was unused the longest. */
   builderCachesMax: number;
-  /** The service's own values of the variables that `MOORING_BUILD_ENV` names. All builds of projects get them; they may hold credentials. */
+  /** The names of the service's own variables whose values all builds of projects without a Dockerfile get. They may hold credentials. */
   buildVariables: Record<string, string>;
-  /** The file with more certificates, in PEM, that builds of projects trust; null means none. */
+  /** The file with more certificates, in PEM, that builds of projects trust. */
   buildCaFile: string | null;
+  /** The most images that are pulled concurrently. An account has at most half of them. */
   imagePulls: number;
   /** The number of different images of its newest successful deployments that are kept of each agent. */
   rollbackImagesMax: number;
-  /** The OCI runtime of agent containers (`runsc` for gVisor); null means the engine's default. */
+  /**
+   * The OCI runtime of agent containers, such as `runsc` for gVisor.
+   * @default the engine's
+   */
   containerRuntime: string | null;
-  /** The network addresses that agents may reach. */
+  /** The addresses that agents may reach: `internet` and nothing private, `none`, or `all` that their host reaches. */
   agentEgress: EgressMode;
-  /** Private addresses that agents may reach all the same. */
+  /** The private addresses or ranges that agents may reach all the same, each with `:port` or for all ports, 100 at most. */
   agentEgressPrivate: OpenRange[];
-  /** True if no agent may start on an engine that does not enforce its limits. */
+  /**
+   * Starts no agent on an engine that does not enforce its limits.
+   * @default `off`; `on` with `NODE_ENV=production`
+   */
   requireLimits: boolean;
-  /** The way to agents. */
+  /** The way to agents: their containers' own addresses, ports that the engine publishes, or (`auto`) the former if they are reachable. */
   agentAddresses: AgentAddresses;
-  /** The address of the engine's machine on which ports are published for agents; null means its loopback address. */
+  /**
+   * The IPv4 address of the engine's machine on which ports are published for agents.
+   * @default its loopback address
+   */
   agentBindAddress: string | null;
-  /** The range of these ports, `first-last`. */
+  /** The range of the ports that are published at `MOORING_AGENT_BIND_ADDRESS`. */
   agentPorts: string;
-  /** The addresses or ranges that reach these ports: those of the service as the engine's machine sees it. */
+  /** The addresses or ranges that alone reach these ports: those of the service as the engine's machine sees it, 100 at most. */
   agentClients: string[];
-  /** The configuration of ssh for `DOCKER_HOST=ssh://…`; null means that of the service's user. */
+  /**
+   * The file in the form of ssh_config(5) for `DOCKER_HOST=ssh://…`.
+   * @default that of the service's user
+   */
   sshConfig: string | null;
-  /** The memory for the states of streams, in MiB. */
+  /** The MiB of memory for the states of streams. The others are loaded when they are needed. */
   stateCacheMb: number;
-  /** The most streams (logs, histories, exports) that one process has open. */
+  /** The most streams (logs, histories, exports, replies) that one process has open. One account may have a fifth of them. */
   streamsMax: number;
+  /** Answers `/metrics` for callers on the same machine only, and not for those for whom a proxy on it calls. */
   metricsLoopbackOnly: boolean;
-  /** The token that callers of `/metrics` must send; null means that none is needed. */
+  /** The token, 16 to 200 characters, that callers of `/metrics` send as `Authorization: Bearer`. It also opens the details of `/ready`. */
   metricsToken: string | null;
   /** The addresses, or ranges of them, of proxies whose `X-Forwarded-For` is trusted. */
   trustedProxies: string[];
-  /** The origins, besides the service's own, whose pages may open WebSockets, in lower case. */
+  /** The origins, besides the service's own, whose pages may open terminals and call tools, such as `https://app.example.com`. */
   allowedOrigins: string[];
-  /** The domain, in lower case, under which each public agent has a host name of its own, `{agent_id}.<domain>`; null means none. */
+  /** The domain under which each public agent has a host name of its own, `{agent_id}.<domain>`. */
   agentDomain: string | null;
-  /** The most requests to public agents that one process has open. */
+  /** The most requests to public agents that one process has open. One account may have a quarter of them, and one agent a tenth. */
   trafficMax: number;
-  /** The seconds after which an open request to a public agent is ended if no byte came or went. */
+  /** The seconds after which an open request to a public agent, or a WebSocket, is ended if no byte came or went. */
   trafficIdleSeconds: number;
-  /** The seconds between two pings of a WebSocket; a peer that is not heard of in between is gone. */
+  /** The seconds between two pings of a WebSocket. A peer that did not answer the last one, or takes no input for ten, is cut off. */
   webSocketPingSeconds: number;
+  /** The least severe level of log lines that are written. */
   logLevel: string;
   production: boolean;
 }
@@ -156,9 +219,8 @@ export function readConfig(environment: Environment): Config {
   const config: Config = {
     ...placeSettings(read),
     ...accountSettings(read),
-    ...agentSettings(read),
+    ...agentSettings(read, production),
     ...readComputerSettings(read),
-    requireLimits: read.onOff('MOORING_REQUIRE_LIMITS', production),
     production,
   };
   read.found.push(...read.unknown().map((name) => `${name} is not a setting of Mooring`));
@@ -205,7 +267,7 @@ function accountSettings(read: SettingReader) {
 }
 
 /** Reads the settings of how agents run and where their images come from. */
-function agentSettings(read: SettingReader) {
+function agentSettings(read: SettingReader, production: boolean) {
   return {
     runtime: read.choice('MOORING_RUNTIME', ['auto', 'docker', 'local'], 'auto'),
     containerRuntime: read.text('MOORING_CONTAINER_RUNTIME'),
@@ -224,6 +286,7 @@ function agentSettings(read: SettingReader) {
     agentMemoryMb: read.integer('MOORING_AGENT_MEMORY_MB', 512, 16, 1_048_576),
     agentCpus: read.number('MOORING_AGENT_CPUS', 1, 0.05, 1_024),
     agentPids: read.integer('MOORING_AGENT_PIDS', 256, 16, 1_000_000),
+    requireLimits: read.onOff('MOORING_REQUIRE_LIMITS', production),
     agentOpenFiles: read.integer('MOORING_AGENT_OPEN_FILES', 16_384, 256, 1_048_576),
     ...volumeSettings(read),
     engineCalls: read.integer('MOORING_ENGINE_CALLS', 32, 1, 1_024),
@@ -253,7 +316,7 @@ function agentSettings(read: SettingReader) {
   };
 }
 
-/** Reads the bounds of repositories. What is received of one is packed, to about half of what its files take. */
+/** Reads the settings of repositories. What is received of one is packed, to about half of what its files take. */
 function repositorySettings(read: SettingReader) {
   const repositoryMaxMb = read.integer('MOORING_REPOSITORY_MAX_MB', 1_024, 1, 1_048_576);
   return {
@@ -263,7 +326,7 @@ function repositorySettings(read: SettingReader) {
   };
 }
 
-/** Reads the rate of one account's large responses. Half as much is read of its large bodies, since parsing them takes more time. */
+/** Reads the settings of one account's large responses. Half as much is read of its large bodies, since parsing them takes more time. */
 function largeTransferSettings(read: SettingReader) {
   const largeReadsMbPerSecond = read.integer('MOORING_LARGE_READS_MB_PER_SECOND', 16, 1, 100_000);
   return { largeReadsMbPerSecond, largeBodiesMbPerSecond: Math.ceil(largeReadsMbPerSecond / 2) };
@@ -273,7 +336,7 @@ function largeTransferSettings(read: SettingReader) {
 const VOLUME_FILES_PER_MB = 64;
 const VOLUME_FILES_MIN = 10_000;
 
-/** Reads the bounds of agents' volumes. A file takes an inode of the disk, of which there is one for about 16 KiB. */
+/** Reads the settings of the volumes of agents. A file takes an inode of the disk, of which there is one for about 16 KiB. */
 function volumeSettings(read: SettingReader) {
   const volumeMaxMb = read.integer('MOORING_VOLUME_MAX_MB', 10_240, 0, 1_073_741_824);
   return { volumeMaxMb, volumeFilesMax: Math.max(VOLUME_FILES_MIN, volumeMaxMb * VOLUME_FILES_PER_MB) };
