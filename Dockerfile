@@ -1,5 +1,5 @@
 # The service as an image. Agents run beside it on the host's engine, so the container needs the engine's socket and the host's network:
-# docs/guides/operations.md, "In a container".
+# docs/guides/running-the-service.md, "In a container".
 ARG NODE_IMAGE=node:24-bookworm-slim
 
 FROM ${NODE_IMAGE} AS build

@@ -1,6 +1,6 @@
 /**
  * Walks over the container engine that the environment names, with a service of its own, and says what holds and what differs:
- * `npm run check:engine -- [part…]`. It leaves nothing of its own on the engine. docs/guides/operations.md describes it.
+ * `npm run check:engine -- [part…]`. It leaves nothing of its own on the engine. docs/guides/container-engine.md describes it.
  */
 import { randomBytes, randomInt } from 'node:crypto';
 import { rm } from 'node:fs/promises';

@@ -21,5 +21,5 @@ await runTool(usage, options, async ({ config, words, values, say }) => {
   if (keys !== 'none') say('The master key is in no backup: keep it elsewhere, and keep it.');
   say("Agents' volumes are not in it.");
   if (config.eventStore === 'eventstoredb')
-    say('The log is in EventStoreDB and is not in it: docs/guides/operations.md says in which order to back both up.');
+    say('The log is in EventStoreDB and is not in it: docs/guides/backup.md says in which order to back both up.');
 });

@@ -10,9 +10,9 @@ const told = new Set(
 );
 
 describe('the metrics', () => {
-  it('are all explained in docs/guides/operations.md', () => {
+  it('are all explained in docs/guides/monitoring.md', () => {
     expect(told.size).toBeGreaterThan(10);
-    const manual = read('docs/guides/operations.md');
+    const manual = read('docs/guides/monitoring.md');
     expect([...told].filter((metric) => !manual.includes(`\`${metric}\``))).toEqual([]);
   });
 

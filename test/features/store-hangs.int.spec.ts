@@ -6,7 +6,7 @@ import { agentFeatures } from '../support/features.ts';
 import type { Answer, TestServer } from '../support/http-server.ts';
 import { untilTrue } from '../support/until.ts';
 
-/** The longest times of a read that docs/guides/operations.md and docs/reference/errors.md promise, in milliseconds. */
+/** The longest times of a read that docs/guides/eventstoredb.md and docs/reference/errors.md promise, in milliseconds. */
 const READ_MS_MAX = 8_000;
 const BEHIND_MS_MAX = 5_000;
 /** The longest time that a write waits for its turn, which is promised there, too. */

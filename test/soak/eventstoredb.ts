@@ -130,7 +130,7 @@ async function frozen(server: ServerProcess, ms: number): Promise<void> {
 const { EVENTSTORE_COMMAND, EVENTSTORE_CLUSTER_COMMAND, EVENTSTORE_CLUSTER_URL } = process.env;
 if (!EVENTSTORE_COMMAND && !(EVENTSTORE_CLUSTER_COMMAND && EVENTSTORE_CLUSTER_URL))
   throw new Error(
-    'EVENTSTORE_COMMAND, or EVENTSTORE_CLUSTER_COMMAND and EVENTSTORE_CLUSTER_URL, must say how a server is started (docs/guides/operations.md)',
+    'EVENTSTORE_COMMAND, or EVENTSTORE_CLUSTER_COMMAND and EVENTSTORE_CLUSTER_URL, must say how a server is started (docs/guides/eventstoredb.md)',
   );
 const folder = await mkdtemp(join(tmpdir(), 'mooring-soak-'));
 note(`the servers' folders and logs are in ${folder}`);

@@ -36,7 +36,7 @@ export async function assertLogNotShorter(store: EventStore, database: Database)
   throw new Error(
     `The read models have followed the log up to ${followed}, and this log ends at ${end}: it is another log, or an older copy. ` +
       'Set EVENT_STORE, EVENTSTORE_URL and EVENTSTORE_PREFIX to the store that holds the log; where an older copy was put in place on purpose, ' +
-      'see "A log that is older than its read models" in docs/guides/operations.md.',
+      'see "A log that is older than its read models" in docs/guides/eventstoredb.md.',
   );
 }
 
