@@ -1,6 +1,6 @@
 /**
- * Writes the files that tests compare with, one after the other, and formats them. One that can't be written hinders no other; those are
- * named at the end. Run it with `npm run update-golden`: it needs scripts/typescript.mjs.
+ * Writes the files that tests compare with, one after the other, and formats them. One that can't be written hinders no other; it says what
+ * to do, and is named again at the end. Run it with `npm run update-golden`: it needs scripts/typescript.mjs.
  */
 import { spawnSync } from 'node:child_process';
 
@@ -21,7 +21,8 @@ for (const { name, write } of steps) {
     console.error(`   FAILED: ${name}\n${error.message}`);
   }
 }
-if (failed.length > 0) console.error(`FAILED: ${failed.join(', ')}`);
+if (failed.length === 0) console.log('Look at the difference, then run `npm test -- test/coverage`.');
+else console.error(`FAILED: ${failed.join(', ')}. The reasons are above; mend them and run this again. Everything else is written.`);
 // Nest may leave timers behind.
 process.exit(failed.length === 0 ? 0 : 1);
 

@@ -297,11 +297,11 @@ it('docs/reference/api.md shows the answers of this test: eleven events, the sta
   for (const { revision, summary } of history as { revision: number; summary: string }[]) {
     const { agent, env } = (await call('GET', `${agentId}/history/state?revision=${revision}`)).json;
     const variables = (env as { key: string; value: string }[]).map(({ key, value }) => `${key}=${value}`).join(', ');
-    rows.push(`| ${revision} | ${summary} | ${agent.name} | ${agent.status} | ${variables} |`);
+    rows.push(`| ${revision} | ${summary} | ${agent.name}, ${agent.status} | ${variables} |`);
   }
   const shown = [
-    '| revision | event | agent.name | agent.status | env |',
-    '|---|---|---|---|---|',
+    '| revision | event | agent | env |',
+    '|---|---|---|---|',
     ...rows,
     '',
     ...asked('diff?from=7&to=10', (await call('GET', `${agentId}/history/diff?from=7&to=10`)).json),
