@@ -32,8 +32,8 @@ import { sampleLog, type SampleEvent } from './sample-log.ts';
 const root = resolve(import.meta.dirname, '../..');
 export const catalogueFile = join(root, 'eventstore/catalogue.json');
 export const foldedFile = (which: 'oldest' | 'newest') => join(root, `eventstore/folded-${which}.json`);
-const samplesFolder = join(root, 'eventstore/samples');
-const sumsFile = join(samplesFolder, 'SHA256SUMS');
+export const samplesFolder = join(root, 'eventstore/samples');
+export const sumsFile = join(samplesFolder, 'SHA256SUMS');
 
 /** One version of one event type. */
 export interface CatalogueEntry {

@@ -83,23 +83,23 @@ export function storedSnapshots(decider: AnyDecider): Record<string, Json> {
 
 /**
  * Keeps a snapshot after each sample event, and removes the files of former versions. Throws if one differs from what its version has kept:
- * a program of that version may have stored such a snapshot, so it is never overwritten.
+ * a program of that version may have stored such a snapshot, so its file is left as it is.
  */
 export function writeSnapshots(catalogue: EventCatalogue): void {
   const changed = keptDeciders.flatMap(([, category, decider]) => {
     const now = snapshotsAfter(eventsOf(category, catalogue), decider);
     const before = storedSnapshots(decider);
+    const differing = Object.keys(now).filter((key) => key in before && JSON.stringify(now[key]) !== JSON.stringify(before[key]));
     const sorted = Object.entries({ ...now, ...before }).toSorted(([one], [other]) => (one < other ? -1 : 1));
-    writeFileSync(join(folder, snapshotFile(decider)), `${JSON.stringify(Object.fromEntries(sorted))}\n`);
-    const differs = Object.keys(now).filter((key) => key in before && JSON.stringify(now[key]) !== JSON.stringify(before[key]));
-    return differs.map((key) => `${snapshotFile(decider)} after ${key}`);
+    if (differing.length === 0) writeFileSync(join(folder, snapshotFile(decider)), `${JSON.stringify(Object.fromEntries(sorted))}\n`);
+    return differing.map((key) => `${snapshotFile(decider)} after ${key}`);
   });
   const inUse = new Set(keptDeciders.map(([, , decider]) => snapshotFile(decider)));
   for (const file of snapshotFiles()) if (!inUse.has(file)) rmSync(join(folder, file));
   if (changed.length === 0) return;
   throw new Error(
     `These snapshots are not what their version has kept:\n  ${changed.join('\n  ')}\n` +
-      "If the state has another form, raise the `version` in the decider's `snapshot`. If it has not, move the new sample to the end of its " +
-      'stream in test/coverage/sample-log.ts. Then run this again.',
+      "If the state has another form, raise the `version` in the decider's `snapshot`. If it has not, move the new sample behind the last one of " +
+      'its stream in test/coverage/sample-log.ts. Then run this again.',
   );
 }

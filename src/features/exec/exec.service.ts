@@ -11,7 +11,7 @@ import { argvOf } from './command-fields.ts';
 import { commandRefused } from './containers.service.ts';
 import type { ExecFailure } from './exec.events.ts';
 
-/** The limit of what a command may print to stdout and stderr together, in bytes (service.md, Limits: 256 KB, one merged stream). */
+/** The limit of what a command may print to stdout and stderr together, in bytes (docs/reference/limits.md). */
 const OUTPUT_BYTES = 256 * 1024;
 /** The number of commands that one process runs at once; an account may have a quarter of them. */
 const EXECS = sharesOf(128);

@@ -15,7 +15,7 @@ import { FileRecords } from './file-records.service.ts';
 import { fileRefusal, type FileCall } from './files.service.ts';
 import { Meter } from './meter.ts';
 
-/** The limit of a file that is sent or received (service.md, Limits: 100 MB), in bytes. */
+/** The limit of a file that is sent or received (docs/reference/limits.md), in bytes. */
 export const FILE_BYTES_MAX = 104_857_600;
 /** The limit of a directory that is received as a tar, in bytes. */
 const TAR_BYTES_MAX = 1_073_741_824;
