@@ -1,6 +1,7 @@
 import type { CommandContext } from '../kernel/context/command-context.ts';
 import type { Refusal } from '../kernel/errors/refusal.ts';
-import type { Aggregates, Executed, ExecuteOptions, Loaded } from '../eventsourcing/aggregates/aggregates.ts';
+import type { Aggregates, Executed, ExecuteOptions } from '../eventsourcing/aggregates/aggregates.ts';
+import type { Loaded } from '../eventsourcing/aggregates/dated-state.ts';
 import type { Decider } from '../eventsourcing/event-store/event-definition.ts';
 import type { EventStore, ExpectedRevision, Position, ReadStreamOptions, StoredEvent } from '../eventsourcing/event-store/event-store.ts';
 import type { EventWaits, EventWatch } from '../eventsourcing/log/event-waits.ts';

@@ -85,7 +85,8 @@ describe('Commands on a stream', () => {
       causation_id: 'cause-1',
       ip: null,
     });
-    expect(await aggregates.load(stream, counter)).toEqual({ state: 7, revision: 1, position: second.position });
+    const [createdAt, changedAt] = stored.map(({ at }) => at);
+    expect(await aggregates.load(stream, counter)).toEqual({ state: 7, createdAt, changedAt, revision: 1, position: second.position });
   });
 
   it('appends nothing where nothing changes, and nothing where a rule is broken', async () => {
@@ -93,14 +94,18 @@ describe('Commands on a stream', () => {
     expect(await aggregates.execute(stream, counter, { by: 0 }, context)).toEqual({
       before: 0,
       state: 0,
+      createdAt: '',
+      changedAt: '',
       events: [],
       revision: -1,
       position: START,
     });
-    const { position } = await aggregates.execute(stream, counter, { by: 1 }, context);
+    const { position, createdAt, changedAt } = await aggregates.execute(stream, counter, { by: 1 }, context);
     expect(await aggregates.execute(stream, counter, { by: 0 }, context)).toEqual({
       before: 1,
       state: 1,
+      createdAt,
+      changedAt,
       events: [],
       revision: 0,
       position,

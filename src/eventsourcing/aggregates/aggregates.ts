@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { pause } from '../../kernel/async/pause.ts';
 import { Backoff } from '../../kernel/async/retry.ts';
 import { Clock } from '../../kernel/clock.ts';
-import type { CommandContext } from '../../kernel/context/command-context.ts';
+import { noteWritten, type CommandContext } from '../../kernel/context/command-context.ts';
 import { newId } from '../../kernel/ids.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
 import { EventCatalogue } from '../event-store/event-catalogue.ts';
@@ -20,6 +20,7 @@ import {
   type Position,
   type StoredEvent,
 } from '../event-store/event-store.ts';
+import type { Loaded } from './dated-state.ts';
 import { DerivedIds } from './derived-ids.ts';
 import { Snapshots } from './snapshots.ts';
 import type { StreamState } from './stream-state.ts';
@@ -27,14 +28,6 @@ import { StreamStates } from './stream-states.ts';
 import { StreamQueues } from './stream-queues.ts';
 
 type AnyEvent = { type: string; data: unknown };
-
-export interface Loaded<S> {
-  state: S;
-  /** The revision of the last event; -1 if the stream does not exist. */
-  revision: number;
-  /** The position of the last event; `START` if the stream does not exist. */
-  position: Position;
-}
 
 export interface Executed<S> extends Loaded<S> {
   /** The state that the command was decided on; `state` is the state after it. */
@@ -51,6 +44,8 @@ export interface ExecuteOptions<E> {
    * ids are known.
    */
   eventId?: (event: E, index: number) => string;
+  /** The account that the events belong to; by default it is that of the caller. */
+  accountId?: string;
 }
 
 /**
@@ -160,7 +155,7 @@ export class Aggregates {
       before = await this.states.read<S>(stream, decider);
       events = this.decide(before, work);
     }
-    noteWritten(work.context, before.position);
+    noteEnd(work.context, before);
     return { ...loaded(before), before: before.state, events: [] };
   }
 
@@ -178,7 +173,7 @@ export class Aggregates {
     const { expectedRevision, eventId } = options;
     if (expectedRevision !== undefined && expectedRevision !== before.revision)
       throw new Refusal('revision_mismatch', `It was changed meanwhile: revision ${before.revision}, not ${expectedRevision}.`);
-    const metadata = metadataOf(context);
+    const metadata = metadataOf(context, options.accountId);
     const decided = decider.decide(command, before.state, this.clock.now());
     if (eventId === undefined) return decided.map((event) => this.newEvent(event, newId(), metadata));
     const events = decided.map((event, index) => this.newEvent(event, eventId(event, index).toLowerCase(), metadata));
@@ -191,7 +186,7 @@ export class Aggregates {
     const since = this.states.moment;
     const { events } = await this.append(stream, before.revision, newEvents);
     const after = this.states.appended(stream, decider, before, events, since);
-    noteWritten(context, after.position);
+    noteEnd(context, after);
     return { ...loaded(after), before: before.state, events };
   }
 
@@ -221,20 +216,17 @@ export class Aggregates {
   }
 }
 
-function loaded<S>({ state, revision, position }: StreamState<S>): Loaded<S> {
-  return { state, revision, position };
+function loaded<S>({ state, createdAt, changedAt, revision, position }: StreamState<S>): Loaded<S> {
+  return { state, createdAt, changedAt, revision, position };
 }
 
-/**
- * Notes the position up to which the request has written, so that the caller's next read is not older. Events that a repeated request finds
- * stored count, too.
- */
-export function noteWritten(context: CommandContext, position: Position): void {
-  if (position > (context.writtenUpTo ?? START)) context.writtenUpTo = position;
+/** Notes the position for the caller's next read. Events that a repeated request finds stored count, too; a stream without events does not. */
+function noteEnd(context: CommandContext, { position }: StreamState): void {
+  if (position > START) noteWritten(context, position);
 }
 
-function metadataOf({ actor, accountId, requestId, causationId, ip }: CommandContext): EventMetadata {
-  return { actor, account_id: accountId, request_id: requestId, causation_id: causationId, ip };
+function metadataOf({ actor, accountId, requestId, causationId, ip }: CommandContext, owner = accountId): EventMetadata {
+  return { actor, account_id: owner, request_id: requestId, causation_id: causationId, ip };
 }
 
 async function available<T>(work: () => Promise<T>, context?: CommandContext): Promise<T> {

@@ -93,8 +93,8 @@ describe('Snapshots of long streams', () => {
           cache.take(stream, { name: 'tally', version }, { ...state, revision, eventId });
           await cache.settle();
         }
-        const { state, revision, position } = foldedTo(events);
-        expect(await opened().aggregates.load(stream, tally)).toEqual({ state, revision, position });
+        const { state, createdAt, changedAt, revision, position } = foldedTo(events);
+        expect(await opened().aggregates.load(stream, tally)).toEqual({ state, createdAt, changedAt, revision, position });
       }),
       { numRuns: 60 },
     );

@@ -17,6 +17,8 @@ type Row = {
   event_id: string;
   account_id: string | null;
   state: Json;
+  created_at: string;
+  changed_at: string;
   derived_ids: string;
 };
 
@@ -38,7 +40,7 @@ export class Snapshots {
   async find<S>(stream: string, shape: SnapshotShape<S>): Promise<StreamState<S> | null> {
     try {
       const [row] = await this.database.query<Row>(
-        `select revision, position, event_id, account_id, state, derived_ids
+        `select revision, position, event_id, account_id, state, created_at, changed_at, derived_ids
            from aggregate_snapshots where stream = $1 and decider = $2 and version = $3`,
         [stream, shape.name, shape.version],
       );
@@ -46,6 +48,8 @@ export class Snapshots {
       const revision = Number(row.revision);
       return {
         state: shape.fromJson === undefined ? (row.state as S) : shape.fromJson(row.state),
+        createdAt: row.created_at,
+        changedAt: row.changed_at,
         revision,
         position: row.position,
         eventId: row.event_id,
@@ -93,12 +97,13 @@ export class Snapshots {
     if (Buffer.byteLength(state) > STATE_BYTES_MAX) return;
     const subject = shape.subject?.(kept.state, idOf(stream)) ?? null;
     await this.database.query(
-      `insert into aggregate_snapshots (stream, decider, version, revision, position, event_id, account_id, subject, state, derived_ids)
-       select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10
+      `insert into aggregate_snapshots (stream, decider, version, revision, position, event_id, account_id, subject, state, created_at,
+         changed_at, derived_ids)
+       select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12
         where not exists (select from data_keys k where k.subject = $8 and k.shredded_at is not null)
        on conflict (stream, decider) do update set version = excluded.version, revision = excluded.revision, position = excluded.position,
          event_id = excluded.event_id, account_id = excluded.account_id, subject = excluded.subject, state = excluded.state,
-         derived_ids = excluded.derived_ids, taken_at = now()`,
+         created_at = excluded.created_at, changed_at = excluded.changed_at, derived_ids = excluded.derived_ids, taken_at = now()`,
       [
         stream,
         shape.name,
@@ -109,6 +114,8 @@ export class Snapshots {
         kept.account,
         subject,
         state,
+        kept.createdAt,
+        kept.changedAt,
         kept.derivedIds.toString(),
       ],
     );

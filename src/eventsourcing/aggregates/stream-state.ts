@@ -1,10 +1,10 @@
 import type { Decider } from '../event-store/event-definition.ts';
 import { START, type Position, type StoredEvent } from '../event-store/event-store.ts';
+import { evolved, type DatedState } from './dated-state.ts';
 import { DerivedIds } from './derived-ids.ts';
 
 /** The state that one decider folded from a stream's events, up to one of them. It is immutable, since calls share it. */
-export interface StreamState<S = unknown> {
-  readonly state: S;
+export interface StreamState<S = unknown> extends DatedState<S> {
   /** The revision of the last event; -1 if the stream does not exist. */
   readonly revision: number;
   /** The position of the last event; `START` if the stream does not exist. */
@@ -29,6 +29,8 @@ export type AnyDecider<S = any> = Decider<S, any, any> & {
 export function absent<S>(decider: AnyDecider<S>): StreamState<S> {
   return {
     state: decider.initialState(),
+    createdAt: '',
+    changedAt: '',
     revision: -1,
     position: START,
     eventId: '',
@@ -42,13 +44,15 @@ export function absent<S>(decider: AnyDecider<S>): StreamState<S> {
 export function advanced<S>(decider: AnyDecider<S>, from: StreamState<S>, events: readonly StoredEvent[]): StreamState<S> {
   const last = events.at(-1);
   if (last === undefined) return from;
-  let { state, revision, account } = from;
+  let dated: DatedState<S> = from;
+  let { revision } = from;
   for (const event of events) {
     if (event.revision !== revision + 1) throw new RangeError(`${event.stream}: event ${event.revision} does not follow ${revision}`);
-    state = decider.evolve(state, event);
+    dated = evolved(decider.evolve, dated, event);
     revision = event.revision;
   }
-  account = last.metadata.account_id ?? account;
+  const { state, createdAt, changedAt } = dated;
+  const account = last.metadata.account_id ?? from.account;
   const derivedIds = from.derivedIds.with(events.map(({ id }) => id));
-  return { ...from, state, revision, position: last.position, eventId: last.id, derivedIds, account };
+  return { ...from, state, createdAt, changedAt, revision, position: last.position, eventId: last.id, derivedIds, account };
 }

@@ -63,8 +63,11 @@ export interface Decider<State, Command, Event extends { type: string; data: unk
   initialState: () => State;
   /** Returns the events that follow from the command, none if nothing changes; throws `Refusal` if a rule is broken. */
   decide: (command: Command, state: State, now: Date) => Event[];
-  /** Returns the state after the event. An event of a type that the aggregate does not know leaves the state unchanged. */
-  evolve: (state: State, event: Event) => State;
+  /**
+   * Returns the state after the event; the same object if the event does not change it, as one of a type that the aggregate does not know. A
+   * stored event has its time, ISO 8601, and one that was only decided has none.
+   */
+  evolve: (state: State, event: Event & { at?: string }) => State;
   /** The form of snapshots; absent if streams stay short. */
   snapshot?: SnapshotShape<State>;
 }

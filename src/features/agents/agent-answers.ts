@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
 import { Config } from '../../kernel/config/config.ts';
-import { noteWritten } from '../../eventsourcing/aggregates/aggregates.ts';
+import { noteWritten } from '../../kernel/context/command-context.ts';
 import type { Call } from '../../http/server/call.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
 import { type ListAgentsQueryDto, statusesOf, type WaitQueryDto } from './agents.dto.ts';

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
 import { Refusal } from '../../kernel/errors/refusal.ts';
-import { noteWritten } from '../../eventsourcing/aggregates/aggregates.ts';
+import { noteWritten } from '../../kernel/context/command-context.ts';
 import type { Call } from '../../http/server/call.ts';
 import { isGone, isInTransit, type Computer } from './aggregate/computer-state.decider.ts';
 import { visible } from './aggregate/computers.decider.ts';

@@ -9,8 +9,17 @@ export interface CommandContext {
   ip: string | null;
   /** The position of the head of the log when the request came, up to which everything was heard here; absent if it is not known. */
   seenUpTo?: string;
-  /** The position of the last event that was written under this context. `Aggregates` sets it, for read-your-writes. */
+  /** The position of the last event that was written under this context, or shown to its caller, for read-your-writes. See `noteWritten`. */
   writtenUpTo?: string;
+}
+
+/**
+ * Notes the position up to which the request has written, or up to which its response shows what there is, so that the caller's next read is
+ * not older.
+ */
+export function noteWritten(context: CommandContext, position: string): void {
+  const noted: { writtenUpTo?: string } = context;
+  if (noted.writtenUpTo === undefined || position > noted.writtenUpTo) noted.writtenUpTo = position;
 }
 
 /** Returns the context of commands that the service issues by itself; `name` is the part of it. */

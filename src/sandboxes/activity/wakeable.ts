@@ -1,6 +1,7 @@
 import type { CommandContext } from '../../kernel/context/command-context.ts';
 import type { Refusal } from '../../kernel/errors/refusal.ts';
-import type { Executed, Loaded } from '../../eventsourcing/aggregates/aggregates.ts';
+import type { Executed } from '../../eventsourcing/aggregates/aggregates.ts';
+import type { Loaded } from '../../eventsourcing/aggregates/dated-state.ts';
 import type { Sandbox } from '../lifecycle/sandbox.decider.ts';
 import type { SandboxKind } from '../sandbox-id.ts';
 

@@ -2,7 +2,8 @@ import { Injectable, type OnModuleInit } from '@nestjs/common';
 
 import { Config } from '../../../kernel/config/config.ts';
 import { Refusal } from '../../../kernel/errors/refusal.ts';
-import type { Executed, Loaded } from '../../../eventsourcing/aggregates/aggregates.ts';
+import type { Executed } from '../../../eventsourcing/aggregates/aggregates.ts';
+import type { Loaded } from '../../../eventsourcing/aggregates/dated-state.ts';
 import type { Need, NotAwake, Wakeable } from '../../../sandboxes/index.ts';
 import { bringUpSeconds } from '../../../sandboxes/lifecycle/deadlines.decider.ts';
 import { Wakeables, WakeGate } from '../../../sandboxes/services.ts';

@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
-import { Aggregates, type Loaded } from '../../../eventsourcing/aggregates/aggregates.ts';
+import { Aggregates } from '../../../eventsourcing/aggregates/aggregates.ts';
+import type { Loaded } from '../../../eventsourcing/aggregates/dated-state.ts';
 import { EventStore, type Position } from '../../../eventsourcing/event-store/event-store.ts';
 import { EventWaits } from '../../../eventsourcing/log/event-waits.ts';
 import { NETWORK_BITS, networkOf } from '../../../kernel/network/network-of.ts';

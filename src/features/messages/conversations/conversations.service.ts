@@ -1,7 +1,8 @@
 import { Injectable } from '@nestjs/common';
 
 import { Keyring, type Sealed } from '../../../crypto/keyring.ts';
-import { Aggregates, type Executed, type ExecuteOptions, type Loaded } from '../../../eventsourcing/aggregates/aggregates.ts';
+import { Aggregates, type Executed, type ExecuteOptions } from '../../../eventsourcing/aggregates/aggregates.ts';
+import type { Loaded } from '../../../eventsourcing/aggregates/dated-state.ts';
 import type { Position } from '../../../eventsourcing/event-store/event-store.ts';
 import type { CommandContext } from '../../../kernel/context/command-context.ts';
 import { Clock } from '../../../kernel/clock.ts';
