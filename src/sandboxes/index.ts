@@ -1,5 +1,6 @@
 export { agentActivityTable } from './activity/agent-activity.table.ts';
-export { SandboxAggregates } from './sandbox-aggregates.ts';
+export { GetLastUse } from './last-use.queries.ts';
+export { SandboxAggregates, type Written } from './sandbox-aggregates.ts';
 export { containerLost } from './container-lost.ts';
 export type { Need, NotAwake, Wakeable } from './activity/wakeable.ts';
 export {

@@ -20,6 +20,9 @@ export interface SandboxAggregate<State extends { accountId: string }, Command, 
   notFound(): Refusal;
 }
 
+/** A sandbox as a write of its account has left it. */
+export type Written<State> = Executed<State | null> & { state: State };
+
 /** Loads the sandboxes of one kind and executes commands on them. The rest of the program knows neither their decider nor their streams. */
 export abstract class SandboxAggregates<State extends { accountId: string }, Command, Event extends AnyEvent> {
   protected constructor(
@@ -39,9 +42,7 @@ export abstract class SandboxAggregates<State extends { accountId: string }, Com
 
   /** Returns the account's sandbox, even if it is deleted. Throws the kind's `…_not_found`. */
   async loadWithDeleted(id: string, accountId: string): Promise<Loaded<State>> {
-    const found = await this.find(id);
-    if (found.state?.accountId !== accountId) throw this.kind.notFound();
-    return { ...found, state: found.state };
+    return this.ofAccount(await this.find(id), accountId);
   }
 
   /** Returns the newest state of a sandbox of any account, even if it is deleted; null if there never was one. */
@@ -52,6 +53,17 @@ export abstract class SandboxAggregates<State extends { accountId: string }, Com
   /** Executes the command. Throws the errors of the kind's rules, and those of `Aggregates.execute`. */
   execute(id: string, command: Command, context: CommandContext, options?: ExecuteOptions<Event>): Promise<Executed<State | null>> {
     return this.aggregates.execute(this.kind.streamOf(id), this.kind.decider, command, context, options);
+  }
+
+  /** Executes a command of the account on its sandbox. Throws as `execute`. */
+  async write(
+    id: string,
+    accountId: string,
+    command: Command,
+    context: CommandContext,
+    options?: ExecuteOptions<Event>,
+  ): Promise<Written<State>> {
+    return this.ofAccount(await this.execute(id, command, context, options), accountId);
   }
 
   /** Reads the events of the sandbox's stream in order. */
@@ -73,5 +85,10 @@ export abstract class SandboxAggregates<State extends { accountId: string }, Com
   async close(id: string, expected: ExpectedRevision): Promise<void> {
     await this.store.closeStream(this.kind.streamOf(id), expected);
     await this.aggregates.removeSnapshotsOf(this.kind.subjectOf(id));
+  }
+
+  private ofAccount<Found extends Loaded<State | null>>(found: Found, accountId: string): Found & { state: State } {
+    if (found.state?.accountId !== accountId) throw this.kind.notFound();
+    return found as Found & { state: State };
   }
 }

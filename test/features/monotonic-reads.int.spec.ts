@@ -4,7 +4,6 @@ import { v7 as uuidv7 } from 'uuid';
 
 import { AgentsModule } from '../../src/features/agents/agents.module.ts';
 import { BuildLogAnswers } from '../../src/features/deployments/build-log-answers.service.ts';
-import { DeploymentAnswers } from '../../src/features/deployments/deployment-answers.service.ts';
 import {
   deploymentsProjection,
   FindDeploymentHandler,
@@ -26,7 +25,7 @@ import type { Answer, TestServer } from '../support/http-server.ts';
 @Module({
   imports: [AgentsModule],
   controllers: [DeploymentsController],
-  providers: [BuildLogAnswers, DeploymentAnswers, FindDeploymentHandler, ListDeploymentsHandler],
+  providers: [BuildLogAnswers, FindDeploymentHandler, ListDeploymentsHandler],
 })
 class DeploymentReadsModule {
   constructor(projections: Projections) {

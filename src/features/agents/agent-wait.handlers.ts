@@ -11,9 +11,9 @@ export class AwaitAgentHandler implements IQueryHandler<AwaitAgent> {
 
   async execute({ accountId, agentId, statuses, timeoutSeconds }: AwaitAgent): Promise<AgentWaited> {
     const look = async (): Promise<AgentWaited> => {
-      const { state, position } = await this.agents.find(agentId);
-      const agent = visible(state, accountId);
-      return { reached: statuses === null ? isSettled(agent) : statuses.includes(agent.status), status: agent.status, position };
+      const found = await this.agents.find(agentId);
+      const state = visible(found.state, accountId);
+      return { reached: statuses === null ? isSettled(state) : statuses.includes(state.status), agent: { ...found, state } };
     };
     const waited = await this.agents.until(agentId, async () => onlyReached(await look()), { timeoutMs: timeoutSeconds * 1000 });
     return waited ?? look();

@@ -1,13 +1,12 @@
 import { Command } from '@nestjs/cqrs';
 
-import type { Position } from '../../eventsourcing/event-store/event-store.ts';
+import type { Loaded } from '../../eventsourcing/aggregates/dated-state.ts';
 import type { CommandContext } from '../../kernel/context/command-context.ts';
+import type { Agent } from './aggregate/agent-state.decider.ts';
 import type { AgentSettings } from './aggregate/agents.events.ts';
 
-/** The outcome of a write. */
-export interface AgentWritten {
-  /** The position of the agent's last event; reads from there on see this write. */
-  position: Position;
+/** The agent as the write has left it. */
+export interface AgentWritten extends Loaded<Agent> {
   /** True if the agent was active before. */
   wasActive: boolean;
 }
@@ -49,5 +48,5 @@ export class ConfigureAgent extends AgentWrite {
   }
 }
 
-/** Deletes the agent, or joins a deletion in progress. Answers when the agent is gone, or after 30 s. */
+/** Deletes the agent, or joins a deletion in progress. Answers when the agent is gone, with the position of that, or after 30 s. */
 export class DeleteAgent extends AgentWrite<AgentWritten & { gone: boolean }> {}

@@ -4,9 +4,9 @@ import { CommandBus, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { ReleaseSeat } from '../accounts/index.ts';
 import { Config } from '../../kernel/config/config.ts';
 import { Clock } from '../../kernel/clock.ts';
-import type { Executed } from '../../eventsourcing/aggregates/aggregates.ts';
 import { checkRevision } from '../../http/responses/etag.ts';
-import type { AgentState } from './aggregate/agent-state.decider.ts';
+import type { Written } from '../../sandboxes/index.ts';
+import type { Agent } from './aggregate/agent-state.decider.ts';
 import { visible, type AgentCommand } from './aggregate/agents.decider.ts';
 import { Agents } from './aggregate/agents.service.ts';
 import { AllowLists } from './policies/allow-lists.service.ts';
@@ -44,15 +44,15 @@ export class AgentWriter {
   }
 
   async write({ context, accountId, agentId, ifMatch }: AgentWrite<unknown>, command: AgentCommand): Promise<AgentWritten> {
-    let executed: Executed<AgentState>;
-    if (ifMatch === null) executed = await this.agents.execute(agentId, command, context);
+    let written: Written<Agent>;
+    if (ifMatch === null) written = await this.agents.write(agentId, accountId, command, context);
     else {
       const { state, revision } = await this.agents.find(agentId);
       visible(state, accountId);
       checkRevision(ifMatch, revision);
-      executed = await this.agents.execute(agentId, command, context, { expectedRevision: revision });
+      written = await this.agents.write(agentId, accountId, command, context, { expectedRevision: revision });
     }
-    return { position: executed.position, wasActive: executed.before?.status === 'active' };
+    return { ...written, wasActive: written.before?.status === 'active' };
   }
 }
 
@@ -132,8 +132,7 @@ export class DeleteAgentHandler implements ICommandHandler<DeleteAgent> {
       { timeoutMs: GONE_WITHIN_MS },
     );
     if (goneAt === null) return { ...written, gone: false };
-    // The caller's next read must not find the agent again, and its next creation may use the seat.
-    remove.context.writtenUpTo = goneAt;
+    // The caller's next creation may use the seat.
     await this.commands.execute(new ReleaseSeat(remove.context, remove.accountId, remove.agentId));
     return { ...written, position: goneAt, gone: true };
   }

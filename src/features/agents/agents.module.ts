@@ -5,6 +5,7 @@ import { SandboxesModule } from '../../sandboxes/sandboxes.module.ts';
 import { AgentWakes } from './activity/agent-wakes.service.ts';
 import { AgentAnswers } from './agent-answers.ts';
 import { AwaitAgentHandler } from './agent-wait.handlers.ts';
+import { AgentWaits } from './agent-waits.ts';
 import {
   AgentWriter,
   ConfigureAgentHandler,
@@ -19,7 +20,6 @@ import {
   AgentsThatMayWriteHandler,
   EveryAgentHandler,
   GetAgentHandler,
-  GetWrittenAgentHandler,
   ListAgentsHandler,
   LiveAgentIdsHandler,
 } from './agents.projection.ts';
@@ -34,6 +34,7 @@ import { SourceHosts } from './policies/source-hosts.service.ts';
   providers: [
     Agents,
     AgentAnswers,
+    AgentWaits,
     AgentWakes,
     AgentWriter,
     AllowLists,
@@ -46,13 +47,12 @@ import { SourceHosts } from './policies/source-hosts.service.ts';
     DeleteAgentHandler,
     EveryAgentHandler,
     GetAgentHandler,
-    GetWrittenAgentHandler,
     ListAgentsHandler,
     LiveAgentIdsHandler,
     AgentsThatMayWriteHandler,
     AwaitAgentHandler,
   ],
-  exports: [Agents, AgentAnswers, AgentWakes, AllowLists, SourceHosts],
+  exports: [Agents, AgentAnswers, AgentWaits, AgentWakes, AllowLists, SourceHosts],
 })
 export class AgentsModule {
   constructor(projections: Projections) {

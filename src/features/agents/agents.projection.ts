@@ -2,17 +2,16 @@ import { QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
 
 import { Database } from '../../postgres/database/database.ts';
 import { entityOf, newestFirst } from '../../postgres/database/entities.ts';
-import { idOf, type Position, type StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
-import { LatestRows } from '../../eventsourcing/projections/tables/latest-rows.ts';
+import { idOf, type StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
+import { evolvedRow } from '../../eventsourcing/projections/tables/evolved-row.ts';
 import { ReadModels, tableOf, type Projection } from '../../eventsourcing/projections/projection.ts';
 import { agentActivityTable, type KnownSandbox, type SandboxOfAccount } from '../../sandboxes/index.ts';
-import { Activity, HOLD_COUNTS, IDLE_FROM } from '../../sandboxes/services.ts';
+import { HOLD_COUNTS, IDLE_FROM } from '../../sandboxes/services.ts';
 import { evolve, type Agent } from './aggregate/agent-state.decider.ts';
-import { agentStream } from './aggregate/agent-stream.ts';
 import { agentNotFound } from './aggregate/agents.decider.ts';
 import type { AgentEvent } from './aggregate/agents.events.ts';
-import { AgentsThatMayWrite, EveryAgent, GetAgent, GetWrittenAgent, ListAgents, LiveAgentIds } from './agents.queries.ts';
-import { type AgentRow, agentsTable, type ShownColumns } from './agents.table.ts';
+import { AgentsThatMayWrite, EveryAgent, GetAgent, ListAgents, LiveAgentIds } from './agents.queries.ts';
+import { agentRow, type AgentRow, agentsTable, type ShownColumns } from './agents.table.ts';
 
 /** Lists the agents that are not deleted. Each row is the decider's fold of its stream, so that rules and answers can't differ. */
 export const agentsProjection: Projection<typeof agentsTable> = {
@@ -24,22 +23,9 @@ export const agentsProjection: Projection<typeof agentsTable> = {
   project(stored: StoredEvent, rows) {
     const agent_id = idOf(stored.stream);
     const row = rows.get(agent_id);
-    const state = evolve(row?.state ?? null, stored as unknown as AgentEvent);
-    if (state === null || state.status === 'deleted') {
-      if (row !== undefined) rows.delete(agent_id);
-      return;
-    }
-    rows.set(agent_id, {
-      agent_id,
-      account_id: state.accountId,
-      external_id: state.externalId,
-      status: state.status,
-      sleep_depth: state.sleepDepth,
-      state,
-      revision: stored.revision,
-      created_at: row?.created_at ?? stored.at,
-      updated_at: row !== undefined && state === row.state ? row.updated_at : stored.at,
-    });
+    const { state, ...dates } = evolvedRow(evolve, row, stored as StoredEvent & AgentEvent);
+    if (state !== null && state.status !== 'deleted') rows.set(agent_id, agentRow(agent_id, { ...dates, state }));
+    else if (row !== undefined) rows.delete(agent_id);
   },
 };
 
@@ -69,24 +55,6 @@ export class GetAgentHandler implements IQueryHandler<GetAgent> {
     }
     await this.readModels.waitUntilFilled(agentsProjection.name);
     throw agentNotFound();
-  }
-}
-
-@QueryHandler(GetWrittenAgent)
-export class GetWrittenAgentHandler implements IQueryHandler<GetWrittenAgent> {
-  constructor(
-    private readonly latest: LatestRows,
-    private readonly activity: Activity,
-  ) {}
-
-  async execute({ accountId, agentId, seenUpTo }: GetWrittenAgent): Promise<{ row: AgentRow; position: Position }> {
-    const [{ row: columns, position }, lastActiveAt] = await Promise.all([
-      this.latest.find(agentsProjection, agentStream(agentId), seenUpTo),
-      this.activity.lastActiveAt(agentId),
-    ]);
-    if (columns === undefined || columns.account_id !== accountId) throw agentNotFound();
-    const activity = lastActiveAt === null ? null : { agent_id: agentId, last_active_at: lastActiveAt };
-    return { row: { ...columns, activity }, position };
   }
 }
 

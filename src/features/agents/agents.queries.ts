@@ -1,18 +1,15 @@
 import { Query } from '@nestjs/cqrs';
 
-import type { Position } from '../../eventsourcing/event-store/event-store.ts';
+import type { Loaded } from '../../eventsourcing/aggregates/dated-state.ts';
 import type { KnownSandbox, SandboxOfAccount } from '../../sandboxes/index.ts';
 import type { Agent, AgentStatus } from './aggregate/agent-state.decider.ts';
 import type { AgentRow, ShownColumns } from './agents.table.ts';
 
-/** The outcome of a wait. */
+/** An agent at the end of a wait. */
 export interface AgentWaited {
   /** True if the agent reached one of the statuses in time. */
   reached: boolean;
-  /** The agent's status at the end of the wait. */
-  status: AgentStatus;
-  /** The position from which on reads see that status. */
-  position: Position;
+  agent: Loaded<Agent>;
 }
 
 /** Waits, driven by events, until the agent has one of the statuses. Throws `agent_not_found`, also if the agent is deleted meanwhile. */
@@ -33,21 +30,6 @@ export class GetAgent extends Query<ShownColumns> {
   constructor(
     readonly accountId: string,
     readonly agentId: string,
-  ) {
-    super();
-  }
-}
-
-/**
- * Returns the account's agent from its stream, even if the read model lags, and the position up to which it was read. Throws
- * `agent_not_found`.
- */
-export class GetWrittenAgent extends Query<{ row: AgentRow; position: Position }> {
-  constructor(
-    readonly accountId: string,
-    readonly agentId: string,
-    /** See `CommandContext.seenUpTo`. */
-    readonly seenUpTo: Position | undefined,
   ) {
     super();
   }

@@ -1,4 +1,5 @@
-import { type ReadRow, typed } from '../../postgres/database/table.ts';
+import { asRead, type ReadRow, typed, type WrittenRow } from '../../postgres/database/table.ts';
+import type { Loaded } from '../../eventsourcing/aggregates/dated-state.ts';
 import type { ProjectionTable } from '../../eventsourcing/projections/projection.ts';
 import type { agentActivityTable } from '../../sandboxes/index.ts';
 import type { Agent } from './aggregate/agent-state.decider.ts';
@@ -26,6 +27,19 @@ export const agentsTable = {
 } as const satisfies ProjectionTable;
 
 type LastUse = Pick<ReadRow<typeof agentActivityTable>, 'agent_id' | 'last_active_at'>;
+
+/** Returns the row of an agent in this state. The projection writes it, and a write is answered with it. */
+export function agentRow(agent_id: string, agent: Omit<Loaded<Agent>, 'position'>): WrittenRow<typeof agentsTable> {
+  const { state, revision, createdAt: created_at, changedAt: updated_at } = agent;
+  const { accountId: account_id, externalId: external_id, status, sleepDepth: sleep_depth } = state;
+  return { agent_id, account_id, external_id, status, sleep_depth, state, revision, created_at, updated_at };
+}
+
+/** Returns the agent in this state as a read of its row would show it. */
+export function readAgent(agentId: string, agent: Loaded<Agent>, lastActiveAt: Date | null): AgentRow {
+  const activity = lastActiveAt && { agent_id: agentId, last_active_at: lastActiveAt };
+  return { ...asRead(agentsTable, agentRow(agentId, agent)), activity };
+}
 
 /** One agent that is not deleted, with its last use. */
 export type AgentRow = ReadRow<typeof agentsTable> & { activity: LastUse | null };

@@ -26,6 +26,7 @@ export {
   Text,
 } from './fields/agent-fields.ts';
 export { AgentAnswers } from './agent-answers.ts';
+export { AgentWaits } from './agent-waits.ts';
 export { agentStream } from './aggregate/agent-stream.ts';
 export { AgentId, agentIdOf, AgentIdMember } from './fields/agent-id.ts';
 export { AgentDto, AgentSettingsDto, RestAgentDto, toAgentDto, toRestAgentDto } from './agents.dto.ts';

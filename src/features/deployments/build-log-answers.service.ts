@@ -1,17 +1,18 @@
 import { Injectable } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 
-import { agentStream } from '../agents/index.ts';
+import { agentStream, GetAgent } from '../agents/index.ts';
 import { Agents } from '../agents/services.ts';
 import { EventStore } from '../../eventsourcing/event-store/event-store.ts';
+import { PAGE_BYTES_MAX } from '../../kernel/limits/page-bytes.ts';
 import { EventWaits } from '../../eventsourcing/log/event-waits.ts';
 import type { ServerSentEvent, Streamed } from '../../http/server/response-streams.ts';
 import { ReadModels } from '../../eventsourcing/projections/projection.ts';
 import { noSuchDeployment } from './deployments.handlers.ts';
-import { toDeploymentRecordDto } from './deployments.dto.ts';
-import { FindDeployment } from './deployments.queries.ts';
+import { type DeploymentDto, toDeploymentDto, toDeploymentRecordDto } from './deployments.dto.ts';
+import { FindDeployment, ListDeployments } from './deployments.queries.ts';
 import type { DeploymentRow } from './deployments.table.ts';
-import { buildLogChunks, buildLogStream } from './records/build-log.ts';
+import { buildLogChunks, buildLogStream, endOfBuildLog } from './records/build-log.ts';
 
 /** The time after which a reader of a growing build log looks again, though nothing was heard, ms. */
 const LOOK_AGAIN_MS = 60_000;
@@ -26,6 +27,20 @@ export class BuildLogAnswers {
     private readonly readModels: ReadModels,
     private readonly waits: EventWaits,
   ) {}
+
+  /** Lists the agent's deployments, newest first, with as much of the ends of their logs as a page has room for. Throws `agent_not_found`. */
+  async list(accountId: string, agentId: string, limit: number): Promise<DeploymentDto[]> {
+    await this.queries.execute(new GetAgent(accountId, agentId));
+    const rows = await this.queries.execute(new ListDeployments(agentId, limit));
+    const answers: DeploymentDto[] = [];
+    let room = PAGE_BYTES_MAX;
+    for (const row of rows) {
+      const { lines, bytes, isCut } = await endOfBuildLog(this.events, row.id, room);
+      room -= bytes;
+      answers.push(toDeploymentDto(row, [...(isCut ? [leftOut(agentId, row.id)] : []), ...lines].join('\n')));
+    }
+    return answers;
+  }
 
   /** Returns the log so far, in pieces of its text. Throws `agent_not_found`, `not_found`. */
   async read(accountId: string, agentId: string, deploymentId: string): Promise<Streamed> {
@@ -85,4 +100,9 @@ export class BuildLogAnswers {
     if (row === null) throw noSuchDeployment();
     return row;
   }
+}
+
+/** Returns the line that stands for those that a list leaves out of a build log. */
+function leftOut(agentId: string, deploymentId: string): string {
+  return `[Lines are left out here. GET /api/v1/agents/${agentId}/deployments/${deploymentId}/log returns all of them.]`;
 }

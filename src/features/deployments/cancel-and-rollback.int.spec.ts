@@ -219,3 +219,15 @@ async function all(frames: AsyncIterable<Frame>): Promise<Frame[]> {
   for await (const frame of frames) found.push(frame);
   return found;
 }
+
+it('nothing of a deployment, a rollback or a cancellation is written if the wait that the caller prefers is not one', async () => {
+  const id = await created();
+  const held = holdImages();
+  const deploymentId = idOf(await deploy(id, 0));
+  await held;
+  const { revision } = await bed.load(id);
+  for (const asked of [await cancel(id, deploymentId, 1.5), await rollBack(id, undefined, 1.5), await deploy(await created(), 1.5)])
+    expect(asked).toMatchObject({ status: 400, json: { code: 'invalid_request', errors: [{ field: 'Prefer' }] } });
+  expect(await bed.load(id)).toMatchObject({ revision, state: { status: 'deploying' } });
+  await cancel(id, deploymentId);
+});

@@ -1,11 +1,18 @@
 import { Command } from '@nestjs/cqrs';
 
-import type { Position } from '../../eventsourcing/event-store/event-store.ts';
+import type { Loaded } from '../../eventsourcing/aggregates/dated-state.ts';
 import type { CommandContext } from '../../kernel/context/command-context.ts';
+import type { Agent } from '../agents/index.ts';
 import type { SourceOverrides } from './sources/deployment-sources.decider.ts';
 
+/** A deployment, and its agent as the write has left it. */
+export interface WrittenDeployment {
+  deploymentId: string;
+  agent: Loaded<Agent>;
+}
+
 /** Requests a deployment. Throws `deploy_in_progress`, `agent_not_found`, and `invalid_request` if there is nothing to deploy. */
-export class DeployAgent extends Command<{ deploymentId: string; position: Position }> {
+export class DeployAgent extends Command<WrittenDeployment> {
   constructor(
     readonly context: CommandContext,
     readonly accountId: string,
@@ -22,7 +29,7 @@ export class DeployAgent extends Command<{ deploymentId: string; position: Posit
  * Requests a deployment that brings back the image of an earlier successful one, without a build. Throws `deploy_in_progress`,
  * `agent_not_found`, `not_found` if the agent has no such deployment, and `invalid_state` if that did not succeed, or if there is none.
  */
-export class RollBackAgent extends Command<{ deploymentId: string; position: Position }> {
+export class RollBackAgent extends Command<WrittenDeployment> {
   constructor(
     readonly context: CommandContext,
     readonly accountId: string,
@@ -37,7 +44,7 @@ export class RollBackAgent extends Command<{ deploymentId: string; position: Pos
 }
 
 /** Cancels the agent's deployment in progress. Throws `agent_not_found`, `not_found`, and `invalid_state` if it has ended. */
-export class CancelDeployment extends Command<{ position: Position }> {
+export class CancelDeployment extends Command<WrittenDeployment> {
   constructor(
     readonly context: CommandContext,
     readonly accountId: string,

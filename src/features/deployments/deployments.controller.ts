@@ -1,8 +1,9 @@
 import { Body, Controller, Get, HttpCode, Param, Post, Query } from '@nestjs/common';
+import { CommandBus } from '@nestjs/cqrs';
 
 import { ApiOkResponse, ApiProduces } from '@nestjs/swagger';
 
-import { AgentId } from '../agents/index.ts';
+import { AgentId, AgentWaits } from '../agents/index.ts';
 import { RequireScope } from '../../http/auth/access.ts';
 import { Operation } from '../../http/requests/operation.ts';
 import { type Call, CurrentCall } from '../../http/server/call.ts';
@@ -10,14 +11,23 @@ import { EVENT_STREAM, ResponseStreams, type Streamed } from '../../http/server/
 import { Idempotent } from '../../http/idempotency/idempotency.interceptor.ts';
 import { LargeRead } from '../../http/limits/large-reads.interceptor.ts';
 import { ReadsModel } from '../../http/responses/reads-model.ts';
-import { DeploymentAnswers, type DeployAnswer, type RestDeployAnswer } from './deployment-answers.service.ts';
 import { BuildLogAnswers } from './build-log-answers.service.ts';
-import { DeployDto, type DeploymentDto, DeploymentsQueryDto, RestDeployDto, RollBackDto } from './deployments.dto.ts';
+import { CancelDeployment, DeployAgent, RollBackAgent } from './deployments.commands.ts';
+import {
+  type DeployAnswer,
+  DeployDto,
+  type DeploymentDto,
+  DeploymentsQueryDto,
+  type RestDeployAnswer,
+  RestDeployDto,
+  RollBackDto,
+} from './deployments.dto.ts';
 
 @Controller('api')
 export class DeploymentsController {
   constructor(
-    private readonly answers: DeploymentAnswers,
+    private readonly commands: CommandBus,
+    private readonly waits: AgentWaits,
     private readonly logs: BuildLogAnswers,
     private readonly streams: ResponseStreams,
   ) {}
@@ -29,8 +39,9 @@ export class DeploymentsController {
   @RequireScope('deploy')
   @Idempotent()
   deploy(@AgentId() agentId: string, @Body() body: DeployDto, @CurrentCall() call: Call): Promise<DeployAnswer> {
+    const { context, accountId, seed } = call;
     const { image_name: imageName, repo_url: repoUrl, branch } = body ?? {};
-    return this.answers.deploy(agentId, { imageName, repoUrl, branch }, call);
+    return this.change(new DeployAgent(context, accountId, agentId, { imageName, repoUrl, branch }, seed), call);
   }
 
   /** Redeploys the agent from an image or a template. */
@@ -38,8 +49,14 @@ export class DeploymentsController {
   @HttpCode(202)
   @RequireScope('deploy')
   @Idempotent()
-  redeploy(@Body() body: RestDeployDto, @CurrentCall() call: Call): Promise<RestDeployAnswer> {
-    return this.answers.redeploy(body, call);
+  async redeploy(
+    @Body() { agentId, source, imageName, repoUrl, branch, templateId }: RestDeployDto,
+    @CurrentCall() call: Call,
+  ): Promise<RestDeployAnswer> {
+    const { context, accountId, seed } = call;
+    const overrides = { source, imageName, repoUrl, repoField: 'repoUrl', branch, templateId } as const;
+    const answer = await this.change(new DeployAgent(context, accountId, agentId.toLowerCase(), overrides, seed), call);
+    return { agentId: answer.agent_id, deploymentId: answer.deployment_id, status: answer.status, message: answer.message };
   }
 
   /** Deploys the image of an earlier successful deployment again, without a build. Answers 202 when the request is stored. */
@@ -49,7 +66,8 @@ export class DeploymentsController {
   @ReadsModel('agents', 'deployments')
   @Idempotent()
   rollBack(@AgentId() agentId: string, @Body() body: RollBackDto, @CurrentCall() call: Call): Promise<DeployAnswer> {
-    return this.answers.rollBack(agentId, body?.deployment_id?.toLowerCase() ?? null, call);
+    const { context, accountId, seed } = call;
+    return this.change(new RollBackAgent(context, accountId, agentId, body?.deployment_id?.toLowerCase() ?? null, seed), call);
   }
 
   /** Ends a deployment in progress. The agent goes back to its last release, or stops if it has none. */
@@ -58,7 +76,7 @@ export class DeploymentsController {
   @RequireScope('deploy')
   @ReadsModel('agents', 'deployments')
   cancel(@AgentId() agentId: string, @Param('deploymentId') deploymentId: string, @CurrentCall() call: Call): Promise<DeployAnswer> {
-    return this.answers.cancel(agentId, deploymentId.toLowerCase(), call);
+    return this.change(new CancelDeployment(call.context, call.accountId, agentId, deploymentId.toLowerCase()), call);
   }
 
   /**
@@ -70,7 +88,7 @@ export class DeploymentsController {
   @RequireScope('provision', 'deploy', 'manage')
   @ReadsModel('agents', 'deployments')
   list(@AgentId() agentId: string, @Query() query: DeploymentsQueryDto, @CurrentCall() { accountId }: Call): Promise<DeploymentDto[]> {
-    return this.answers.list(accountId, agentId, query.limit ?? 10);
+    return this.logs.list(accountId, agentId, query.limit ?? 10);
   }
 
   /**
@@ -89,5 +107,12 @@ export class DeploymentsController {
       return this.streams.events(call, (signal) => this.logs.follow(accountId, agentId, id, after, signal));
     }
     return this.streams.text(call, () => this.logs.read(accountId, agentId, id));
+  }
+
+  private async change(command: DeployAgent | RollBackAgent | CancelDeployment, call: Call): Promise<DeployAnswer> {
+    const { wait } = call;
+    const { deploymentId, agent } = await this.commands.execute(command);
+    const { status, message } = (await this.waits.settled(command.agentId, agent, wait, call)).state;
+    return { agent_id: command.agentId, deployment_id: deploymentId, status, message };
   }
 }

@@ -52,6 +52,20 @@ export class RestDeployDto {
   templateId?: string;
 }
 
+export interface DeployAnswer {
+  agent_id: string;
+  deployment_id: string;
+  status: string;
+  message: string;
+}
+
+export interface RestDeployAnswer {
+  agentId: string;
+  deploymentId: string;
+  status: string;
+  message: string;
+}
+
 export class DeploymentsQueryDto {
   /** The largest number of deployments to return; default 10. */
   @IsOptional()

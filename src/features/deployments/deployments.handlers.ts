@@ -1,4 +1,3 @@
-import { Injectable } from '@nestjs/common';
 import { CommandHandler, type ICommandHandler, QueryBus } from '@nestjs/cqrs';
 import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
 
@@ -7,38 +6,23 @@ import { Agents } from '../agents/services.ts';
 import { Config } from '../../kernel/config/config.ts';
 import { Clock } from '../../kernel/clock.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
-import type { Position } from '../../eventsourcing/event-store/event-store.ts';
 import { DeploymentSources } from './sources/deployment-sources.service.ts';
-import { CancelDeployment, DeployAgent, RollBackAgent } from './deployments.commands.ts';
+import { CancelDeployment, DeployAgent, RollBackAgent, type WrittenDeployment } from './deployments.commands.ts';
 import { FindDeployment, FindEarlierSuccess } from './deployments.queries.ts';
 import type { DeploymentRow } from './deployments.table.ts';
 
-interface Requested {
-  deploymentId: string;
-  position: Position;
-}
-
-/** Requests deployments on agents' streams. */
-@Injectable()
-export class DeploymentRequests {
-  constructor(
-    private readonly agents: Agents,
-    private readonly clock: Clock,
-    private readonly config: Config,
-  ) {}
-
-  async request(
-    { accountId, agentId, context, seed }: Pick<DeployAgent, 'accountId' | 'agentId' | 'context' | 'seed'>,
-    source: Omit<DeploymentRequest, 'deploymentId'>,
-  ): Promise<Requested> {
-    const deploymentId = seed === null ? uuidv7() : uuidv5('deployment', seed);
-    const deadlineAt = transitionDeadlines(this.config).deploy(this.clock.now());
-    const command = { type: 'DeployAgent' as const, accountId, deploymentId, deadlineAt, ...source };
-    // A retry that arrives after the deployment has ended must not start it again.
-    const once = seed === null ? {} : { eventId: () => uuidv5('deployment requested', seed) };
-    const { position } = await this.agents.execute(agentId, command, context, once);
-    return { deploymentId, position };
-  }
+/** Requests a deployment of the source on the agent's stream. */
+async function request(
+  agents: Agents,
+  { accountId, agentId, context, seed }: DeployAgent | RollBackAgent,
+  source: Omit<DeploymentRequest, 'deploymentId'>,
+  deadlineAt: string,
+): Promise<WrittenDeployment> {
+  const deploymentId = seed === null ? uuidv7() : uuidv5('deployment', seed);
+  const command = { type: 'DeployAgent' as const, accountId, deploymentId, deadlineAt, ...source };
+  // A retry that arrives after the deployment has ended must not start it again.
+  const once = seed === null ? {} : { eventId: () => uuidv5('deployment requested', seed) };
+  return { deploymentId, agent: await agents.write(agentId, accountId, command, context, once) };
 }
 
 @CommandHandler(DeployAgent)
@@ -46,12 +30,14 @@ export class DeployAgentHandler implements ICommandHandler<DeployAgent> {
   constructor(
     private readonly agents: Agents,
     private readonly sources: DeploymentSources,
-    private readonly requests: DeploymentRequests,
+    private readonly clock: Clock,
+    private readonly config: Config,
   ) {}
 
-  async execute(deploy: DeployAgent): Promise<Requested> {
+  async execute(deploy: DeployAgent): Promise<WrittenDeployment> {
     const { settings } = await this.agents.load(deploy.agentId, deploy.accountId);
-    return this.requests.request(deploy, await this.sources.resolve(deploy.accountId, settings, deploy.overrides));
+    const source = await this.sources.resolve(deploy.accountId, settings, deploy.overrides);
+    return request(this.agents, deploy, source, transitionDeadlines(this.config).deploy(this.clock.now()));
   }
 }
 
@@ -60,11 +46,12 @@ export class RollBackAgentHandler implements ICommandHandler<RollBackAgent> {
   constructor(
     private readonly agents: Agents,
     private readonly sources: DeploymentSources,
-    private readonly requests: DeploymentRequests,
+    private readonly clock: Clock,
+    private readonly config: Config,
     private readonly queries: QueryBus,
   ) {}
 
-  async execute(rollBack: RollBackAgent): Promise<Requested> {
+  async execute(rollBack: RollBackAgent): Promise<WrittenDeployment> {
     const { agentId, accountId, earlierId } = rollBack;
     const { settings, deployment } = await this.agents.load(agentId, accountId);
     const earlier =
@@ -72,7 +59,8 @@ export class RollBackAgentHandler implements ICommandHandler<RollBackAgent> {
         ? await this.queries.execute(new FindEarlierSuccess(agentId, deployment?.id ?? ''))
         : await this.successful(agentId, earlierId);
     if (earlier === null) throw new Refusal('invalid_state', 'The agent has no earlier successful deployment to go back to.');
-    return this.requests.request(rollBack, this.sources.earlier(settings, earlier));
+    const source = this.sources.earlier(settings, earlier);
+    return request(this.agents, rollBack, source, transitionDeadlines(this.config).deploy(this.clock.now()));
   }
 
   private async successful(agentId: string, deploymentId: string): Promise<DeploymentRow> {
@@ -93,15 +81,14 @@ export class CancelDeploymentHandler implements ICommandHandler<CancelDeployment
     private readonly config: Config,
   ) {}
 
-  async execute({ context, accountId, agentId, deploymentId }: CancelDeployment): Promise<{ position: Position }> {
+  async execute({ context, accountId, agentId, deploymentId }: CancelDeployment): Promise<WrittenDeployment> {
     const { deployment } = await this.agents.load(agentId, accountId);
     const isKnown = deployment?.id === deploymentId || (await this.queries.execute(new FindDeployment(agentId, deploymentId))) !== null;
     if (!isKnown) throw noSuchDeployment();
     const { startTimeoutSeconds } = this.config;
     const stopBy = transitionDeadlines(this.config).stop(this.clock.now());
     const command = { type: 'CancelDeployment' as const, accountId, deploymentId, stopBy, startTimeoutSeconds };
-    const { position } = await this.agents.execute(agentId, command, context);
-    return { position };
+    return { deploymentId, agent: await this.agents.write(agentId, accountId, command, context) };
   }
 }
 

@@ -13,7 +13,6 @@ import { AccountHasImageHandler, accountImagesProjection } from './images/accoun
 import { ContainerContents } from './containers/container-contents.service.ts';
 import { AgentContainers } from './containers/agent-containers.service.ts';
 import { AgentKind } from './containers/agent-kind.service.ts';
-import { DeploymentAnswers } from './deployment-answers.service.ts';
 import { DeploymentImages } from './images/deployment-images.service.ts';
 import { ImageAttempts } from './images/image-attempts.service.ts';
 import { ImageClaims } from './images/image-claims.service.ts';
@@ -26,7 +25,7 @@ import { Repositories } from './images/repositories.service.ts';
 import { RepositorySources } from './images/repository-sources.service.ts';
 import { SourceReader } from './images/source-reader.service.ts';
 import { DeploymentSources } from './sources/deployment-sources.service.ts';
-import { CancelDeploymentHandler, DeployAgentHandler, DeploymentRequests, RollBackAgentHandler } from './deployments.handlers.ts';
+import { CancelDeploymentHandler, DeployAgentHandler, RollBackAgentHandler } from './deployments.handlers.ts';
 import {
   deploymentsProjection,
   FindDeploymentHandler,
@@ -46,7 +45,6 @@ import { NeededImagesHandler } from './needed-images.handlers.ts';
     AgentRecords,
     BuildLogAnswers,
     ContainerContents,
-    DeploymentAnswers,
     DeploymentImages,
     DeploymentsSaga,
     DeploymentSources,
@@ -63,7 +61,6 @@ import { NeededImagesHandler } from './needed-images.handlers.ts';
     AccountHasImageHandler,
     CancelDeploymentHandler,
     DeployAgentHandler,
-    DeploymentRequests,
     FindDeploymentHandler,
     FindEarlierSuccessHandler,
     LastImageSweepHandler,

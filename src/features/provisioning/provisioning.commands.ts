@@ -1,14 +1,14 @@
 import { Command } from '@nestjs/cqrs';
 
-import type { Position } from '../../eventsourcing/event-store/event-store.ts';
+import type { Loaded } from '../../eventsourcing/aggregates/dated-state.ts';
 import type { CommandContext } from '../../kernel/context/command-context.ts';
+import type { Agent } from '../agents/index.ts';
 import type { ProvisionRequest } from './provision-request.ts';
 
 export interface Provisioned {
   agentId: string;
-  /** The id of the agent's latest deployment; null if it has none. */
-  deploymentId: string | null;
-  position: Position;
+  /** The agent as it was made or found. */
+  agent: Loaded<Agent>;
   /** The value is false if an agent with the same external id existed already. */
   made: boolean;
 }

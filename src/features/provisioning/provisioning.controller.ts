@@ -40,8 +40,8 @@ export class ProvisioningController {
     const { caller, context, accountId, seed, wait } = call;
     // An owner can read from an agent all that it is given, so this asks for what the routes of variables ask for.
     if (takesSecrets(request)) requireScope(caller, ['manage'], 'A variable that takes its value from a secret');
-    const { agentId, made } = await this.commands.execute(new Provision(context, accountId, request, seed));
-    const row = await this.answers.settled(agentId, wait, call);
+    const { agentId, agent, made } = await this.commands.execute(new Provision(context, accountId, request, seed));
+    const row = await this.answers.showSettled(agentId, agent, wait, call);
     call.setStatus(made ? 201 : 200);
     call.setHeader('location', `${agents}/${agentId}`);
     return row;

@@ -50,10 +50,11 @@ export class ProvisionHandler implements ICommandHandler<Provision> {
    */
   private async provision(agentId: string, make: MakeAgent, context: CommandContext): Promise<Provisioned | null> {
     try {
-      const { state, position, events } = await this.aggregates.execute(agentStream(agentId), wholeAgentDecider, make, context);
+      const executed = await this.aggregates.execute(agentStream(agentId), wholeAgentDecider, make, context);
+      const { state, events } = executed;
       if (state?.status === 'deleting') await this.gone(agentId);
       if (state === null || state.status === 'deleting' || state.status === 'deleted') return null;
-      return { agentId, deploymentId: state.deployment?.id ?? null, position, made: events.length > 0 };
+      return { agentId, agent: { ...executed, state }, made: events.length > 0 };
     } catch (error) {
       if (error instanceof StreamClosed) return null;
       throw error;

@@ -9,10 +9,11 @@ import { contextOf, type IdempotentTry, type MooringRequest } from '../requests/
 import { type Upgrade, upgradeOf } from '../requests/upgrades.ts';
 import type { Caller } from '../../kernel/context/caller.ts';
 import { invalidField, Refusal } from '../../kernel/errors/refusal.ts';
-import type { CommandContext } from '../../kernel/context/command-context.ts';
+import { noteWritten, type CommandContext } from '../../kernel/context/command-context.ts';
 import { type FormRules, MultipartForm } from '../requests/multipart-form.ts';
 import { RawFile } from '../requests/raw-file.ts';
 import { credentialOf } from '../auth/credential.ts';
+import type { Position } from '../../eventsourcing/event-store/event-store.ts';
 import { parseIfMatch } from '../responses/etag.ts';
 import { decodeCursor, encodeCursor, type PlaceOf, type SortValues } from '../responses/paging.ts';
 import { parsePrefer } from '../responses/prefer.ts';
@@ -165,6 +166,17 @@ export class Call {
   /** Sets the ETag to the revision of the resource's stream. */
   setRevision(revision: number): void {
     this.setHeader('etag', `"${revision}"`);
+  }
+
+  /** Sets the ETag to the revision of the state that the response shows. The caller's next read is not older than that state. */
+  setState({ revision, position }: { revision: number; position: Position }): void {
+    this.setRevision(revision);
+    this.notePosition(position);
+  }
+
+  /** Notes up to where the response shows what there is: the caller's next read is not older. */
+  notePosition(position: Position): void {
+    noteWritten(this.context, position);
   }
 
   /** Tells that a sleeping agent was woken for this call. */
