@@ -2,8 +2,9 @@ import { Injectable } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
 import { Refusal } from '../../kernel/errors/refusal.ts';
-import { noteWritten } from '../../kernel/context/command-context.ts';
+import type { Loaded } from '../../eventsourcing/aggregates/dated-state.ts';
 import type { Call } from '../../http/server/call.ts';
+import { computerSandbox, GetLastUse } from '../../sandboxes/index.ts';
 import { isGone, isInTransit, type Computer } from './aggregate/computer-state.decider.ts';
 import { visible } from './aggregate/computers.decider.ts';
 import { Computers } from './aggregate/computers.service.ts';
@@ -16,13 +17,23 @@ import {
   type ComputerWrite,
 } from './computers.commands.ts';
 import type { ListComputersQueryDto } from './computers.dto.ts';
-import { GetComputer, GetWrittenComputer, ListComputers } from './computers.queries.ts';
-import type { ShownComputer } from './rows/computers.table.ts';
+import { GetComputer, ListComputers } from './computers.queries.ts';
+import { readComputer, type ShownComputer } from './rows/computers.table.ts';
 
 /** The longest wait for a computer to wake or to sleep. */
 const SETTLED_WITHIN_MS = 60_000;
 
-/** Answers HTTP requests about computers. */
+/** A computer at the end of a wait. */
+interface Waited {
+  computer: Loaded<Computer>;
+  /** True if it neither woke nor went to sleep any more before the time was over. */
+  reached: boolean;
+}
+
+/**
+ * Answers HTTP requests about computers. A write is answered with the state that it has left, or that a wait has found, so that it is visible
+ * even if the read model lags.
+ */
 @Injectable()
 export class ComputerAnswers {
   constructor(
@@ -34,12 +45,12 @@ export class ComputerAnswers {
   /** Answers 201 with the new computer, or 200 with the one that the end user has. */
   async create(request: ComputerRequest, call: Call): Promise<ShownComputer> {
     const { context, accountId, seed, wait } = call;
-    const { computerId, made } = await this.commands.execute(new CreateComputer(context, accountId, request, seed));
-    if (wait !== null) await this.settledAsPreferred(computerId, call, wait);
-    const computer = await this.showWritten(computerId, call);
+    const { computerId, computer, made } = await this.commands.execute(new CreateComputer(context, accountId, request, seed));
+    const latest = wait === null ? computer : (await this.settledAsPreferred(computerId, call, wait)).computer;
+    const shown = await this.shown(computerId, latest, call);
     call.setStatus(made ? 201 : 200);
     call.setHeader('location', `/api/v1/computers/${computerId}`);
-    return computer;
+    return shown;
   }
 
   async list(query: ListComputersQueryDto, call: Call): Promise<ShownComputer[]> {
@@ -58,8 +69,7 @@ export class ComputerAnswers {
   }
 
   async change(command: ComputerWrite, call: Call): Promise<ShownComputer> {
-    await this.commands.execute(command);
-    return this.showWritten(command.computerId, call);
+    return this.shown(command.computerId, await this.commands.execute(command), call);
   }
 
   /**
@@ -68,60 +78,56 @@ export class ComputerAnswers {
    */
   async wake(command: WakeComputer, waits: boolean, call: Call): Promise<ShownComputer> {
     const { wait } = call;
-    await this.commands.execute(command);
-    const computer = waits ? await this.settledAsPreferred(command.computerId, call, wait) : await this.owned(command.computerId, call);
-    if (computer?.status === 'error') throw failureOf(computer);
-    call.setStatus(computer?.status === 'awake' ? 200 : 202);
-    return this.showWritten(command.computerId, call);
+    const woken = await this.commands.execute(command);
+    const computer = waits ? (await this.settledAsPreferred(command.computerId, call, wait)).computer : woken;
+    if (computer.state.status === 'error') throw failureOf(computer.state);
+    call.setStatus(computer.state.status === 'awake' ? 200 : 202);
+    return this.shown(command.computerId, computer, call);
   }
 
   /** Puts the computer to sleep, and answers 200 once it sleeps; 202 if that takes over 60 s, or longer than the caller prefers to wait. */
   async sleep(command: SleepComputer, call: Call): Promise<ShownComputer> {
     const { wait } = call;
     await this.commands.execute(command);
-    const computer = await this.settledAsPreferred(command.computerId, call, wait);
-    call.setStatus(computer?.status === 'asleep' ? 200 : 202);
-    return this.showWritten(command.computerId, call);
+    const { computer, reached } = await this.settledAsPreferred(command.computerId, call, wait);
+    call.setStatus(reached && computer.state.status === 'asleep' ? 200 : 202);
+    return this.shown(command.computerId, computer, call);
   }
 
   /** Answers 204 without a body when the computer is gone, else 202 with the computer that is being deleted. */
   async remove(command: DeleteComputer, call: Call): Promise<ShownComputer | undefined> {
-    const { gone } = await this.commands.execute(command);
+    const { gone, ...computer } = await this.commands.execute(command);
     call.setStatus(gone ? 204 : 202);
-    return gone ? undefined : this.showWritten(command.computerId, call);
+    if (!gone) return this.shown(command.computerId, computer, call);
+    call.notePosition(computer.position);
+    return undefined;
   }
 
   /** Does as `settled`, and says that it waited as the caller preferred, if that is so. */
-  private async settledAsPreferred(computerId: string, call: Call, wait: number | null): Promise<Computer | null> {
-    const computer = await this.settled(computerId, call, wait === null ? SETTLED_WITHIN_MS : wait * 1_000);
-    if (wait !== null && computer !== null) call.setPreferenceApplied();
-    return computer;
+  private async settledAsPreferred(computerId: string, call: Call, wait: number | null): Promise<Waited> {
+    const waited = await this.settled(computerId, call, wait === null ? SETTLED_WITHIN_MS : wait * 1_000);
+    if (wait !== null && waited.reached) call.setPreferenceApplied();
+    return waited;
   }
 
-  private async owned(computerId: string, { accountId }: Call): Promise<Computer> {
-    return visible((await this.computers.find(computerId)).state, accountId);
+  /** Returns the computer as soon as it neither wakes nor goes to sleep, or as it is when the time is over. Throws `computer_not_found`. */
+  private async settled(computerId: string, call: Call, timeoutMs: number): Promise<Waited> {
+    const find = async (): Promise<Loaded<Computer>> => {
+      const found = await this.computers.find(computerId);
+      return { ...found, state: visible(found.state, call.accountId) };
+    };
+    const probe = async () => {
+      const computer = await find();
+      const { state } = computer;
+      return isInTransit(state) || isGone(state) || sleepsDeeper(state) ? undefined : computer;
+    };
+    const settled = await this.computers.until(computerId, probe, { timeoutMs, signal: call.goneSignal() });
+    return { computer: settled ?? (await find()), reached: settled !== null };
   }
 
-  /** Returns the computer as soon as it neither wakes nor goes to sleep; null if that takes longer. Throws `computer_not_found`. */
-  private async settled(computerId: string, call: Call, timeoutMs: number): Promise<Computer | null> {
-    return this.computers.until(
-      computerId,
-      async () => {
-        const computer = await this.owned(computerId, call);
-        return isInTransit(computer) || isGone(computer) || sleepsDeeper(computer) ? undefined : computer;
-      },
-      { timeoutMs, signal: call.goneSignal() },
-    );
-  }
-
-  /** Returns the computer after a write or a wait from its stream, so that an appended write is visible even if the read model lags. */
-  private async showWritten(computerId: string, call: Call): Promise<ShownComputer> {
-    const { context, accountId } = call;
-    const { computer, position } = await this.queries.execute(new GetWrittenComputer(accountId, computerId, context.seenUpTo));
-    // The caller's next read must not be older than this answer.
-    noteWritten(context, position);
-    call.setRevision(computer.revision);
-    return computer;
+  private async shown(computerId: string, computer: Loaded<Computer>, call: Call): Promise<ShownComputer> {
+    call.setState(computer);
+    return readComputer(computerId, computer, await this.queries.execute(new GetLastUse(computerSandbox(computerId))));
   }
 }
 

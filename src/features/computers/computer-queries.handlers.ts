@@ -1,14 +1,10 @@
 import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import { Database } from '../../postgres/database/database.ts';
-import type { Position } from '../../eventsourcing/event-store/event-store.ts';
 import { ReadModels, tableOf } from '../../eventsourcing/projections/projection.ts';
-import { LatestRows } from '../../eventsourcing/projections/tables/latest-rows.ts';
-import { computerSandbox } from '../../sandboxes/index.ts';
-import { Activity } from '../../sandboxes/services.ts';
 import { computerNotFound } from './aggregate/computers.decider.ts';
 import { computersProjection } from './rows/computers.projection.ts';
-import { GetComputer, GetWrittenComputer, ListComputers } from './computers.queries.ts';
+import { GetComputer, ListComputers } from './computers.queries.ts';
 import type { ShownComputer } from './rows/computers.table.ts';
 
 /** The columns that are shown. One whose deletion was requested is not found. */
@@ -34,24 +30,6 @@ export class GetComputerHandler implements IQueryHandler<GetComputer> {
     if (row !== undefined) return row;
     await this.readModels.waitUntilFilled(computersProjection.name);
     throw computerNotFound();
-  }
-}
-
-@QueryHandler(GetWrittenComputer)
-export class GetWrittenComputerHandler implements IQueryHandler<GetWrittenComputer> {
-  constructor(
-    private readonly latest: LatestRows,
-    private readonly activity: Activity,
-  ) {}
-
-  async execute({ accountId, computerId, seenUpTo }: GetWrittenComputer): Promise<{ computer: ShownComputer; position: Position }> {
-    const sandboxId = computerSandbox(computerId);
-    const [{ row, position }, lastActiveAt] = await Promise.all([
-      this.latest.find(computersProjection, sandboxId, seenUpTo),
-      this.activity.lastActiveAt(sandboxId),
-    ]);
-    if (row === undefined || row.account_id !== accountId) throw computerNotFound();
-    return { computer: { ...row, last_active_at: lastActiveAt }, position };
   }
 }
 

@@ -3,9 +3,9 @@ import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { Config } from '../../kernel/config/config.ts';
 import type { CommandContext } from '../../kernel/context/command-context.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
-import type { Executed, ExecuteOptions } from '../../eventsourcing/aggregates/aggregates.ts';
+import type { ExecuteOptions } from '../../eventsourcing/aggregates/aggregates.ts';
 import type { Loaded } from '../../eventsourcing/aggregates/dated-state.ts';
-import { computerIdOf, type Need, type NotAwake, type Wakeable } from '../../sandboxes/index.ts';
+import { computerIdOf, type Need, type NotAwake, type Wakeable, type Written } from '../../sandboxes/index.ts';
 import { restartSeconds } from '../../sandboxes/lifecycle/deadlines.decider.ts';
 import { Wakeables } from '../../sandboxes/services.ts';
 import { needsMemory, type Computer, type ComputerState } from './aggregate/computer-state.decider.ts';
@@ -45,14 +45,14 @@ export class ComputerWakes implements Wakeable<Computer>, OnModuleInit {
    * Asks for the computer to wake, if it sleeps. Throws `computer_not_found`, `invalid_state` after a failure, `revision_mismatch`, and
    * `capacity` if there is no memory for it.
    */
-  async request(order: WakeOrder, options?: ExecuteOptions<ComputerEvent>): Promise<Executed<ComputerState>> {
+  async request(order: WakeOrder, options?: ExecuteOptions<ComputerEvent>): Promise<Written<Computer>> {
     const { computerId, accountId, trigger, fromError, context } = order;
     const computer = await this.computers.load(computerId, accountId);
     if (needsMemory(computer) && (fromError || computer.status !== 'error'))
       await this.room.reserve(computerId, accountId, computer.settings.size);
     const { startTimeoutSeconds, deployTimeoutSeconds } = this.config;
     const command = { type: 'WakeComputer' as const, accountId, trigger, fromError, startTimeoutSeconds, deployTimeoutSeconds };
-    return this.computers.execute(computerId, command, context, options);
+    return this.computers.write(computerId, accountId, command, context, options);
   }
 
   find(sandboxId: string): Promise<Loaded<ComputerState>> {
@@ -67,7 +67,7 @@ export class ComputerWakes implements Wakeable<Computer>, OnModuleInit {
     return status === 'awake';
   }
 
-  wake({ sandboxId, accountId, trigger, context }: Need): Promise<Executed<ComputerState>> {
+  wake({ sandboxId, accountId, trigger, context }: Need): Promise<Written<Computer>> {
     return this.request({ computerId: computerIdOf(sandboxId), accountId, trigger, fromError: false, context });
   }
 

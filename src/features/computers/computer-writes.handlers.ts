@@ -5,20 +5,15 @@ import { ReleaseComputerSeat } from '../accounts/index.ts';
 import { AllowLists } from '../agents/services.ts';
 import { Clock } from '../../kernel/clock.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
+import type { Loaded } from '../../eventsourcing/aggregates/dated-state.ts';
 import { checkRevision } from '../../http/responses/etag.ts';
 import { sleepDeadline } from '../../sandboxes/lifecycle/deadlines.decider.ts';
+import type { Computer } from './aggregate/computer-state.decider.ts';
 import { visible, type ComputerCommand } from './aggregate/computers.decider.ts';
 import { Computers } from './aggregate/computers.service.ts';
 import { ComputerVariables } from './variables/computer-variables.service.ts';
 import { ComputerWakes } from './computer-wakes.service.ts';
-import {
-  ConfigureComputer,
-  DeleteComputer,
-  SleepComputer,
-  WakeComputer,
-  type ComputerWrite,
-  type ComputerWritten,
-} from './computers.commands.ts';
+import { ConfigureComputer, DeleteComputer, SleepComputer, WakeComputer, type ComputerWrite } from './computers.commands.ts';
 import { ViewerWatch } from './watch/viewer-watch.service.ts';
 
 const GONE_WITHIN_MS = 30_000;
@@ -28,20 +23,18 @@ const GONE_WITHIN_MS = 30_000;
 export class ComputerWriter {
   constructor(private readonly computers: Computers) {}
 
-  async write({ context, computerId, ...given }: ComputerWrite<unknown>, command: ComputerCommand): Promise<ComputerWritten> {
-    const expectedRevision = await this.expected({ context, computerId, ...given });
-    const options = expectedRevision === null ? {} : { expectedRevision };
-    const { position } = await this.computers.execute(computerId, command, context, options);
-    return { position };
+  async write(write: ComputerWrite<unknown>, command: ComputerCommand): Promise<Loaded<Computer>> {
+    const { context, accountId, computerId } = write;
+    return this.computers.write(computerId, accountId, command, context, await this.expected(write));
   }
 
-  /** Returns the revision at which the caller allows the write, which is the newest; null if any is allowed. Throws `revision_mismatch`. */
-  async expected({ accountId, computerId, ifMatch }: Pick<ComputerWrite<unknown>, 'context' | 'accountId' | 'computerId' | 'ifMatch'>) {
-    if (ifMatch === null) return null;
+  /** Returns the revision at which the caller allows the write, which is the newest; none if any is allowed. Throws `revision_mismatch`. */
+  async expected({ accountId, computerId, ifMatch }: ComputerWrite<unknown>): Promise<{ expectedRevision?: number }> {
+    if (ifMatch === null) return {};
     const { state, revision } = await this.computers.find(computerId);
     visible(state, accountId);
     checkRevision(ifMatch, revision);
-    return revision;
+    return { expectedRevision: revision };
   }
 }
 
@@ -54,7 +47,7 @@ export class ConfigureComputerHandler implements ICommandHandler<ConfigureComput
     private readonly allowLists: AllowLists,
   ) {}
 
-  async execute(configure: ConfigureComputer): Promise<ComputerWritten> {
+  async execute(configure: ConfigureComputer): Promise<Loaded<Computer>> {
     const { accountId, computerId, wishes } = configure;
     const { settings, variables } = wishes;
     this.allowLists.refuseUnheld(settings.egress);
@@ -72,12 +65,10 @@ export class WakeComputerHandler implements ICommandHandler<WakeComputer> {
     private readonly wakes: ComputerWakes,
   ) {}
 
-  async execute(wake: WakeComputer): Promise<ComputerWritten> {
+  async execute(wake: WakeComputer): Promise<Loaded<Computer>> {
     const { context, accountId, computerId } = wake;
-    const expectedRevision = await this.writer.expected(wake);
     const order = { computerId, accountId, trigger: 'wake', fromError: true, context };
-    const { position } = await this.wakes.request(order, expectedRevision === null ? {} : { expectedRevision });
-    return { position };
+    return this.wakes.request(order, await this.writer.expected(wake));
   }
 }
 
@@ -90,7 +81,7 @@ export class SleepComputerHandler implements ICommandHandler<SleepComputer> {
     private readonly clock: Clock,
   ) {}
 
-  async execute(sleep: SleepComputer): Promise<ComputerWritten> {
+  async execute(sleep: SleepComputer): Promise<Loaded<Computer>> {
     const { accountId, computerId, isForced } = sleep;
     await this.computers.load(computerId, accountId);
     if (!isForced && (await this.watch.isWatched(computerId)))
@@ -108,7 +99,7 @@ export class DeleteComputerHandler implements ICommandHandler<DeleteComputer> {
     private readonly commands: CommandBus,
   ) {}
 
-  async execute(remove: DeleteComputer): Promise<ComputerWritten & { gone: boolean }> {
+  async execute(remove: DeleteComputer): Promise<Loaded<Computer> & { gone: boolean }> {
     const { context, accountId, computerId } = remove;
     const written = await this.writer.write(remove, { type: 'DeleteComputer', accountId });
     const goneAt = await this.computers.until(
@@ -120,9 +111,8 @@ export class DeleteComputerHandler implements ICommandHandler<DeleteComputer> {
       { timeoutMs: GONE_WITHIN_MS },
     );
     if (goneAt === null) return { ...written, gone: false };
-    // The caller's next read must not find the computer again, and its next creation may use the seat.
-    context.writtenUpTo = goneAt;
+    // The caller's next creation may use the seat.
     await this.commands.execute(new ReleaseComputerSeat(context, accountId, computerId));
-    return { position: goneAt, gone: true };
+    return { ...written, position: goneAt, gone: true };
   }
 }

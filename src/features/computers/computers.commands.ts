@@ -1,7 +1,8 @@
 import { Command } from '@nestjs/cqrs';
 
 import type { CommandContext } from '../../kernel/context/command-context.ts';
-import type { Position } from '../../eventsourcing/event-store/event-store.ts';
+import type { Loaded } from '../../eventsourcing/aggregates/dated-state.ts';
+import type { Computer } from './aggregate/computer-state.decider.ts';
 import type { ComputerSettings, ComputerSize, Display } from './aggregate/computers.events.ts';
 
 /** A caller's wish for a new computer; a member that is absent has its default. */
@@ -15,6 +16,8 @@ export interface ComputerRequest extends Partial<ComputerSettings> {
 
 export interface ComputerMade {
   computerId: string;
+  /** The computer as it was made or found. */
+  computer: Loaded<Computer>;
   /** The value is false if the end user had a computer already. */
   made: boolean;
 }
@@ -35,13 +38,8 @@ export class CreateComputer extends Command<ComputerMade> {
   }
 }
 
-/** The outcome of a write. */
-export interface ComputerWritten {
-  /** The position of the computer's last event; reads from there on see this write. */
-  position: Position;
-}
-
-export abstract class ComputerWrite<Result = ComputerWritten> extends Command<Result> {
+/** A write leaves the computer in the state that it results in. */
+export abstract class ComputerWrite<Result = Loaded<Computer>> extends Command<Result> {
   constructor(
     readonly context: CommandContext,
     readonly accountId: string,
@@ -88,5 +86,5 @@ export class SleepComputer extends ComputerWrite {
   }
 }
 
-/** Deletes the computer with its container and volume, and waits up to 30 s for that. */
-export class DeleteComputer extends ComputerWrite<ComputerWritten & { gone: boolean }> {}
+/** Deletes the computer with its container and volume, and waits up to 30 s for that. The position is that of its end if it is gone. */
+export class DeleteComputer extends ComputerWrite<Loaded<Computer> & { gone: boolean }> {}

@@ -174,6 +174,8 @@ describe('a computer', () => {
     const patch = { name: 'Ana’s desktop', size: 'large', idle_timeout_seconds: 0, env_vars: { TOKEN: null, OTHER: 'canary-variable-2' } };
     const changed = await acme.ask('PATCH', `/${computerId}`, { json: patch, headers: { 'if-match': etag } });
     expect(changed.json).toEqual({ ...json, name: 'Ana’s desktop', size: 'large', idle_timeout_seconds: 0 });
+    const shown = await acme.ask('GET', `/${computerId}`);
+    expect([shown.json, shown.headers.get('etag')]).toEqual([changed.json, changed.headers.get('etag')]);
     expectProblem(
       await acme.ask('PATCH', `/${computerId}`, { json: { name: 'x' }, headers: { 'if-match': etag } }),
       412,

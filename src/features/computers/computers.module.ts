@@ -5,7 +5,7 @@ import { Projections } from '../../eventsourcing/projections/projections.ts';
 import { SandboxesModule } from '../../sandboxes/sandboxes.module.ts';
 import { Computers } from './aggregate/computers.service.ts';
 import { ComputerAnswers } from './computer-answers.service.ts';
-import { GetComputerHandler, GetWrittenComputerHandler, ListComputersHandler } from './computer-queries.handlers.ts';
+import { GetComputerHandler, ListComputersHandler } from './computer-queries.handlers.ts';
 import { ComputerVariables } from './variables/computer-variables.service.ts';
 import { ComputerWakes } from './computer-wakes.service.ts';
 import {
@@ -55,7 +55,6 @@ import { ViewerWatch } from './watch/viewer-watch.service.ts';
     SleepComputerHandler,
     DeleteComputerHandler,
     GetComputerHandler,
-    GetWrittenComputerHandler,
     ListComputersHandler,
     GetComputerUsageHandler,
     GetComputerHistoryHandler,

@@ -1,6 +1,5 @@
 import { Query } from '@nestjs/cqrs';
 
-import type { Position } from '../../eventsourcing/event-store/event-store.ts';
 import type { ShownStatus } from './aggregate/computer-state.decider.ts';
 import type { ShownComputer } from './rows/computers.table.ts';
 
@@ -9,21 +8,6 @@ export class GetComputer extends Query<ShownComputer> {
   constructor(
     readonly accountId: string,
     readonly computerId: string,
-  ) {
-    super();
-  }
-}
-
-/**
- * Returns the account's computer from its stream, even if the read model lags or its deletion was requested, and the position up to which it
- * was read. Throws `computer_not_found`.
- */
-export class GetWrittenComputer extends Query<{ computer: ShownComputer; position: Position }> {
-  constructor(
-    readonly accountId: string,
-    readonly computerId: string,
-    /** See `CommandContext.seenUpTo`. */
-    readonly seenUpTo: Position | undefined,
   ) {
     super();
   }

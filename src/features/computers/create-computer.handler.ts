@@ -37,24 +37,25 @@ export class CreateComputerHandler implements ICommandHandler<CreateComputer> {
       const computerId = await this.commands.execute(new TakeComputerSeat(context, accountId, wanted, request.endUserId));
       const made = await this.make(computerId, create);
       // A computer that an earlier try of this request made counts as made by this request.
-      if (made !== null) return { computerId, made: made || (seed !== null && computerId === wanted) };
+      if (made !== null) return { ...made, made: made.made || (seed !== null && computerId === wanted) };
       await this.commands.execute(new ReleaseComputerSeat(context, accountId, computerId));
     }
     throw new Refusal('event_store_unavailable', 'The computer could not be made in time; try again.', { retryAfterSeconds: 1 });
   }
 
   /**
-   * Returns true if the computer that has the seat was made here, and false if it existed. The first of several concurrent callers makes it for
-   * all of them. Returns null if no computer can exist under that id any more; its seat must then be released.
+   * Returns the computer that has the seat: the existing one, or the one made here. The first of several concurrent callers makes it for all of
+   * them. Returns null if no computer can exist under that id any more; its seat must then be released.
    */
-  private async make(computerId: string, { accountId, request, context }: CreateComputer): Promise<boolean | null> {
-    const { state: standing } = await this.computers.find(computerId);
+  private async make(computerId: string, { accountId, request, context }: CreateComputer): Promise<ComputerMade | null> {
+    const { state: standing, ...version } = await this.computers.find(computerId);
     if (standing !== null && isGone(standing)) return this.gone(computerId);
-    if (standing !== null) return isLike(standing, request);
+    if (standing !== null) return { computerId, computer: { ...version, state: standing }, made: isLike(standing, request) };
     try {
-      const { state, events } = await this.newComputers.make(computerId, { accountId, request, context });
-      if (state === null || isGone(state)) return await this.gone(computerId);
-      return events.length > 0 || isLike(state, request);
+      const computer = await this.newComputers.make(computerId, { accountId, request, context });
+      const { state, events } = computer;
+      if (isGone(state)) return await this.gone(computerId);
+      return { computerId, computer, made: events.length > 0 || isLike(state, request) };
     } catch (error) {
       if (error instanceof StreamClosed) return null;
       throw error;

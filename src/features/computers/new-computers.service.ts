@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
 
 import { Config } from '../../kernel/config/config.ts';
-import type { Executed } from '../../eventsourcing/aggregates/aggregates.ts';
-import type { ComputerState } from './aggregate/computer-state.decider.ts';
+import type { Written } from '../../sandboxes/index.ts';
+import type { Computer } from './aggregate/computer-state.decider.ts';
 import type { ComputerSettings } from './aggregate/computers.events.ts';
 import { Computers } from './aggregate/computers.service.ts';
 import { ComputerVariables } from './variables/computer-variables.service.ts';
@@ -27,14 +27,14 @@ export class NewComputers {
   async make(
     computerId: string,
     { accountId, request, context }: Pick<CreateComputer, 'accountId' | 'request' | 'context'>,
-  ): Promise<Executed<ComputerState>> {
+  ): Promise<Written<Computer>> {
     const settings = settingsOf(request);
     await this.images.refuseMissing();
     await this.room.reserve(computerId, accountId, settings.size);
     const variables = await this.variables.seal(computerId, request.variables ?? {});
     const { deployTimeoutSeconds } = this.config;
     const made = { accountId, endUserId: request.endUserId, settings, variables, deployTimeoutSeconds };
-    return this.computers.execute(computerId, { type: 'CreateComputer', ...made }, context);
+    return this.computers.write(computerId, accountId, { type: 'CreateComputer', ...made }, context);
   }
 }
 

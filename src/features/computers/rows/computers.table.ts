@@ -1,6 +1,7 @@
-import { type ReadRow, typed } from '../../../postgres/database/table.ts';
+import { asRead, type ReadRow, typed, type WrittenRow } from '../../../postgres/database/table.ts';
+import type { Loaded } from '../../../eventsourcing/aggregates/dated-state.ts';
 import type { ProjectionTable } from '../../../eventsourcing/projections/projection.ts';
-import type { Computer, ShownStatus } from '../aggregate/computer-state.decider.ts';
+import { shownStatus, type Computer, type ShownStatus } from '../aggregate/computer-state.decider.ts';
 
 export const computersTable = {
   key: 'computer_id',
@@ -27,6 +28,19 @@ export const computersTable = {
     by_image: '(image) where image is not null',
   },
 } as const satisfies ProjectionTable;
+
+/** Returns the row of a computer in this state. The projection writes it, and a write is answered with it. */
+export function computerRow(computer_id: string, computer: Omit<Loaded<Computer>, 'position'>): WrittenRow<typeof computersTable> {
+  const { state, revision, createdAt: created_at, changedAt: updated_at } = computer;
+  const { accountId: account_id, endUserId: end_user_id, sleepDepth: sleep_depth, image } = state;
+  const status = shownStatus(state);
+  return { computer_id, account_id, end_user_id, status, sleep_depth, state, image, revision, created_at, updated_at };
+}
+
+/** Returns the computer in this state as a read of its row would show it. */
+export function readComputer(computerId: string, computer: Loaded<Computer>, lastActiveAt: Date | null): ShownComputer {
+  return { ...asRead(computersTable, computerRow(computerId, computer)), last_active_at: lastActiveAt };
+}
 
 export type ComputerRow = ReadRow<typeof computersTable>;
 
