@@ -221,6 +221,9 @@ describe('a delivery that fails', () => {
       return answer.json.active === false ? answer : undefined;
     });
     expect(json.switched_off_at).not.toBeNull();
+    const changed = await ask('PATCH', `/${subscription.id}`, { types: ['AgentProvisioned', 'AgentDeleted'] });
+    expect(changed.json).toMatchObject({ active: false, switched_off_at: json.switched_off_at });
+    expect((await ask('GET', '')).json).toContainEqual(changed.json);
     await ask('PATCH', `/${subscription.id}`, { active: true });
     await until('it is delivered', async () => (await deliveriesOf(subscription, '?status=delivered'))[0]);
     expect((await ask('GET', `/${subscription.id}`)).json).toMatchObject({ active: true, switched_off_at: null });

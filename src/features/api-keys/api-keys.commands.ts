@@ -1,10 +1,12 @@
 import { Command } from '@nestjs/cqrs';
 
+import type { DatedState } from '../../eventsourcing/aggregates/dated-state.ts';
 import type { Scope } from '../../kernel/context/caller.ts';
 import type { CommandContext } from '../../kernel/context/command-context.ts';
+import type { ApiKey } from './api-keys.decider.ts';
 
 export interface IssuedKey {
-  keyId: string;
+  key: DatedState<ApiKey>;
   /** The key itself, which is returned only once. */
   rawKey: string;
 }

@@ -11,7 +11,8 @@ import { ReadsModel } from '../../http/responses/reads-model.ts';
 import { ApiKeyDto, CreateApiKeyDto, CreatedApiKeyDto, toApiKeyDto, toCreatedApiKeyDto } from './api-keys.dto.ts';
 import { IssueApiKey, RevokeApiKey } from './api-keys.commands.ts';
 import { apiKeysProjection } from './api-keys.projection.ts';
-import { GetWrittenApiKey, ListApiKeys } from './api-keys.queries.ts';
+import { ListApiKeys } from './api-keys.queries.ts';
+import { readIssuedKey } from './api-keys.table.ts';
 
 @Controller('api/v1/keys')
 @RequireSession()
@@ -29,10 +30,9 @@ export class ApiKeysController {
     @Body() { name, scopes: wanted, expires_in_days }: CreateApiKeyDto,
     @CurrentCall() { context, accountId, seed }: Call,
   ): Promise<CreatedApiKeyDto> {
-    const key = { name, scopes: wanted ?? [...scopes], expiresInDays: expires_in_days ?? null };
-    const { keyId, rawKey } = await this.commands.execute(new IssueApiKey(context, accountId, key, seed));
-    const row = await this.queries.execute(new GetWrittenApiKey(accountId, keyId));
-    return toCreatedApiKeyDto(row, this.clock.now(), rawKey);
+    const wish = { name, scopes: wanted ?? [...scopes], expiresInDays: expires_in_days ?? null };
+    const { key, rawKey } = await this.commands.execute(new IssueApiKey(context, accountId, wish, seed));
+    return toCreatedApiKeyDto(readIssuedKey(key), this.clock.now(), rawKey);
   }
 
   /** Lists the account's keys, newest first, including revoked ones. */

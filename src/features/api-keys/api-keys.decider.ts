@@ -6,6 +6,10 @@ import type { ApiKeyEvent } from './api-keys.events.ts';
 export interface ApiKey {
   accountId: string;
   keyId: string;
+  name: string;
+  prefix: string;
+  sha256: string;
+  scopes: Scope[];
   /** The time at which the key expires, ISO 8601; null if it never does. */
   expiresAt: string | null;
   revoked: boolean;
@@ -38,10 +42,7 @@ export const apiKeyDecider: Decider<ApiKey | null, ApiKeyCommand, ApiKeyEvent> =
     return command.type === 'RevokeApiKey' ? revoke(command.accountId, key) : recordExpiry(key, now);
   },
   evolve(key, event) {
-    if (event.type === 'ApiKeyIssued') {
-      const { account_id: accountId, key_id: keyId, expires_at: expiresAt } = event.data;
-      return { accountId, keyId, expiresAt, revoked: false, expired: false };
-    }
+    if (event.type === 'ApiKeyIssued') return issuedKey(event.data);
     if (key === null) return key;
     switch (event.type) {
       case 'ApiKeyRevoked':
@@ -54,6 +55,12 @@ export const apiKeyDecider: Decider<ApiKey | null, ApiKeyCommand, ApiKeyEvent> =
     }
   },
 };
+
+/** Returns the key as it is issued. */
+export function issuedKey({ account_id, key_id, expires_at, ...given }: Extract<ApiKeyEvent, { type: 'ApiKeyIssued' }>['data']): ApiKey {
+  const { name, prefix, sha256, scopes } = given;
+  return { accountId: account_id, keyId: key_id, name, prefix, sha256, scopes, expiresAt: expires_at, revoked: false, expired: false };
+}
 
 function issue(command: Extract<ApiKeyCommand, { type: 'IssueApiKey' }>, key: ApiKey | null, now: Date): ApiKeyEvent[] {
   if (key !== null) throw new Refusal('invalid_state', 'The API key was issued already.');

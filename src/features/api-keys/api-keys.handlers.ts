@@ -19,8 +19,9 @@ export class IssueApiKeyHandler implements ICommandHandler<IssueApiKey> {
     const keyId = seed === null ? uuidv7() : await this.nextId(context, accountId, seed);
     const rawKey = newRawKey();
     const command = { type: 'IssueApiKey' as const, accountId, keyId, ...key, prefix: prefixOf(rawKey), sha256: sha256Of(rawKey) };
-    await this.aggregates.execute(`apiKey-${keyId}`, apiKeyDecider, command, context);
-    return { keyId, rawKey };
+    const { state, ...dates } = await this.aggregates.execute(`apiKey-${keyId}`, apiKeyDecider, command, context);
+    if (state === null) throw new Error(`the API key ${keyId} is not there after it was issued`);
+    return { key: { ...dates, state }, rawKey };
   }
 
   /**

@@ -5,7 +5,7 @@ import { ApiKeyEnds } from './api-key-ends.service.ts';
 import { ApiKeysVerifier } from './api-keys.verifier.ts';
 import { ApiKeysController } from './api-keys.controller.ts';
 import { IssueApiKeyHandler, RevokeApiKeyHandler } from './api-keys.handlers.ts';
-import { apiKeysProjection, GetWrittenApiKeyHandler, ListApiKeysHandler, ListEndedApiKeysHandler } from './api-keys.projection.ts';
+import { apiKeysProjection, ListApiKeysHandler, ListEndedApiKeysHandler } from './api-keys.projection.ts';
 import { ApiKeysSaga } from './api-keys.saga.ts';
 
 @Module({
@@ -15,7 +15,6 @@ import { ApiKeysSaga } from './api-keys.saga.ts';
     ApiKeysVerifier,
     IssueApiKeyHandler,
     RevokeApiKeyHandler,
-    GetWrittenApiKeyHandler,
     ListApiKeysHandler,
     ListEndedApiKeysHandler,
     ApiKeysSaga,

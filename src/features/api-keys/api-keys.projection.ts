@@ -3,12 +3,11 @@ import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { Database } from '../../postgres/database/database.ts';
 import { entityOf, newestFirst } from '../../postgres/database/entities.ts';
 import { idOf, type StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
-import { LatestRows } from '../../eventsourcing/projections/tables/latest-rows.ts';
 import { type Projection, tableOf } from '../../eventsourcing/projections/projection.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { issuedKey } from './api-keys.decider.ts';
 import type { ApiKeyEvent } from './api-keys.events.ts';
-import { GetWrittenApiKey, ListApiKeys, ListEndedApiKeys } from './api-keys.queries.ts';
-import { type ApiKeyRow, apiKeysTable, apiKeyUsesTable } from './api-keys.table.ts';
+import { ListApiKeys, ListEndedApiKeys } from './api-keys.queries.ts';
+import { type ApiKeyRow, apiKeysTable, issuedKeyRow, apiKeyUsesTable } from './api-keys.table.ts';
 
 /** Every issued key, including revoked ones. */
 export const apiKeysProjection: Projection<typeof apiKeysTable> = {
@@ -20,12 +19,7 @@ export const apiKeysProjection: Projection<typeof apiKeysTable> = {
   project(stored: StoredEvent, rows) {
     const event = stored as unknown as ApiKeyEvent;
     const key_id = idOf(stored.stream);
-    if (event.type === 'ApiKeyIssued') {
-      const { account_id, name, prefix, sha256, scopes, expires_at } = event.data;
-      const key = { key_id, account_id, name, prefix, sha256, scopes, expires_at };
-      rows.set(key_id, { ...key, revoked_at: null, expired_at: null, created_at: stored.at });
-      return;
-    }
+    if (event.type === 'ApiKeyIssued') return rows.set(key_id, issuedKeyRow(issuedKey(event.data), stored.at));
     const row = rows.get(key_id);
     if (row === undefined) return;
     switch (event.type) {
@@ -41,23 +35,6 @@ export const apiKeysProjection: Projection<typeof apiKeysTable> = {
 
 const useRows = entityOf('api_key_uses', apiKeyUsesTable);
 const keyRows = entityOf(tableOf(apiKeysProjection), apiKeysTable, { use: useRows });
-
-@QueryHandler(GetWrittenApiKey)
-export class GetWrittenApiKeyHandler implements IQueryHandler<GetWrittenApiKey> {
-  constructor(
-    private readonly database: Database,
-    private readonly latest: LatestRows,
-  ) {}
-
-  async execute({ accountId, keyId }: GetWrittenApiKey): Promise<ApiKeyRow> {
-    const [{ row }, use] = await Promise.all([
-      this.latest.find(apiKeysProjection, `apiKey-${keyId}`),
-      this.database.dataSource.getRepository(useRows).findOneBy({ key_id: keyId }),
-    ]);
-    if (row === undefined || row.account_id !== accountId) throw new Refusal('key_not_found', 'There is no such API key.');
-    return { ...row, use };
-  }
-}
 
 @QueryHandler(ListApiKeys)
 export class ListApiKeysHandler implements IQueryHandler<ListApiKeys> {

@@ -2,16 +2,6 @@ import { Query } from '@nestjs/cqrs';
 
 import type { ApiKeyRow } from './api-keys.table.ts';
 
-/** Returns the account's key, revoked or not, as its stream describes it. Throws `key_not_found`. */
-export class GetWrittenApiKey extends Query<ApiKeyRow> {
-  constructor(
-    readonly accountId: string,
-    readonly keyId: string,
-  ) {
-    super();
-  }
-}
-
 /** Lists the account's keys, newest first. */
 export class ListApiKeys extends Query<ApiKeyRow[]> {
   constructor(

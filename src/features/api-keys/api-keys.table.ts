@@ -1,6 +1,8 @@
+import type { DatedState } from '../../eventsourcing/aggregates/dated-state.ts';
 import type { Scope } from '../../kernel/context/caller.ts';
-import { type ReadRow, type Table, typed } from '../../postgres/database/table.ts';
+import { asRead, type ReadRow, type Table, typed, type WrittenRow } from '../../postgres/database/table.ts';
 import type { ProjectionTable } from '../../eventsourcing/projections/projection.ts';
+import type { ApiKey } from './api-keys.decider.ts';
 
 /** The times at which keys were last used, to the minute; `ApiKeysVerifier` writes them, not a projection. */
 export const apiKeyUsesTable = {
@@ -33,3 +35,17 @@ export const apiKeysTable = {
 
 /** One API key with its last use. */
 export type ApiKeyRow = ReadRow<typeof apiKeysTable> & { use: ReadRow<typeof apiKeyUsesTable> | null };
+
+/** Returns the row of a key that was just issued. The projection writes it, and the request for the key is answered with it. */
+export function issuedKeyRow(
+  { keyId, accountId, name, prefix, sha256, scopes, expiresAt }: ApiKey,
+  issuedAt: string,
+): WrittenRow<typeof apiKeysTable> {
+  const key = { key_id: keyId, account_id: accountId, name, prefix, sha256, scopes, expires_at: expiresAt };
+  return { ...key, revoked_at: null, expired_at: null, created_at: issuedAt };
+}
+
+/** Returns a key that was just issued as a read of its row would show it. */
+export function readIssuedKey({ state, createdAt }: DatedState<ApiKey>): ApiKeyRow {
+  return { ...asRead(apiKeysTable, issuedKeyRow(state, createdAt)), use: null };
+}

@@ -1,25 +1,31 @@
 import { Injectable } from '@nestjs/common';
-import { QueryBus } from '@nestjs/cqrs';
 
 import { Keyring } from '../../crypto/keyring.ts';
+import { Aggregates } from '../../eventsourcing/aggregates/aggregates.ts';
+import type { DatedState } from '../../eventsourcing/aggregates/dated-state.ts';
 import { EventDeliveries, type DeliveryStatus, type EventDelivery } from './delivery/event-deliveries.ts';
 import { sealingContext } from './delivery/event-sender.service.ts';
+import { ownedSubscription, type Subscription, subscriptionDecider, subscriptionStream } from './subscriptions.decider.ts';
 import { type SubscriptionDto, toSubscriptionDto } from './subscriptions.dto.ts';
-import { GetWrittenSubscription } from './subscriptions.queries.ts';
-import type { SubscriptionRow } from './subscriptions.table.ts';
+import { readSubscription, type SubscriptionRow } from './subscriptions.table.ts';
 
 /** Answers with subscriptions, whose addresses are sealed in the log and in the read model. */
 @Injectable()
 export class SubscriptionAnswers {
   constructor(
-    private readonly queries: QueryBus,
+    private readonly aggregates: Aggregates,
     private readonly keyring: Keyring,
     private readonly deliveries: EventDeliveries,
   ) {}
 
   /** Returns the subscription as its stream describes it. Throws `not_found`. */
-  async one(accountId: string, subscriptionId: string): Promise<SubscriptionDto> {
-    return this.answer(await this.queries.execute(new GetWrittenSubscription(accountId, subscriptionId)));
+  async find(accountId: string, subscriptionId: string): Promise<SubscriptionDto> {
+    return this.answerState(await this.load(accountId, subscriptionId));
+  }
+
+  /** Returns the subscription in this state as callers see it. */
+  answerState(subscription: DatedState<Subscription>): Promise<SubscriptionDto> {
+    return this.answer(readSubscription(subscription));
   }
 
   /** Returns the row as callers see it. An address whose key was just destroyed is empty. */
@@ -34,7 +40,12 @@ export class SubscriptionAnswers {
     subscriptionId: string,
     { status, limit, before }: { status: DeliveryStatus | null; limit: number; before: string | null },
   ): Promise<EventDelivery[]> {
-    await this.queries.execute(new GetWrittenSubscription(accountId, subscriptionId));
+    await this.load(accountId, subscriptionId);
     return this.deliveries.list(subscriptionId, status, limit, before);
+  }
+
+  private async load(accountId: string, subscriptionId: string): Promise<DatedState<Subscription>> {
+    const found = await this.aggregates.load(subscriptionStream(subscriptionId), subscriptionDecider);
+    return { ...found, state: ownedSubscription(found.state, accountId) };
   }
 }

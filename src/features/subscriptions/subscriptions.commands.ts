@@ -1,10 +1,11 @@
 import { Command } from '@nestjs/cqrs';
 
+import type { DatedState } from '../../eventsourcing/aggregates/dated-state.ts';
 import type { CommandContext } from '../../kernel/context/command-context.ts';
-import type { EventChoice } from './subscriptions.decider.ts';
+import type { EventChoice, Subscription } from './subscriptions.decider.ts';
 
 export interface CreatedSubscription {
-  subscriptionId: string;
+  subscription: DatedState<Subscription>;
   /** The secret that signs what is sent; it is shown only once. */
   secret: string;
 }
@@ -23,8 +24,8 @@ export class CreateSubscription extends Command<CreatedSubscription> {
   }
 }
 
-/** Changes the members that are given. Throws `not_found` and `invalid_request`. */
-export class ChangeSubscription extends Command<void> {
+/** Changes the members that are given, and returns the subscription after it. Throws `not_found` and `invalid_request`. */
+export class ChangeSubscription extends Command<DatedState<Subscription>> {
   constructor(
     readonly context: CommandContext,
     readonly accountId: string,

@@ -36,8 +36,7 @@ export class SubscriptionsController {
   async create(@Body() { url, types, agent_ids }: CreateSubscriptionDto, @CurrentCall() call: Call): Promise<CreatedSubscriptionDto> {
     const choice = { types: types ?? null, agentIds: agent_ids ?? null };
     const created = await this.commands.execute(new CreateSubscription(call.context, call.accountId, url, choice, call.seed));
-    const answer = await this.answers.one(call.accountId, created.subscriptionId);
-    return Object.assign(answer, { secret: created.secret });
+    return Object.assign(await this.answers.answerState(created.subscription), { secret: created.secret });
   }
 
   /** Lists the account's subscriptions, newest first. */
@@ -52,7 +51,7 @@ export class SubscriptionsController {
 
   @Get(':subscriptionId')
   get(@Param('subscriptionId') subscriptionId: string, @CurrentCall() { accountId }: Call): Promise<SubscriptionDto> {
-    return this.answers.one(accountId, subscriptionId);
+    return this.answers.find(accountId, subscriptionId);
   }
 
   /** Changes the fields that are given. Deliveries that are pending go to the new address. */
@@ -62,8 +61,7 @@ export class SubscriptionsController {
     @Body() changes: ChangeSubscriptionDto,
     @CurrentCall() { context, accountId }: Call,
   ): Promise<SubscriptionDto> {
-    await this.commands.execute(new ChangeSubscription(context, accountId, subscriptionId, changes));
-    return this.answers.one(accountId, subscriptionId);
+    return this.answers.answerState(await this.commands.execute(new ChangeSubscription(context, accountId, subscriptionId, changes)));
   }
 
   /** Ends the subscription. What was not sent yet is not sent any more. */

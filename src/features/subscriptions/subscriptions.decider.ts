@@ -15,11 +15,17 @@ export interface EventChoice {
   agentIds: string[] | null;
 }
 
-export interface Subscription extends SealedTarget, EventChoice {
+/** A subscription as callers see it. */
+export interface ShownSubscription extends SealedTarget, EventChoice {
   accountId: string;
   subscriptionId: string;
-  secret: Sealed;
   active: boolean;
+  /** The time at which it was switched off because every delivery failed, ISO 8601; null if it is not so now. */
+  switchedOffAt: string | null;
+}
+
+export interface Subscription extends ShownSubscription {
+  secret: Sealed;
   deleted: boolean;
 }
 
@@ -33,13 +39,16 @@ export type SubscriptionCommand =
   | { type: 'SwitchSubscriptionOff'; failingSince: string }
   | { type: 'DeadLetterEvent'; eventId: string; attempts: number; reason: string };
 
+/** Returns the account's subscription, which exists until it is deleted. Throws `not_found`. */
+export function ownedSubscription(state: SubscriptionState, accountId: string): Subscription {
+  if (state === null || state.deleted || state.accountId !== accountId) throw new Refusal('not_found', 'There is no such subscription.');
+  return state;
+}
+
 function decide(command: SubscriptionCommand, state: SubscriptionState): SubscriptionEvent[] {
   if (command.type === 'CreateSubscription') return create(command, state);
-  const ofCaller = 'accountId' in command ? command.accountId : undefined;
-  if (state === null || state.deleted || (ofCaller !== undefined && ofCaller !== state.accountId)) {
-    if (ofCaller === undefined) return [];
-    throw new Refusal('not_found', 'There is no such subscription.');
-  }
+  if ('accountId' in command) ownedSubscription(state, command.accountId);
+  if (state === null || state.deleted) return [];
   const ids = { account_id: state.accountId, subscription_id: state.subscriptionId };
   switch (command.type) {
     case 'ChangeSubscription':
@@ -82,17 +91,31 @@ function same(one: string[] | null, other: string[] | null): boolean {
   return JSON.stringify(one) === JSON.stringify(other);
 }
 
-function evolve(state: SubscriptionState, event: SubscriptionEvent): SubscriptionState {
-  if (event.type === 'SubscriptionCreated') {
-    const { account_id: accountId, subscription_id: subscriptionId, agent_ids: agentIds, host, url, secret, types } = event.data;
-    return { accountId, subscriptionId, host, url, secret, types, agentIds, active: true, deleted: false };
-  }
+type OfType<Type extends SubscriptionEvent['type']> = Extract<SubscriptionEvent, { type: Type }> & { at?: string };
+
+/** Returns the subscription as it is created. */
+export function createdSubscription(data: OfType<'SubscriptionCreated'>['data']): Subscription {
+  const { account_id: accountId, subscription_id: subscriptionId, agent_ids: agentIds, host, url, secret, types } = data;
+  return { accountId, subscriptionId, host, url, secret, types, agentIds, active: true, switchedOffAt: null, deleted: false };
+}
+
+/** Returns the subscription after a change that callers see. */
+export function changedSubscription<S extends ShownSubscription>(
+  subscription: S,
+  event: OfType<'SubscriptionChanged' | 'SubscriptionSwitchedOff'>,
+): S {
+  if (event.type === 'SubscriptionSwitchedOff') return { ...subscription, active: false, switchedOffAt: event.at ?? null };
+  const changed = { ...subscription, ...event.data.changes };
+  return { ...changed, switchedOffAt: changed.active ? null : subscription.switchedOffAt };
+}
+
+function evolve(state: SubscriptionState, event: SubscriptionEvent & { at?: string }): SubscriptionState {
+  if (event.type === 'SubscriptionCreated') return createdSubscription(event.data);
   if (state === null) return state;
   switch (event.type) {
     case 'SubscriptionChanged':
-      return { ...state, ...event.data.changes };
     case 'SubscriptionSwitchedOff':
-      return { ...state, active: false };
+      return changedSubscription(state, event);
     case 'SubscriptionDeleted':
       return { ...state, active: false, deleted: true };
     case 'EventDeadLettered':
@@ -109,7 +132,7 @@ export const subscriptionDecider: Decider<SubscriptionState, SubscriptionCommand
   initialState: () => null,
   decide,
   evolve,
-  snapshot: { name: 'subscription', version: 1, subject: (subscription) => subscription?.subscriptionId ?? null },
+  snapshot: { name: 'subscription', version: 2, subject: (subscription) => subscription?.subscriptionId ?? null },
 };
 
 /** Returns whether the subscription wants the event. */

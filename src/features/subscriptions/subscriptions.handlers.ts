@@ -4,6 +4,7 @@ import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
 import { Keyring } from '../../crypto/keyring.ts';
 import { invalidField, Refusal } from '../../kernel/errors/refusal.ts';
 import { Aggregates } from '../../eventsourcing/aggregates/aggregates.ts';
+import type { DatedState } from '../../eventsourcing/aggregates/dated-state.ts';
 import { EventDeliveries } from './delivery/event-deliveries.ts';
 import { newSecret, sealingContext } from './delivery/event-sender.service.ts';
 import { Targets } from './delivery/targets.ts';
@@ -14,7 +15,13 @@ import {
   DeleteSubscription,
   RedeliverEvent,
 } from './subscriptions.commands.ts';
-import { type SealedTarget, subscriptionDecider, subscriptionStream } from './subscriptions.decider.ts';
+import {
+  ownedSubscription,
+  type SealedTarget,
+  type Subscription,
+  subscriptionDecider,
+  subscriptionStream,
+} from './subscriptions.decider.ts';
 import { ListSubscriptions } from './subscriptions.queries.ts';
 
 /** The number of subscriptions of one account; a few more can be created at the same moment. */
@@ -44,16 +51,17 @@ export class CreateSubscriptionHandler implements ICommandHandler<CreateSubscrip
       });
     const target = await sealTarget(this.targets, this.keyring, subscriptionId, url);
     const secret = await this.keyring.seal(subscriptionId, sealingContext(subscriptionId, 'secret'), newSecret());
-    const { state } = await this.aggregates.execute(
+    const { state, ...dates } = await this.aggregates.execute(
       subscriptionStream(subscriptionId),
       subscriptionDecider,
       { type: 'CreateSubscription', accountId, subscriptionId, ...target, secret, ...choice },
       context,
     );
     // The try of this request that created it may have died before it could show the secret.
-    const shown = state === null ? null : await this.keyring.open(subscriptionId, sealingContext(subscriptionId, 'secret'), state.secret);
+    const created = ownedSubscription(state, accountId);
+    const shown = await this.keyring.open(subscriptionId, sealingContext(subscriptionId, 'secret'), created.secret);
     if (shown === null) throw new Refusal('not_found', 'There is no such subscription.');
-    return { subscriptionId, secret: shown };
+    return { subscription: { ...dates, state: created }, secret: shown };
   }
 }
 
@@ -65,20 +73,19 @@ export class ChangeSubscriptionHandler implements ICommandHandler<ChangeSubscrip
     private readonly targets: Targets,
   ) {}
 
-  async execute({ context, accountId, subscriptionId, changes: { url, ...others } }: ChangeSubscription): Promise<void> {
+  async execute({
+    context,
+    accountId,
+    subscriptionId,
+    changes: { url, ...others },
+  }: ChangeSubscription): Promise<DatedState<Subscription>> {
     const stream = subscriptionStream(subscriptionId);
-    const change = (target?: SealedTarget) =>
-      this.aggregates.execute(
-        stream,
-        subscriptionDecider,
-        { type: 'ChangeSubscription', accountId, changes: { ...others, ...(target === undefined ? {} : { target }) } },
-        context,
-      );
-    if (url === undefined) return void (await change());
     // Ownership is checked first, so that another account can't make a data key for this subscription.
-    const { state } = await this.aggregates.load(stream, subscriptionDecider);
-    if (state === null || state.deleted || state.accountId !== accountId) throw new Refusal('not_found', 'There is no such subscription.');
-    await change(await sealTarget(this.targets, this.keyring, subscriptionId, url));
+    if (url !== undefined) ownedSubscription((await this.aggregates.load(stream, subscriptionDecider)).state, accountId);
+    const target = url === undefined ? {} : { target: await sealTarget(this.targets, this.keyring, subscriptionId, url) };
+    const command = { type: 'ChangeSubscription' as const, accountId, changes: { ...others, ...target } };
+    const changed = await this.aggregates.execute(stream, subscriptionDecider, command, context);
+    return { ...changed, state: ownedSubscription(changed.state, accountId) };
   }
 }
 
@@ -102,9 +109,8 @@ export class RedeliverEventHandler implements ICommandHandler<RedeliverEvent> {
   async execute({ context, accountId, subscriptionId, eventId }: RedeliverEvent): Promise<void> {
     const stream = subscriptionStream(subscriptionId);
     const { state } = await this.aggregates.load(stream, subscriptionDecider);
-    const isOwned = state !== null && !state.deleted && state.accountId === accountId;
-    if (!isOwned || (await this.deliveries.find(subscriptionId, eventId)) === null)
-      throw new Refusal('not_found', 'There is no such delivery.');
+    ownedSubscription(state, accountId);
+    if ((await this.deliveries.find(subscriptionId, eventId)) === null) throw new Refusal('not_found', 'There is no such delivery.');
     await this.aggregates.execute(stream, subscriptionDecider, { type: 'RequestEventRedelivery', accountId, eventId }, context);
   }
 }

@@ -16,12 +16,7 @@ import {
   DeleteSubscriptionHandler,
   RedeliverEventHandler,
 } from './subscriptions.handlers.ts';
-import {
-  GetWrittenSubscriptionHandler,
-  ListAllSubscriptionsHandler,
-  ListSubscriptionsHandler,
-  subscriptionsProjection,
-} from './subscriptions.projection.ts';
+import { ListAllSubscriptionsHandler, ListSubscriptionsHandler, subscriptionsProjection } from './subscriptions.projection.ts';
 import { SubscriptionsSaga } from './subscriptions.saga.ts';
 
 @Module({
@@ -32,7 +27,6 @@ import { SubscriptionsSaga } from './subscriptions.saga.ts';
     ChangeSubscriptionHandler,
     DeleteSubscriptionHandler,
     RedeliverEventHandler,
-    GetWrittenSubscriptionHandler,
     ListSubscriptionsHandler,
     ListAllSubscriptionsHandler,
     SubscriptionAnswers,

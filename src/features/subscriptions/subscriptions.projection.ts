@@ -2,14 +2,13 @@ import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import { Database } from '../../postgres/database/database.ts';
 import { entityOf, newestFirst } from '../../postgres/database/entities.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { evolved } from '../../eventsourcing/aggregates/dated-state.ts';
 import { idOf, type StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
 import { type Projection, tableOf } from '../../eventsourcing/projections/projection.ts';
-import { LatestRows } from '../../eventsourcing/projections/tables/latest-rows.ts';
-import { subscriptionStream } from './subscriptions.decider.ts';
+import { changedSubscription, createdSubscription } from './subscriptions.decider.ts';
 import type { SubscriptionEvent } from './subscriptions.events.ts';
-import { GetWrittenSubscription, type KnownSubscription, ListAllSubscriptions, ListSubscriptions } from './subscriptions.queries.ts';
-import { type SubscriptionRow, subscriptionsTable } from './subscriptions.table.ts';
+import { type KnownSubscription, ListAllSubscriptions, ListSubscriptions } from './subscriptions.queries.ts';
+import { subscriptionOf, type SubscriptionRow, subscriptionRow, subscriptionsTable } from './subscriptions.table.ts';
 
 /** Every subscription that was not deleted. */
 export const subscriptionsProjection: Projection<typeof subscriptionsTable> = {
@@ -19,33 +18,19 @@ export const subscriptionsProjection: Projection<typeof subscriptionsTable> = {
   table: subscriptionsTable,
   keys: (event) => [idOf(event.stream)],
   project(stored: StoredEvent, rows) {
-    const event = stored as unknown as SubscriptionEvent;
+    const event = stored as StoredEvent & SubscriptionEvent;
     const subscription_id = idOf(stored.stream);
-    const times = { created_at: stored.at, updated_at: stored.at };
-    if (event.type === 'SubscriptionCreated') {
-      const { account_id, host, url, types, agent_ids } = event.data;
-      rows.set(subscription_id, {
+    if (event.type === 'SubscriptionCreated')
+      return rows.set(
         subscription_id,
-        account_id,
-        host,
-        url,
-        types,
-        agent_ids,
-        active: true,
-        switched_off_at: null,
-        ...times,
-      });
-      return;
-    }
+        subscriptionRow({ state: createdSubscription(event.data), createdAt: stored.at, changedAt: stored.at }),
+      );
     const row = rows.get(subscription_id);
     if (row === undefined) return;
     switch (event.type) {
-      case 'SubscriptionChanged': {
-        const changed = { ...row, ...event.data.changes, updated_at: stored.at };
-        return rows.set(subscription_id, { ...changed, switched_off_at: changed.active ? null : row.switched_off_at });
-      }
+      case 'SubscriptionChanged':
       case 'SubscriptionSwitchedOff':
-        return rows.set(subscription_id, { ...row, active: false, switched_off_at: stored.at, updated_at: stored.at });
+        return rows.set(subscription_id, subscriptionRow(evolved(changedSubscription, subscriptionOf(row), event)));
       case 'SubscriptionDeleted':
         return rows.delete(subscription_id);
       case 'EventDeadLettered':
@@ -59,17 +44,6 @@ export const subscriptionsProjection: Projection<typeof subscriptionsTable> = {
 
 const SUBSCRIPTIONS = tableOf(subscriptionsProjection);
 const subscriptionRows = entityOf(SUBSCRIPTIONS, subscriptionsTable);
-
-@QueryHandler(GetWrittenSubscription)
-export class GetWrittenSubscriptionHandler implements IQueryHandler<GetWrittenSubscription> {
-  constructor(private readonly latest: LatestRows) {}
-
-  async execute({ accountId, subscriptionId }: GetWrittenSubscription): Promise<SubscriptionRow> {
-    const { row } = await this.latest.find(subscriptionsProjection, subscriptionStream(subscriptionId));
-    if (row === undefined || row.account_id !== accountId) throw new Refusal('not_found', 'There is no such subscription.');
-    return row;
-  }
-}
 
 @QueryHandler(ListSubscriptions)
 export class ListSubscriptionsHandler implements IQueryHandler<ListSubscriptions> {

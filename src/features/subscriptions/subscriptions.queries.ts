@@ -2,16 +2,6 @@ import { Query } from '@nestjs/cqrs';
 
 import type { SubscriptionRow } from './subscriptions.table.ts';
 
-/** Returns the account's subscription as its stream describes it. Throws `not_found`. */
-export class GetWrittenSubscription extends Query<SubscriptionRow> {
-  constructor(
-    readonly accountId: string,
-    readonly subscriptionId: string,
-  ) {
-    super();
-  }
-}
-
 /** Lists the account's subscriptions, newest first. */
 export class ListSubscriptions extends Query<SubscriptionRow[]> {
   constructor(

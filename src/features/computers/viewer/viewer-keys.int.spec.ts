@@ -23,7 +23,7 @@ const context = (keyId: string): CommandContext => ({
 
 async function issuedKey(): Promise<string> {
   const order = { name: 'support', scopes: ['computers' as const], expiresInDays: null };
-  return (await commands().execute(new IssueApiKey(systemContext('test', 'acme'), 'acme', order, null))).keyId;
+  return (await commands().execute(new IssueApiKey(systemContext('test', 'acme'), 'acme', order, null))).key.state.keyId;
 }
 
 function revoke(keyId: string): Promise<void> {
