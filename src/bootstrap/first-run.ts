@@ -85,7 +85,7 @@ async function open(
   const account = { email: config.adminEmail, password, name: 'Administrator', role: 'admin' as const };
   let accountId: string;
   try {
-    accountId = await commands.execute(new OpenAccount(context, account, seed));
+    ({ account_id: accountId } = await commands.execute(new OpenAccount(context, account, seed)));
   } catch (error) {
     if (error instanceof Refusal && error.code === 'account_exists') return null;
     throw error;

@@ -38,7 +38,7 @@ beforeAll(async () => {
   server = await startTestServer((config) => ({ imports: [AppModule.forRoot(config, { allowUnsafeDatabase: true })] }), environment);
   const commands = server.app.get(CommandBus);
   const root = { email: 'root@example.com', password, name: 'Root', role: 'admin' as const };
-  const accountId = await commands.execute(new OpenAccount(systemContext('test', null), root, null));
+  const { account_id: accountId } = await commands.execute(new OpenAccount(systemContext('test', null), root, null));
   const plan = { name: 'first', seats: 100, paymentMethod: true };
   await commands.execute(new AssignPlan(systemContext('test', accountId), accountId, plan));
   const ask: World['ask'] = (method, path, options) => server.request(method, path, options);

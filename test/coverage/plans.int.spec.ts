@@ -43,7 +43,7 @@ let session: string;
 beforeAll(async () => {
   server = await startTestServer((config) => ({ imports: [AppModule.forRoot(config, { allowUnsafeDatabase: true })] }), environment);
   const commands = server.app.get(CommandBus);
-  const accountId = await commands.execute(new OpenAccount(systemContext('test', null), account, null));
+  const { account_id: accountId } = await commands.execute(new OpenAccount(systemContext('test', null), account, null));
   await commands.execute(new AssignPlan(systemContext('test', accountId), accountId, { name: 'first', seats: 10, paymentMethod: true }));
   session = (await server.request('POST', '/api/auth/login', { json: { email: account.email, password: account.password } })).json
     .session_token;

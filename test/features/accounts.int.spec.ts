@@ -37,7 +37,8 @@ async function openAccount(
   role: 'admin' | 'member' = 'member',
   seed: string | null = null,
 ): Promise<string> {
-  return server.app.get(CommandBus).execute(new OpenAccount(systemContext('test', null), { email, password, name: 'Ann', role }, seed));
+  const account = { email, password, name: 'Ann', role };
+  return (await server.app.get(CommandBus).execute(new OpenAccount(systemContext('test', null), account, seed))).account_id;
 }
 
 /** Signs in without using up the limit of an address that a test is about. */

@@ -31,7 +31,7 @@ let stranger: string;
 async function holder(email: string): Promise<{ accountId: string; token: string }> {
   const context = systemContext('test', null);
   const account = { email, password: 'a long enough password', name: 'Ann', role: 'member' as const };
-  const accountId = await server.app.get(CommandBus).execute(new OpenAccount(context, account, null));
+  const { account_id: accountId } = await server.app.get(CommandBus).execute(new OpenAccount(context, account, null));
   await server.app.get(ReadModels, { strict: false }).waitFor('accounts', context.writtenUpTo!);
   const opened = newSession(new Date());
   await server.app.get(Sessions, { strict: false }).keep(accountId, opened);

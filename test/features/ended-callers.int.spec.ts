@@ -50,7 +50,7 @@ beforeAll(async () => {
   server = await startFeatureServer({ ...features, environment });
   other = await startFeatureServer({ ...features, environment: { ...environment, DATABASE_URL: server.databaseUrl } });
   const account = { email, password, name: 'Ann', role: 'member' as const };
-  accountId = await server.app.get(CommandBus).execute(new OpenAccount(systemContext('test', null), account, null));
+  ({ account_id: accountId } = await server.app.get(CommandBus).execute(new OpenAccount(systemContext('test', null), account, null)));
   // No saga wakes it, so that a chat with it waits.
   agentId = await new AgentBed(server).asleep(accountId);
 });

@@ -83,7 +83,7 @@ let eve: string;
 
 async function holder(email: string): Promise<string> {
   const account = { email, password: 'a long enough password', name: 'Ann', role: 'member' as const };
-  const accountId = await server.app.get(CommandBus).execute(new OpenAccount(systemContext('test', null), account, null));
+  const { account_id: accountId } = await server.app.get(CommandBus).execute(new OpenAccount(systemContext('test', null), account, null));
   const opened = newSession(new Date());
   await server.app.get(Sessions, { strict: false }).keep(accountId, opened);
   return opened.token;

@@ -33,7 +33,7 @@ export class ComputerBed {
     const commands = server.app.get(CommandBus);
     const context = systemContext('test', null);
     const email = `${name}@example.com`;
-    const accountId = await commands.execute(
+    const { account_id: accountId } = await commands.execute(
       new OpenAccount(context, { email, password: 'canary-password-1', name, role: 'member' }, null),
     );
     const plan = { name: 'team', seats: 0, paymentMethod: true, ...(computers === undefined ? {} : { computers }) };

@@ -1,6 +1,7 @@
 import { Command } from '@nestjs/cqrs';
 
 import type { CommandContext } from '../../kernel/context/command-context.ts';
+import type { AccountRow } from './accounts.table.ts';
 
 export interface NewAccount {
   email: string;
@@ -9,8 +10,8 @@ export interface NewAccount {
   role: 'admin' | 'member';
 }
 
-/** Opens an account that its holder can sign in to at once, and returns its id. Throws `account_exists`. */
-export class OpenAccount extends Command<string> {
+/** Opens an account that its holder can sign in to at once. Throws `account_exists`. */
+export class OpenAccount extends Command<AccountRow> {
   constructor(
     readonly context: CommandContext,
     readonly account: NewAccount,
@@ -22,7 +23,7 @@ export class OpenAccount extends Command<string> {
 }
 
 /** Assigns a plan, which replaces the account's current one. Seats that are taken stay taken. Throws `account_not_found`. */
-export class AssignPlan extends Command<void> {
+export class AssignPlan extends Command<AccountRow> {
   constructor(
     readonly context: CommandContext,
     readonly accountId: string,

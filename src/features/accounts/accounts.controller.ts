@@ -9,7 +9,7 @@ import { ReadsModel } from '../../http/responses/reads-model.ts';
 import { AccountDto, AssignPlanDto, CreateAccountDto, toAccountDto } from './accounts.dto.ts';
 import { AssignPlan, OpenAccount } from './accounts.commands.ts';
 import { accountsProjection } from './accounts.projection.ts';
-import { GetWrittenAccount, ListAccounts } from './accounts.queries.ts';
+import { ListAccounts } from './accounts.queries.ts';
 
 @Controller('api/admin/accounts')
 @RequireAdmin()
@@ -36,8 +36,7 @@ export class AccountsController {
     @Body() { email, password, name, role = 'member' }: CreateAccountDto,
     @CurrentCall() { context, seed }: Call,
   ): Promise<AccountDto> {
-    const id = await this.commands.execute(new OpenAccount(context, { email, password, name, role }, seed));
-    return toAccountDto(await this.queries.execute(new GetWrittenAccount(id)));
+    return toAccountDto(await this.commands.execute(new OpenAccount(context, { email, password, name, role }, seed)));
   }
 
   /** Assigns a plan, which replaces the account's current one. */
@@ -47,7 +46,7 @@ export class AccountsController {
     @Body() { plan, seats, payment_method, computers }: AssignPlanDto,
     @CurrentCall() { context }: Call,
   ): Promise<AccountDto> {
-    await this.commands.execute(new AssignPlan(context, accountId, { name: plan, seats, paymentMethod: payment_method, computers }));
-    return toAccountDto(await this.queries.execute(new GetWrittenAccount(accountId)));
+    const assigned = { name: plan, seats, paymentMethod: payment_method, computers };
+    return toAccountDto(await this.commands.execute(new AssignPlan(context, accountId, assigned)));
   }
 }

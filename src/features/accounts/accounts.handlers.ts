@@ -1,13 +1,34 @@
+import { Injectable } from '@nestjs/common';
 import { CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
 
 import { Aggregates } from '../../eventsourcing/aggregates/aggregates.ts';
 import type { CommandContext } from '../../kernel/context/command-context.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
-import { accountDecider, agentFor, computerFor, type AccountCommand } from './aggregate/accounts.decider.ts';
+import { accountDecider, accountNotFound, agentFor, computerFor, type AccountCommand } from './aggregate/accounts.decider.ts';
 import { Credentials } from './credentials/credentials.ts';
 import { normalizeEmail } from './credentials/email.ts';
 import { AssignPlan, OpenAccount, ReleaseComputerSeat, ReleaseSeat, TakeComputerSeat, TakeSeat } from './accounts.commands.ts';
+import { type AccountRow, readAccount } from './accounts.table.ts';
+
+/** Writes accounts, and answers with them. */
+@Injectable()
+export class AccountWriter {
+  constructor(
+    private readonly aggregates: Aggregates,
+    private readonly credentials: Credentials,
+  ) {}
+
+  /**
+   * Executes the command; its event belongs to the account that it is about, even if an administrator or a caller without an account sent it.
+   * Returns the account after it.
+   */
+  async write(accountId: string, command: AccountCommand, context: CommandContext): Promise<AccountRow> {
+    const { state, createdAt } = await this.aggregates.execute(`account-${accountId}`, accountDecider, command, context, { accountId });
+    if (state === null) throw accountNotFound();
+    return readAccount(accountId, { state, createdAt }, await this.credentials.emailOf(accountId));
+  }
+}
 
 /**
  * Writes the credentials first and then the event. Credentials alone make no account, and the next try completes it; an event alone would
@@ -18,9 +39,10 @@ export class OpenAccountHandler implements ICommandHandler<OpenAccount> {
   constructor(
     private readonly aggregates: Aggregates,
     private readonly credentials: Credentials,
+    private readonly writer: AccountWriter,
   ) {}
 
-  async execute({ context, account, seed }: OpenAccount): Promise<string> {
+  async execute({ context, account, seed }: OpenAccount): Promise<AccountRow> {
     const { password, name, role } = account;
     const id = seed === null ? uuidv7() : uuidv5('account', seed);
     const owner = await this.credentials.claim(normalizeEmail(account.email), id, password);
@@ -33,8 +55,7 @@ export class OpenAccountHandler implements ICommandHandler<OpenAccount> {
       // An earlier try of the same request was interrupted; if it generated its password, that password was never returned.
       await this.credentials.setPassword(owner.accountId, password);
     }
-    await executeFor(this.aggregates, owner.accountId, { type: 'OpenAccount', name, role }, context);
-    return owner.accountId;
+    return this.writer.write(owner.accountId, { type: 'OpenAccount', name, role }, context);
   }
 }
 
@@ -42,21 +63,12 @@ function exists(): Refusal {
   return new Refusal('account_exists', 'An account with this address exists.');
 }
 
-/**
- * Executes the command; its event belongs to the account that it is about, even if an administrator or a caller without an account sent it.
- */
-async function executeFor(aggregates: Aggregates, accountId: string, command: AccountCommand, context: CommandContext): Promise<void> {
-  const own = { ...context, accountId };
-  await aggregates.execute(`account-${accountId}`, accountDecider, command, own);
-  context.writtenUpTo = own.writtenUpTo;
-}
-
 @CommandHandler(AssignPlan)
 export class AssignPlanHandler implements ICommandHandler<AssignPlan> {
-  constructor(private readonly aggregates: Aggregates) {}
+  constructor(private readonly writer: AccountWriter) {}
 
-  async execute({ context, accountId, plan }: AssignPlan): Promise<void> {
-    await executeFor(this.aggregates, accountId, { type: 'AssignPlan', ...plan }, context);
+  async execute({ context, accountId, plan }: AssignPlan): Promise<AccountRow> {
+    return this.writer.write(accountId, { type: 'AssignPlan', ...plan }, context);
   }
 }
 

@@ -3,6 +3,7 @@ import { Module } from '@nestjs/common';
 import { Projections } from '../../eventsourcing/projections/projections.ts';
 import { AccountsController } from './accounts.controller.ts';
 import {
+  AccountWriter,
   AssignPlanHandler,
   OpenAccountHandler,
   ReleaseComputerSeatHandler,
@@ -10,7 +11,7 @@ import {
   TakeComputerSeatHandler,
   TakeSeatHandler,
 } from './accounts.handlers.ts';
-import { accountsProjection, GetAccountHandler, GetWrittenAccountHandler, ListAccountsHandler } from './accounts.projection.ts';
+import { accountsProjection, GetAccountHandler, ListAccountsHandler } from './accounts.projection.ts';
 import { AuthController } from './auth.controller.ts';
 import { Credentials } from './credentials/credentials.ts';
 import { SessionEnds } from './session-ends.service.ts';
@@ -24,6 +25,7 @@ import { SignIn } from './sign-in.service.ts';
     Sessions,
     SessionEnds,
     SignIn,
+    AccountWriter,
     OpenAccountHandler,
     AssignPlanHandler,
     TakeSeatHandler,
@@ -31,7 +33,6 @@ import { SignIn } from './sign-in.service.ts';
     TakeComputerSeatHandler,
     ReleaseComputerSeatHandler,
     GetAccountHandler,
-    GetWrittenAccountHandler,
     ListAccountsHandler,
   ],
   exports: [Sessions],

@@ -2,16 +2,12 @@ import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import { Database } from '../../postgres/database/database.ts';
 import { entityOf, newestFirst } from '../../postgres/database/entities.ts';
-import type { WrittenRow } from '../../postgres/database/table.ts';
 import { idOf, type StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
-import { LatestRows } from '../../eventsourcing/projections/tables/latest-rows.ts';
 import { type Projection, tableOf } from '../../eventsourcing/projections/projection.ts';
-import { accountNotFound, DEFAULT_COMPUTERS } from './aggregate/accounts.decider.ts';
+import { accountNotFound, assignedPlan, openedAccount } from './aggregate/accounts.decider.ts';
 import type { AccountEvent } from './aggregate/accounts.events.ts';
-import { GetAccount, GetWrittenAccount, ListAccounts } from './accounts.queries.ts';
-import { accountCredentialsTable, type AccountRow, accountsTable } from './accounts.table.ts';
-
-type WrittenAccount = WrittenRow<typeof accountsTable>;
+import { GetAccount, ListAccounts } from './accounts.queries.ts';
+import { accountCredentialsTable, accountRow, type AccountRow, accountsTable, planColumns, type WrittenAccount } from './accounts.table.ts';
 
 /** Every account with its plan and how much of it is used. */
 export const accountsProjection: Projection<typeof accountsTable> = {
@@ -33,27 +29,11 @@ function changedBy(
   account_id: string,
   created_at: string,
 ): WrittenAccount | undefined {
-  if (event.type === 'AccountOpened') {
-    const { name, role } = event.data;
-    return {
-      account_id,
-      name,
-      role,
-      plan_name: null,
-      plan_seats: null,
-      plan_computers: null,
-      payment_method: false,
-      seats_used: 0,
-      computers_used: 0,
-      created_at,
-    };
-  }
+  if (event.type === 'AccountOpened') return accountRow(account_id, openedAccount(event.data), created_at);
   if (row === undefined) return undefined;
   switch (event.type) {
-    case 'PlanAssigned': {
-      const { plan, seats, payment_method, computers = DEFAULT_COMPUTERS } = event.data;
-      return { ...row, plan_name: plan, plan_seats: seats, plan_computers: computers, payment_method };
-    }
+    case 'PlanAssigned':
+      return { ...row, ...planColumns(assignedPlan(event.data)) };
     case 'SeatTaken':
       return { ...row, seats_used: row.seats_used + 1 };
     case 'SeatReleased':
@@ -85,23 +65,6 @@ export class GetAccountHandler implements IQueryHandler<GetAccount> {
       .findOne({ where: { account_id: accountId }, relations: { credential: true } });
     if (row === null) throw accountNotFound();
     return row;
-  }
-}
-
-@QueryHandler(GetWrittenAccount)
-export class GetWrittenAccountHandler implements IQueryHandler<GetWrittenAccount> {
-  constructor(
-    private readonly database: Database,
-    private readonly latest: LatestRows,
-  ) {}
-
-  async execute({ accountId }: GetWrittenAccount): Promise<AccountRow> {
-    const [{ row }, credential] = await Promise.all([
-      this.latest.find(accountsProjection, `account-${accountId}`),
-      this.database.dataSource.getRepository(credentialRows).findOneBy({ account_id: accountId }),
-    ]);
-    if (row === undefined) throw accountNotFound();
-    return { ...row, credential };
   }
 }
 

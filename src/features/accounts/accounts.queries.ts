@@ -9,13 +9,6 @@ export class GetAccount extends Query<AccountRow> {
   }
 }
 
-/** Returns the account as its stream describes it, even if the read model is behind. Throws `account_not_found`. */
-export class GetWrittenAccount extends Query<AccountRow> {
-  constructor(readonly accountId: string) {
-    super();
-  }
-}
-
 /** Lists all accounts, newest first. */
 export class ListAccounts extends Query<AccountRow[]> {
   constructor(

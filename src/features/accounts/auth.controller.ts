@@ -10,7 +10,7 @@ import { Refusal } from '../../kernel/errors/refusal.ts';
 import { AccountDto, LoginDto, RegisterDto, SessionDto, toAccountDto } from './accounts.dto.ts';
 import { OpenAccount } from './accounts.commands.ts';
 import { accountsProjection } from './accounts.projection.ts';
-import { GetAccount, GetWrittenAccount } from './accounts.queries.ts';
+import { GetAccount } from './accounts.queries.ts';
 import { SignIn } from './sign-in.service.ts';
 
 @Controller('api/auth')
@@ -30,8 +30,7 @@ export class AuthController {
     if (!this.config.openRegistration)
       throw new Refusal('registration_closed', 'Registration is closed. Ask an administrator for an account.');
     await this.limiter.takeRegistration(context.ip ?? '');
-    const id = await this.commands.execute(new OpenAccount(context, { email, password, name, role: 'member' }, null));
-    return toAccountDto(await this.queries.execute(new GetWrittenAccount(id)));
+    return toAccountDto(await this.commands.execute(new OpenAccount(context, { email, password, name, role: 'member' }, null)));
   }
 
   /** Signs in. An address has 10 tries a minute; while many try one account, a new address waits for its turn (429 with `Retry-After`). */

@@ -162,7 +162,8 @@ function takeComputerSeat({ computerId, endUserId }: { computerId: string; endUs
   return [{ type: 'ComputerSeatTaken', data: { computer_id: computerId, end_user_id: endUserId } }];
 }
 
-function opened(name: string, role: Account['role']): Account {
+/** Returns the account as it is opened. */
+export function openedAccount({ name, role }: Extract<AccountEvent, { type: 'AccountOpened' }>['data']): Account {
   return {
     name,
     role,
@@ -174,14 +175,18 @@ function opened(name: string, role: Account['role']): Account {
   };
 }
 
+/** Returns the plan that the event assigns. */
+export function assignedPlan(data: Extract<AccountEvent, { type: 'PlanAssigned' }>['data']): Plan {
+  const { plan: name, seats, payment_method: paymentMethod, computers = DEFAULT_COMPUTERS } = data;
+  return { name, seats, paymentMethod, computers };
+}
+
 function evolve(account: Account | null, event: AccountEvent): Account | null {
-  if (event.type === 'AccountOpened') return opened(event.data.name, event.data.role);
+  if (event.type === 'AccountOpened') return openedAccount(event.data);
   if (account === null) return null;
   switch (event.type) {
-    case 'PlanAssigned': {
-      const { plan, seats, payment_method, computers = DEFAULT_COMPUTERS } = event.data;
-      return { ...account, plan: { name: plan, seats, paymentMethod: payment_method, computers } };
-    }
+    case 'PlanAssigned':
+      return { ...account, plan: assignedPlan(event.data) };
     case 'SeatTaken': {
       const { agent_id, external_id } = event.data;
       const seats = account.seats.set(agent_id, { externalId: external_id });

@@ -37,6 +37,12 @@ export class Credentials {
     ]);
   }
 
+  /** Returns the address of the account's holder, or null. */
+  async emailOf(accountId: string): Promise<string | null> {
+    const [row] = await this.database.query<{ email: string }>('select email from account_credentials where account_id = $1', [accountId]);
+    return row?.email ?? null;
+  }
+
   /** Returns the account that the address and the password belong to, or null. It takes the same time either way. */
   async verify(email: string, password: string): Promise<string | null> {
     const [row] = await this.database.query<{ account_id: string; password: string }>(
