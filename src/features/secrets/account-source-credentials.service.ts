@@ -35,14 +35,10 @@ export class AccountSourceCredentials {
   async list(accountId: string): Promise<UsedSourceCredential[]> {
     const [{ state }, uses] = await Promise.all([
       this.aggregates.load(secretsStream(accountId), sourceCredentialsDecider),
-      this.database.query<{ kind: Source['kind']; host: string; last_used_at: Date }>(
-        'select kind, host, last_used_at from source_credential_uses where account_id = $1',
-        [accountId],
-      ),
+      this.usesOf(accountId),
     ]);
-    const used = new Map(uses.map((use) => [sourceKey(use), use.last_used_at]));
     return [...state.values()]
-      .map((credential) => withUse(credential, used.get(sourceKey(credential))))
+      .map((credential) => withUse(credential, uses.get(sourceKey(credential))))
       .sort((one, other) => Date.parse(other.createdAt) - Date.parse(one.createdAt));
   }
 
@@ -60,10 +56,10 @@ export class AccountSourceCredentials {
     const key = sourceKey(source);
     const sealed = await this.keyring.seal(accountId, sealingContext(source), password);
     const command = { type: 'StoreSourceCredential' as const, accountId, source, username, sealed };
-    const { before } = await this.aggregates.execute(secretsStream(accountId), sourceCredentialsDecider, command, context);
-    const credential = (await this.list(accountId)).find((listed) => sourceKey(listed) === key);
-    if (credential === undefined) throw new Refusal('not_found', 'The credential was removed at the same moment.');
-    return { credential, made: !before.has(key) };
+    const { before, state } = await this.aggregates.execute(secretsStream(accountId), sourceCredentialsDecider, command, context);
+    const credential = state.get(key);
+    if (credential === undefined) throw new Error(`the credential for ${key} is not there after it was stored`);
+    return { credential: withUse(credential, (await this.usesOf(accountId)).get(key)), made: !before.has(key) };
   }
 
   /** Removes the credential. Throws `not_found`. */
@@ -77,6 +73,15 @@ export class AccountSourceCredentials {
       source.kind,
       source.host,
     ]);
+  }
+
+  /** Returns when the account's credentials were last used, by their sources. */
+  private async usesOf(accountId: string): Promise<Map<string, Date>> {
+    const uses = await this.database.query<{ kind: Source['kind']; host: string; last_used_at: Date }>(
+      'select kind, host, last_used_at from source_credential_uses where account_id = $1',
+      [accountId],
+    );
+    return new Map(uses.map((use) => [sourceKey(use), use.last_used_at]));
   }
 
   /** Returns the credential in clear and notes its use, to the minute; null if the account has none for exactly this host. */
