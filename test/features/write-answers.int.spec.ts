@@ -1,20 +1,26 @@
+import { apiKeyEvents } from '../../src/features/api-keys/index.ts';
+import { ApiKeysModule } from '../../src/features/api-keys/api-keys.module.ts';
+import { Database } from '../../src/postgres/database/database.ts';
 import { AgentBed } from '../support/agent-bed.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
-import { agentFeatures } from '../support/features.ts';
-import type { TestServer } from '../support/http-server.ts';
-import { Database } from '../../src/postgres/database/database.ts';
+import { subscribedFeatures } from '../support/features.ts';
+import type { Answer, TestServer } from '../support/http-server.ts';
 
 let server: TestServer;
 let agents: AgentBed;
 
 beforeAll(async () => {
-  server = await startFeatureServer(agentFeatures);
+  server = await startFeatureServer({
+    modules: [...subscribedFeatures.modules, ApiKeysModule],
+    definitions: [...subscribedFeatures.definitions, ...Object.values(apiKeyEvents)],
+    environment: { MOORING_ALLOW_PRIVATE_TARGETS: '127.0.0.1' },
+  });
   agents = new AgentBed(server);
   await agents.account('acme', 5);
 });
 afterAll(() => server?.close());
 
-const call = (method: string, path: string, json?: unknown) => server.request(method, path, { credential: 'mk_acme', json });
+const call = (method: string, path: string, json?: unknown, credential = 'mk_acme') => server.request(method, path, { credential, json });
 
 /** Runs the work while no read model advances, because their checkpoints are locked. */
 async function withStandingReadModels<T>(work: () => Promise<T>): Promise<T> {
@@ -43,5 +49,42 @@ describe('a write, while the read models are behind', () => {
     expect(again.headers.get('x-event-position')).toBe(position);
     const read = await call('GET', `/api/v1/agents/${agentId}`);
     expect(read.json).toEqual(again.json);
+  });
+
+  it('of an account is answered with what a list of the accounts shows next', async () => {
+    const accounts = '/api/admin/accounts';
+    const shown = async ({ json }: Answer) => {
+      const list = (await call('GET', accounts, undefined, 'ms_root')).json as { account_id: string }[];
+      return list.find(({ account_id }) => account_id === json.account_id);
+    };
+    const holder = { email: 'Ann@Example.com', password: 'a long enough password', name: 'Ann' };
+    const opened = await withStandingReadModels(() => call('POST', accounts, holder, 'ms_root'));
+    expect(opened).toMatchObject({ status: 201, json: { name: 'Ann', email: 'ann@example.com', plan: null } });
+    expect(await shown(opened)).toEqual(opened.json);
+    const plan = { plan: 'team', seats: 2, payment_method: true };
+    const assigned = await withStandingReadModels(() => call('PUT', `${accounts}/${opened.json.account_id}/plan`, plan, 'ms_root'));
+    expect(assigned.json).toEqual({ ...opened.json, payment_method: true, plan: expect.objectContaining({ name: 'team', seats_used: 0 }) });
+    expect(await shown(assigned)).toEqual(assigned.json);
+  });
+
+  it('of an API key is answered with what a list of the keys shows next', async () => {
+    const key = { name: 'ci', scopes: ['deploy'], expires_in_days: 1 };
+    const { status, json } = await withStandingReadModels(() => call('POST', '/api/v1/keys', key, 'ms_acme'));
+    expect({ status, json }).toMatchObject({ status: 201, json: { name: 'ci', scopes: ['deploy'], is_active: true, last_used_at: null } });
+    const { raw_key: _, ...made } = json;
+    expect((await call('GET', '/api/v1/keys', undefined, 'ms_acme')).json).toEqual([made]);
+  });
+
+  it('of a subscription is answered with what a list of the subscriptions shows next', async () => {
+    const subscriptions = '/api/v1/subscriptions';
+    const url = 'http://127.0.0.1:9/hook';
+    const created = await withStandingReadModels(() => call('POST', subscriptions, { url, types: ['Agent'] }));
+    const { secret: _, ...made } = created.json;
+    expect(made).toMatchObject({ url, types: ['Agent'], agent_ids: null, active: true });
+    expect((await call('GET', subscriptions)).json).toEqual([made]);
+    const changed = await withStandingReadModels(() => call('PATCH', `${subscriptions}/${made.id}`, { active: false, types: null }));
+    expect(changed.json).toMatchObject({ id: made.id, url, types: null, active: false, created_at: made.created_at });
+    expect((await call('GET', subscriptions)).json).toEqual([changed.json]);
+    expect((await call('GET', `${subscriptions}/${made.id}`)).json).toEqual(changed.json);
   });
 });

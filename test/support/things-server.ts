@@ -15,6 +15,7 @@ import { HttpModule } from '../../src/http/http.module.ts';
 import { Idempotent } from '../../src/http/idempotency/idempotency.interceptor.ts';
 import { ReadsModel } from '../../src/http/responses/reads-model.ts';
 import { IntegerQuery } from '../../src/http/requests/validation.ts';
+import { noteWritten } from '../../src/kernel/context/command-context.ts';
 import { START } from '../../src/eventsourcing/event-store/event-store.ts';
 import { AccountPositions, type AccountPosition } from '../../src/eventsourcing/log/account-positions.ts';
 import { LogFollower } from '../../src/eventsourcing/log/log-follower.ts';
@@ -85,7 +86,7 @@ class ThingsController {
     const failure = seen.failNext;
     seen.failNext = null;
     if (failure) throw failure;
-    context.writtenUpTo = '00000000000000000042';
+    noteWritten(context, '00000000000000000042');
     return { name: thing.name, seed, secret: 'canary-of-the-answer' };
   }
   @Get('list') @RequireCaller() list(@Query() paging: Paging) {

@@ -21,10 +21,7 @@ export interface StreamState<S = unknown> extends DatedState<S> {
 
 // Deciders are each typed by their own commands and events; what is kept of them is the same for all.
 // oxlint-disable-next-line typescript/no-explicit-any -- as above
-export type AnyDecider<S = any> = Decider<S, any, any> & {
-  /** Returns the state that another place keeps, up to some revision, or null if it keeps none. It saves folding a long stream. */
-  standing?: (stream: string) => Promise<{ state: S; revision: number } | null>;
-};
+export type AnyDecider<S = any> = Decider<S, any, any>;
 
 export function absent<S>(decider: AnyDecider<S>): StreamState<S> {
   return {

@@ -220,21 +220,12 @@ export class StreamStates {
     const first = this.store.readStream(stream, { limit: FIRST_EVENTS });
     const begun = await folded(decider, absent(decider), first);
     if (begun.revision + 1 < FIRST_EVENTS) return begun;
-    const later =
-      decider.snapshot === undefined ? await this.standing(stream, decider) : await this.snapshots.find<S>(stream, decider.snapshot);
+    const later = decider.snapshot === undefined ? null : await this.snapshots.find<S>(stream, decider.snapshot);
     const continued = later !== null && later.revision > begun.revision ? await this.continued(stream, decider, later) : null;
     if (continued !== null) return continued;
     let state = begun;
     for await (const events of this.store.readStreamInBulk(stream, begun.revision + 1)) state = advanced(decider, state, events);
     return state;
-  }
-
-  private async standing<S>(stream: string, decider: AnyDecider<S>): Promise<StreamState<S> | null> {
-    const standing = (await decider.standing?.(stream)) ?? null;
-    if (standing === null) return null;
-    for await (const { position, id, metadata } of this.store.readStream(stream, { from: standing.revision, limit: 1 }))
-      return { ...absent(decider), ...standing, position, eventId: id, account: metadata.account_id };
-    return null;
   }
 
   /**

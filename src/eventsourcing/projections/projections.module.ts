@@ -2,7 +2,6 @@ import { Global, Module, type OnApplicationBootstrap } from '@nestjs/common';
 
 import { isOutage } from '../event-store/outage.ts';
 import { Startup } from '../../kernel/startup.ts';
-import { LatestRows } from './tables/latest-rows.ts';
 import { ReadModels } from './projection.ts';
 import { ProjectionMetrics } from './projection-metrics.ts';
 import { ProgramReplicas } from './program-replicas.ts';
@@ -10,8 +9,8 @@ import { Projections } from './projections.ts';
 
 @Global()
 @Module({
-  providers: [LatestRows, Projections, ProgramReplicas, ProjectionMetrics, { provide: ReadModels, useExisting: Projections }],
-  exports: [LatestRows, Projections, ProgramReplicas, ReadModels],
+  providers: [Projections, ProgramReplicas, ProjectionMetrics, { provide: ReadModels, useExisting: Projections }],
+  exports: [Projections, ProgramReplicas, ReadModels],
 })
 export class ProjectionsModule implements OnApplicationBootstrap {
   constructor(

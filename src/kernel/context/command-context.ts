@@ -10,12 +10,12 @@ export interface CommandContext {
   /** The position of the head of the log when the request came, up to which everything was heard here; absent if it is not known. */
   seenUpTo?: string;
   /** The position of the last event that was written under this context, or shown to its caller, for read-your-writes. See `noteWritten`. */
-  writtenUpTo?: string;
+  readonly writtenUpTo?: string;
 }
 
 /**
  * Notes the position up to which the request has written, or up to which its response shows what there is, so that the caller's next read is
- * not older.
+ * not older. Nothing else sets `writtenUpTo`.
  */
 export function noteWritten(context: CommandContext, position: string): void {
   const noted: { writtenUpTo?: string } = context;

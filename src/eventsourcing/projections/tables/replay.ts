@@ -9,11 +9,6 @@ export class Replay<T extends ProjectionTable> {
 
   constructor(private readonly projection: Projection<T>) {}
 
-  /** Puts a row as it is before the first event. */
-  put(key: string, row: Row): void {
-    this.rows.set(key, Object.freeze(row));
-  }
-
   /** Takes in the next event, in order. Events that the projection's filter excludes change nothing. Throws what `project` throws. */
   take(event: StoredEvent): void {
     if (!matches(this.projection.filter)(event)) return;
@@ -25,11 +20,7 @@ export class Replay<T extends ProjectionTable> {
 
   /** Returns the row as a query would read it. */
   read(key: string): ReadRow<T> | undefined {
-    const row = this.written(key);
+    const row = this.rows.get(key) as WrittenRow<T> | undefined;
     return row && asRead(this.projection.table, row);
-  }
-
-  written(key: string): WrittenRow<T> | undefined {
-    return this.rows.get(key) as WrittenRow<T> | undefined;
   }
 }
