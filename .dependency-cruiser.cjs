@@ -199,12 +199,12 @@ const folderRules = Object.entries(folderLayers).flatMap(([parent, table]) => {
 const roleRules = [
   rule(
     'deciders-are-pure',
-    'Deciders and events use nothing at run time but each other, refusals, event definitions and the ids of sandboxes.',
-    { path: '\\.(decider|events)\\.ts$' },
+    'Deciders, events and errors use nothing at run time but each other, refusals, event definitions and the ids of sandboxes.',
+    { path: '\\.(decider|errors|events)\\.ts$' },
     {
       path: '.',
       pathNot: [
-        '\\.(decider|events)\\.ts$',
+        '\\.(decider|errors|events)\\.ts$',
         '^src/kernel/errors/refusal\\.ts$',
         '^src/eventsourcing/event-store/event-definition\\.ts$',
         '^src/sandboxes/sandbox-id\\.ts$',

@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { openDatabase } from '../src/postgres/database/database.ts';
+import { openDatabase } from '../src/postgres/database/open-database.ts';
 import { OutsidePostgres } from '../test/support/outside-postgres.ts';
 import { EventCatalogue } from '../src/eventsourcing/event-store/event-catalogue.ts';
 import { defineEvent, type JsonObject } from '../src/eventsourcing/event-store/event-definition.ts';

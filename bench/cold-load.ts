@@ -1,8 +1,9 @@
 import { v7 as uuidv7 } from 'uuid';
 import { agentDecider } from '../src/features/agents/aggregate/agents.decider.ts';
 import { eventDefinitions } from '../src/app.module.ts';
-import { readConfig } from '../src/kernel/config/config.ts';
-import { type Database, openDatabase } from '../src/postgres/database/database.ts';
+import { readConfig } from '../src/kernel/config/read-config.ts';
+import type { Database } from '../src/postgres/database/database.ts';
+import { openDatabase } from '../src/postgres/database/open-database.ts';
 import { OutsidePostgres } from '../test/support/outside-postgres.ts';
 import { environmentDecider } from '../src/features/environment/environment.decider.ts';
 import { EventCatalogue } from '../src/eventsourcing/event-store/event-catalogue.ts';

@@ -9,7 +9,7 @@ import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { NestFactory } from '@nestjs/core';
 
 import { AppModule } from '../dist-nest/app.module.js';
-import { readConfig } from '../dist-nest/kernel/config/config.js';
+import { readConfig } from '../dist-nest/kernel/config/read-config.js';
 import { openApiDocument } from '../dist-nest/http/docs/openapi.js';
 
 const file = fileURLToPath(new URL('../docs/reference/openapi.json', import.meta.url));

@@ -4,7 +4,8 @@ import { CommandBus } from '@nestjs/cqrs';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 
 import { AppModule } from './app.module.ts';
-import { type Config, readConfig } from './kernel/config/config.ts';
+import type { Config } from './kernel/config/config.ts';
+import { readConfig } from './kernel/config/read-config.ts';
 import { firstRun } from './bootstrap/first-run.ts';
 import { Database } from './postgres/database/database.ts';
 import { isOutage } from './eventsourcing/event-store/outage.ts';

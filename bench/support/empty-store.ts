@@ -1,6 +1,6 @@
 import pg from 'pg';
 
-import { openDatabase } from '../../src/postgres/database/database.ts';
+import { openDatabase } from '../../src/postgres/database/open-database.ts';
 import { EventCatalogue } from '../../src/eventsourcing/event-store/event-catalogue.ts';
 import { defineEvent, type JsonObject } from '../../src/eventsourcing/event-store/event-definition.ts';
 import type { EventStore } from '../../src/eventsourcing/event-store/event-store.ts';

@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os';
 import { v7 as uuidv7 } from 'uuid';
 
 import { agentEvents, type AgentSettings } from '../../src/features/agents/index.ts';
-import { openDatabase, type Database } from '../../src/postgres/database/database.ts';
+import type { Database } from '../../src/postgres/database/database.ts';
+import { openDatabase } from '../../src/postgres/database/open-database.ts';
 import { EventCatalogue } from '../../src/eventsourcing/event-store/event-catalogue.ts';
 import type { NewEvent } from '../../src/eventsourcing/event-store/event-store.ts';
 import { PostgresEventStore } from '../../src/eventsourcing/event-store/postgres/postgres-event-store.ts';
@@ -12,7 +13,7 @@ import { DatabaseKeyring } from '../../src/crypto/database-keyring.ts';
 import { MasterKeys } from '../../src/crypto/master-keys.ts';
 import { ShredLedger } from '../../src/crypto/shred-ledger.ts';
 import { ContainerIdentities } from '../../src/runtime/docker/engine/container-identities.ts';
-import type { ContainerIdentity } from '../../src/runtime/runtime.ts';
+import type { ContainerIdentity } from '../../src/runtime/container.ts';
 import { networkName, volumeName } from '../../src/runtime/docker/engine/names.ts';
 import type { EngineStandIn } from '../../test/support/engine-stand-in/engine-stand-in.ts';
 import { masterKey } from '../../test/support/replicas.ts';

@@ -1,8 +1,9 @@
 import { request, type ClientRequest, type IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 
-import { AgentNotLocated, optionsFor } from './kept-connections.ts';
-import { AgentErrorResponse, AgentBrokeConnection, AgentUnreachable, ReplyTimeout, type Exchange } from './delivery.ts';
+import { optionsFor } from './kept-connections.ts';
+import { AgentNotLocated } from './agent-endpoint.ts';
+import { AgentErrorResponse, AgentBrokeConnection, AgentUnreachable, ReplyTimeout, type Exchange } from './protocol.ts';
 import { EventStreamParser, type ReceivedEvent } from './event-stream-parser.ts';
 import { REPLY_BYTES_MAX, shortened } from './reply-text.ts';
 

@@ -3,16 +3,9 @@ import { createServer as createTcpServer, type AddressInfo, type Server, type So
 import { endpointAt } from '../../test/support/endpoint.ts';
 import { unboundedMemory } from '../../test/support/exchange-memory.ts';
 import { answersOfAHostileAgent, serveHostilely } from '../../test/support/hostile-agent.ts';
-import {
-  AgentErrorResponse,
-  AgentBrokeConnection,
-  AgentUnreachable,
-  protocolFor,
-  ready,
-  ReplyTimeout,
-  type Delivery,
-} from './agent-protocol.ts';
-import { pollIntervalMs } from './readiness.ts';
+import { protocolFor } from './protocols.ts';
+import { AgentErrorResponse, AgentBrokeConnection, AgentUnreachable, ReplyTimeout, type Delivery } from './protocol.ts';
+import { pollIntervalMs, ready } from './readiness.ts';
 
 const servers: Server[] = [];
 const sockets = new Set<Socket>();

@@ -2,7 +2,8 @@ import { createServer, type AddressInfo, type Server, type Socket } from 'node:n
 import { endpointAt } from '../../test/support/endpoint.ts';
 import { unboundedMemory } from '../../test/support/exchange-memory.ts';
 import { answersOfAHostileAgent } from '../../test/support/hostile-agent.ts';
-import { AgentBrokeConnection, AgentErrorResponse, protocolFor, ReplyTimeout, type Delivery, type ProtocolName } from './agent-protocol.ts';
+import { protocolFor } from './protocols.ts';
+import { AgentBrokeConnection, AgentErrorResponse, ReplyTimeout, type Delivery, type ProtocolName } from './protocol.ts';
 
 const STREAM = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n';
 const json = (body: unknown) => {

@@ -3,7 +3,8 @@ import { createServer, request, type IncomingMessage, type ServerResponse } from
 import type { AddressInfo, Socket } from 'node:net';
 
 import { until } from '../../test/support/until.ts';
-import { optionsFor, type AgentEndpoint } from './kept-connections.ts';
+import { optionsFor } from './kept-connections.ts';
+import type { AgentEndpoint } from './agent-endpoint.ts';
 
 /** An agent, and the connections that it got. */
 interface Bed {

@@ -1,39 +1,14 @@
 import { Agent, type ClientRequest, type RequestOptions } from 'node:http';
 import type { Socket } from 'node:net';
 
-import type { AgentAddress } from '../kernel/network/agent-address.ts';
 import { connectToAgent } from './agent-connection.ts';
+import { AgentNotLocated, type AgentEndpoint } from './agent-endpoint.ts';
 
 /** The time for which a connection is kept without a request, ms. Servers that keep connections do so for at least a second. */
 const IDLE_MS = 500;
 /** The most connections that are kept for one port of a container, and for all. */
 const IDLE_PER_ENDPOINT_MAX = 32;
 const IDLE_MAX = 1_000;
-
-/** A port of an agent's container. */
-export interface AgentEndpoint {
-  /** The container's name and the port. No other container ever has it. */
-  readonly key: string;
-  /** Returns the present address. */
-  locate(): Promise<AgentAddress>;
-}
-
-/** Returns the port of a container. `locate` finds its address when a connection is made. */
-export function endpointOf(
-  { agentId, generation }: { agentId: string; generation: number },
-  port: number,
-  locate: AgentEndpoint['locate'],
-): AgentEndpoint {
-  return { key: `${agentId}/${generation}:${port}`, locate };
-}
-
-/** The address of the agent could not be found, for the reason in `cause`. */
-export class AgentNotLocated extends Error {
-  constructor(cause: unknown) {
-    super('the address of the agent is not known', { cause });
-    this.name = 'AgentNotLocated';
-  }
-}
 
 interface EndpointOptions extends RequestOptions {
   endpoint: AgentEndpoint;

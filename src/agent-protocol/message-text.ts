@@ -1,4 +1,4 @@
-import type { AgentMessage } from './delivery.ts';
+import type { AgentMessage } from './protocol.ts';
 
 /** Returns all of a message as text, for protocols that have no place for payload and attachments. */
 export function messageText({ text, payload, attachments = [] }: AgentMessage): string {

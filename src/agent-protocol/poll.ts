@@ -1,5 +1,5 @@
 import { pause } from '../kernel/async/pause.ts';
-import { ReplyTimeout, type Exchange } from './delivery.ts';
+import { ReplyTimeout, type Exchange } from './protocol.ts';
 import { pollIntervalMs } from './readiness.ts';
 
 /**

@@ -7,9 +7,7 @@ import { pause } from '../kernel/async/pause.ts';
 import type { AgentAddress } from '../kernel/network/agent-address.ts';
 import { connectToAgent } from './agent-connection.ts';
 import { onTooManyInformational } from './agent-exchange.ts';
-
-/** The sign that an agent is ready: a 2xx response on a path, or a port that accepts connections. */
-export type HealthCheck = { path: string } | { tcp: true };
+import type { HealthCheck } from './protocol.ts';
 
 /** The timeout of one attempt, ms. A server that accepts a connection and does not respond may be half started, so it is asked again. */
 const ATTEMPT_MS = 2_000;

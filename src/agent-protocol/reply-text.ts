@@ -1,4 +1,4 @@
-import { AgentErrorResponse } from './delivery.ts';
+import { AgentErrorResponse } from './protocol.ts';
 
 /** The largest reply, in bytes. */
 export const REPLY_BYTES_MAX = 1_024 * 1_024;

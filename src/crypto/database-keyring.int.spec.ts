@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 
 import { freshDatabase, type TestDatabase } from '../../test/support/postgres.ts';
-import { type Database, openDatabase } from '../postgres/database/database.ts';
+import type { Database } from '../postgres/database/database.ts';
+import { openDatabase } from '../postgres/database/open-database.ts';
 import { DatabaseKeyring, SubjectShredded } from './database-keyring.ts';
 import type { Sealed } from './keyring.ts';
 import { MasterKeys } from './master-keys.ts';

@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { freshDatabase, type TestDatabase } from '../../test/support/postgres.ts';
-import { type Database, openDatabase } from '../postgres/database/database.ts';
+import type { Database } from '../postgres/database/database.ts';
+import { openDatabase } from '../postgres/database/open-database.ts';
 import { containerKey } from './container-key.ts';
 import { DatabaseKeyring } from './database-keyring.ts';
 import { keyIdOf } from './envelope.ts';

@@ -2,7 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { type Config, masterKeyBytes } from '../kernel/config/config.ts';
+import type { Config } from '../kernel/config/config.ts';
+import { masterKeyBytes } from '../kernel/config/master-key-bytes.ts';
 import { readIfThere, writeOnce, writeWhole } from '../kernel/files.ts';
 import { keyIdOf } from './envelope.ts';
 

@@ -7,7 +7,7 @@ import { eventStoreDbPlace } from '../../test/support/eventstoredb/place.ts';
 import { freshDatabase } from '../../test/support/postgres.ts';
 import { removeDataDir } from '../../test/support/data-dir.ts';
 import { ConfigModule } from '../kernel/config/config.module.ts';
-import { readConfig } from '../kernel/config/config.ts';
+import { readConfig } from '../kernel/config/read-config.ts';
 import type { Environment } from '../kernel/config/setting-reader.ts';
 import { DatabaseModule } from '../postgres/database.module.ts';
 import { Database } from '../postgres/database/database.ts';

@@ -3,6 +3,7 @@ import { Config } from '../kernel/config/config.ts';
 import { isDatabaseAway } from '../postgres/database/database-away.ts';
 import { Database } from '../postgres/database/database.ts';
 import { Aggregates } from './aggregates/aggregates.ts';
+import { CachedAggregates } from './aggregates/cached-aggregates.ts';
 import { AppendMetrics } from './event-store/append-metrics.ts';
 import { EventCatalogue, type AnyEventDefinition } from './event-store/event-catalogue.ts';
 import { EventStore, EventStoreUnavailable } from './event-store/event-store.ts';
@@ -30,7 +31,7 @@ export class EventStoreModule {
       providers: [
         { provide: EventCatalogue, useFactory: () => new EventCatalogue(definitions) },
         { provide: EventStore, useFactory: openOwnLog, inject: [Config, Database, EventCatalogue, Startup] },
-        Aggregates,
+        { provide: Aggregates, useClass: CachedAggregates },
         AppendMetrics,
         StreamStates,
         Snapshots,

@@ -11,6 +11,7 @@ import { Positions } from './responses/positions.ts';
 import { PostgresIdempotencyStore } from './idempotency/postgres-idempotency-store.ts';
 import { ProblemsFilter } from './responses/problems.filter.ts';
 import { LargeReads } from './limits/large-reads.ts';
+import { OpenStreams } from './limits/open-streams.ts';
 import { LoginLimiter } from './limits/login-limiter.ts';
 import { OwnRoutes } from './server/own-routes.ts';
 import { PacedRefusals } from './limits/paced-refusals.ts';
@@ -39,6 +40,7 @@ import { createValidationPipe } from './requests/validation.ts';
     LoginLimiter,
     Metrics,
     OpenRequests,
+    OpenStreams,
     OwnRoutes,
     PacedRefusals,
     Positions,
@@ -51,6 +53,17 @@ import { createValidationPipe } from './requests/validation.ts';
     { provide: APP_FILTER, useClass: ProblemsFilter },
     { provide: APP_PIPE, useFactory: createValidationPipe },
   ],
-  exports: [IdempotencyStore, LargeReads, LoginLimiter, Metrics, OpenRequests, OwnRoutes, ResponseStreams, Tickets, WebSockets],
+  exports: [
+    IdempotencyStore,
+    LargeReads,
+    LoginLimiter,
+    Metrics,
+    OpenRequests,
+    OpenStreams,
+    OwnRoutes,
+    ResponseStreams,
+    Tickets,
+    WebSockets,
+  ],
 })
 export class HttpModule {}

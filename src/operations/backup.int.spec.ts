@@ -9,13 +9,15 @@ import { Client } from 'pg';
 
 import { emptyDatabase, type TestDatabase } from '../../test/support/postgres.ts';
 import { until } from '../../test/support/until.ts';
-import { type Config, readConfig } from '../kernel/config/config.ts';
+import type { Config } from '../kernel/config/config.ts';
+import { readConfig } from '../kernel/config/read-config.ts';
 import { containerKey } from '../crypto/container-key.ts';
 import { DatabaseKeyring } from '../crypto/database-keyring.ts';
 import { MasterKeys } from '../crypto/master-keys.ts';
 import type { Sealed } from '../crypto/keyring.ts';
 import { ShredLedger } from '../crypto/shred-ledger.ts';
-import { type Database, openDatabase } from '../postgres/database/database.ts';
+import type { Database } from '../postgres/database/database.ts';
+import { openDatabase } from '../postgres/database/open-database.ts';
 import { EventCatalogue } from '../eventsourcing/event-store/event-catalogue.ts';
 import { defineEvent, type JsonObject } from '../eventsourcing/event-store/event-definition.ts';
 import { PostgresEventStore } from '../eventsourcing/event-store/postgres/postgres-event-store.ts';

@@ -2,7 +2,8 @@ import { createHash } from 'node:crypto';
 
 import type { Config } from '../kernel/config/config.ts';
 import { RETENTION } from '../features/logs/index.ts';
-import { type Database, openDatabase } from '../postgres/database/database.ts';
+import type { Database } from '../postgres/database/database.ts';
+import { openDatabase } from '../postgres/database/open-database.ts';
 import { addressOf, connectOwner } from '../postgres/database/migrate.ts';
 import { Installation } from '../postgres/database/installation.ts';
 import { holdPostgres } from '../postgres/embedded/reach-postgres.ts';

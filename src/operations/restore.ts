@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import type pg from 'pg';
 
 import { pause } from '../kernel/async/pause.ts';
-import { masterKeyBytes, type Config } from '../kernel/config/config.ts';
+import type { Config } from '../kernel/config/config.ts';
+import { masterKeyBytes } from '../kernel/config/master-key-bytes.ts';
 import { INSTALLATION_SUBJECT } from '../crypto/container-key.ts';
 import { keyIdOf } from '../crypto/envelope.ts';
 import { ShredLedger } from '../crypto/shred-ledger.ts';

@@ -1,6 +1,7 @@
 import { type ParseArgsConfig, parseArgs } from 'node:util';
 
-import { type Config, readConfig } from '../kernel/config/config.ts';
+import type { Config } from '../kernel/config/config.ts';
+import { readConfig } from '../kernel/config/read-config.ts';
 
 type Options = NonNullable<ParseArgsConfig['options']>;
 type Values = Record<string, string | boolean | (string | boolean)[] | undefined>;

@@ -2,7 +2,8 @@ import { type DynamicModule, Inject, Logger, Module, type OnApplicationShutdown 
 import { Config } from '../kernel/config/config.ts';
 import { Startup } from '../kernel/startup.ts';
 import { isDatabaseAway } from './database/database-away.ts';
-import { Database, openDatabase } from './database/database.ts';
+import { Database } from './database/database.ts';
+import { openDatabase } from './database/open-database.ts';
 import { startEmbeddedPostgres } from './embedded/embedded-postgres.ts';
 import { PoolMetrics } from './database/pool-metrics.ts';
 

@@ -1,4 +1,5 @@
-import { RuntimeRefused, type DialTarget } from './runtime.ts';
+import type { DialTarget } from './runtime.ts';
+import { RuntimeRefused } from './runtime.errors.ts';
 
 /** The longest path that the kernel takes for a socket, bytes. */
 const PATH_BYTES_MAX = 107;

@@ -1,5 +1,6 @@
 import type { Duplex } from 'node:stream';
-import { RuntimeRefused, type ContainerHandle } from './runtime.ts';
+import type { ContainerHandle } from './container.ts';
+import { RuntimeRefused } from './runtime.errors.ts';
 
 /** The connections into one container, which leave room beside them for commands and files: a channel has 64 streams. */
 const DIALS_MAX = 40;

@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Test } from '@nestjs/testing';
-import { readConfig } from '../kernel/config/config.ts';
+import { readConfig } from '../kernel/config/read-config.ts';
 import { ConfigModule } from '../kernel/config/config.module.ts';
 import { EngineStandIn } from '../../test/support/engine-stand-in/engine-stand-in.ts';
 import { testContainerKey } from '../../test/support/container-key.ts';
@@ -11,7 +11,8 @@ import { freshDatabase, type TestDatabase } from '../../test/support/postgres.ts
 import { until } from '../../test/support/until.ts';
 import { testDatabase } from '../../test/support/test-database.ts';
 import { CryptoModule } from '../crypto/crypto.module.ts';
-import { openDatabase, type Database } from '../postgres/database/database.ts';
+import type { Database } from '../postgres/database/database.ts';
+import { openDatabase } from '../postgres/database/open-database.ts';
 import { Installation } from '../postgres/database/installation.ts';
 import { instanceId, sharedInstance } from './instance-id.ts';
 import { openRuntime, RuntimeModule } from './runtime.module.ts';

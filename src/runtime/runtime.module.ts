@@ -16,7 +16,8 @@ import type { GuardedPorts } from './docker/networks/port-rules.ts';
 import { mirrorsOf } from './docker/networks/mirrors.ts';
 import { sharedInstance, type Instance } from './instance-id.ts';
 import { LocalRuntime } from './local/local-runtime.ts';
-import { ContainerRuntime, EngineUnsupported } from './runtime.ts';
+import { ContainerRuntime } from './runtime.ts';
+import { EngineUnsupported } from './runtime.errors.ts';
 
 /** The time for which `auto` waits for an engine, ms. */
 const ENGINE_ANSWERS_MS = 2_000;

@@ -1,139 +1,15 @@
 import type { Duplex } from 'node:stream';
 
 import type { AgentAddress } from '../kernel/network/agent-address.ts';
-import type { AllowList } from '../kernel/network/allow-list.ts';
 import type { AgentCommands } from './agent-commands.ts';
 import type { AgentPorts } from './agent-ports.ts';
+import type { ContainerHandle, ContainerName, ContainerSpec, ContainerView, RuntimeList, Transition } from './container.ts';
 import type { DockerfileBuilds, EgressStatus, EngineStatus } from './engine-status.ts';
 import type { AgentFiles, MeasureBounds, VolumeSize } from './files.ts';
+import type { ImageSource, ResolvedImage } from './image-source.ts';
 import type { ImageStore } from './image-store.ts';
 import type { OutputBounds, ReadPace } from './output-bounds.ts';
-import type { BuildSettings, ProjectPlan } from './project-plan.ts';
-import type { RegistryCredential } from './registry-credential.ts';
 import type { RuntimeCapabilities } from './runtime-capabilities.ts';
-import type { TmpfsMount } from './tmpfs-mount.ts';
-
-/** An opaque handle, which is no longer valid after a stop and a wake. */
-export type ContainerHandle = string;
-
-export type ContainerState = 'created' | 'running' | 'frozen' | 'exited';
-
-/** The key of a container if its handle is unknown: an agent has at most one container of each generation. */
-export interface ContainerName {
-  agentId: string;
-  generation: number;
-}
-
-/** The immutable properties of a container, which are its labels. */
-export interface ContainerIdentity extends ContainerName {
-  deploymentId: string;
-}
-
-/** A container as a bulk list of the engine shows it. */
-export interface ListedContainer extends ContainerIdentity {
-  handle: ContainerHandle;
-  state: ContainerState;
-  /** True if an earlier release made the container, under another name: it serves nobody, and is replaced. */
-  outdated?: true;
-}
-
-export interface RuntimeList {
-  containers: readonly ListedContainer[];
-  /** The agents whose volumes exist. */
-  volumes: readonly string[];
-}
-
-export interface ContainerView extends ListedContainer {
-  /** The exit code of the last run; null if it has not ended, or the engine does not know. */
-  exitCode: number | null;
-  /** True if its program may not have begun in the last run, such as when the service that started it was killed in between. */
-  notBegun?: true;
-  oomKilled: boolean;
-  /** The time in ISO 8601; null if it never ran. */
-  startedAt: string | null;
-  /** The time at which the last run ended; null if it has not, or that is not known. */
-  finishedAt: string | null;
-}
-
-/** A change of a container to a state, at a time in ISO 8601. */
-export interface Transition {
-  state: ContainerState;
-  at: string;
-}
-
-export interface ContainerSpec extends ContainerIdentity {
-  /** The pinned image that `ensureImage` returned. */
-  image: string;
-  /** The command in exec form; null stands for the image's own. */
-  command: string[] | null;
-  environment: Record<string, string>;
-  /** The port on which the agent listens. */
-  port: number;
-  /** The mount point of the agent's volume. */
-  volumePath: string;
-  /** The user; null stands for the image's own, and a group alone for it with a user id that no other agent has, as long as the agent lives. */
-  user: string | { group: number } | null;
-  memoryBytes: number;
-  /** The number of cores; 0.5 is half of one. */
-  cpus: number;
-  pids: number;
-  /** The files that one process may have open. */
-  openFiles: number;
-  readOnlyRoot: boolean;
-  egress: AgentEgress;
-  tmpfs: TmpfsMount[];
-  /** The size of /dev/shm; null stands for the engine's own, 64 MiB. */
-  shmBytes: number | null;
-  /** True if its programs may make user namespaces, as a browser does for its sandbox. */
-  userNamespaces: boolean;
-}
-
-/** An image of a registry, or one that the engine has already. */
-export interface ReferenceSource {
-  kind: 'reference';
-  reference: string;
-  /**
-   * Returns whether the engine's image of that name, given by digest or id, may be used; otherwise the image is pulled.
-   */
-  mayUse: (image: string) => Promise<boolean>;
-  /** Throws `RuntimeRefused` if the image must not be pulled. It is asked right before each pull, and not for an image that is used as it is. */
-  beforePull?: () => Promise<void>;
-  /** Returns the credential for the image's registry; null if there is none. It is asked for right before a pull. */
-  credential?: () => Promise<RegistryCredential | null>;
-}
-
-/** A folder with a Dockerfile. */
-export interface DockerfileSource {
-  kind: 'dockerfile';
-  directory: string;
-  dockerfile: string;
-  start: string[] | null;
-  /** The account that it is built for, and with what was built for it before. */
-  accountId: string;
-  /** The images that it names, as it writes them. They are fetched as `reference` says before it is built, which takes nothing from elsewhere. */
-  bases?: ReferenceSource[];
-}
-
-/** The source of an image; `computer` stands for the desktop of computers. */
-export type ImageSource =
-  | ReferenceSource
-  | DockerfileSource
-  /** One of our programs for a language runtime: the folder's files on that runtime's base image, started by `start`. */
-  | { kind: 'program'; directory: string; language: 'node'; start: string[] }
-  /** A project without a Dockerfile, which is installed, built and started as the plan says. */
-  | { kind: 'project'; directory: string; plan: ProjectPlan; settings: BuildSettings }
-  | { kind: 'computer' }
-  /** An image as an earlier call returned it. It is refused if the engine does not have it any more. */
-  | { kind: 'earlier'; earlier: ResolvedImage };
-
-export interface ResolvedImage {
-  /** The pinned image: a digest or an image id; for the local runtime the folder's content hash. */
-  image: string;
-  /** The name for display. */
-  name: string;
-  /** The command, in exec form, that a container of it will run. A shell string is refused with `ShellCommand`. */
-  command: string[];
-}
 
 export interface ExecRequest {
   argv: string[];
@@ -213,71 +89,6 @@ export interface LogLine {
 
 /** An event only wakes; inspection decides. After `lost` everything has to be inspected; an engine that was followed was away from `since` on. */
 export type RuntimeEvent = { kind: 'changed'; agentId: string } | { kind: 'lost'; since?: Date };
-
-/** The addresses that one agent may reach: everything that the operator allows agents to reach, nothing, or the listed names alone. */
-export type AgentEgress = 'internet' | 'none' | AllowList;
-
-/** The engine can't be reached, or hangs. The outcome of the call is unknown; try again later. */
-export class RuntimeUnavailable extends Error {
-  constructor(cause: unknown, message = 'the container engine does not answer') {
-    super(message, { cause });
-    this.name = 'RuntimeUnavailable';
-  }
-}
-
-/** The engine answers, and can't be used. That counts as unavailable, since agents have to be left as they are; `message` says why. */
-export class EngineUnsupported extends RuntimeUnavailable {
-  constructor(reason: string) {
-    super(undefined, reason);
-    this.name = 'EngineUnsupported';
-  }
-}
-
-/** The engine refused the call, and would refuse it again. `message` may be shown in the build log. */
-export class RuntimeRefused extends Error {
-  constructor(message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.name = 'RuntimeRefused';
-  }
-}
-
-/** The engine does not have the pinned image of a deployment any more. */
-export class ImageGone extends RuntimeRefused {
-  constructor(
-    readonly image: string,
-    name = image,
-  ) {
-    super(`The engine does not have the image ${name} of that deployment any more. Deploy it anew.`);
-    this.name = 'ImageGone';
-  }
-}
-
-/** The engine had the image a moment ago, and has lost it since. Whoever still needs it gets it anew. */
-export class ImageLost extends RuntimeRefused {
-  constructor(name: string, options?: ErrorOptions) {
-    super(`The engine has lost the image ${name}, or a layer of it, before it was used. Deploy again.`, options);
-    this.name = 'ImageLost';
-  }
-}
-
-/** The start command is a shell string; `message` says so and how to write it. */
-export class ShellCommand extends RuntimeRefused {
-  constructor(command: string[]) {
-    super(
-      `The start command is a shell string: ${JSON.stringify(command)}. A shell would stand between the agent and its signals. ` +
-        'Write it in exec form, a JSON array of the program and its arguments, such as CMD ["node", "server.js"] instead of CMD node server.js.',
-    );
-    this.name = 'ShellCommand';
-  }
-}
-
-/** The container of the handle no longer exists. */
-export class ContainerGone extends Error {
-  constructor(handle: ContainerHandle) {
-    super(`container ${handle} is gone`);
-    this.name = 'ContainerGone';
-  }
-}
 
 /**
  * Runs agents in containers. Every call may be repeated and has a timeout of its own; names and labels let it recover from a crash. Nothing

@@ -15,16 +15,7 @@ export {
   type SandboxKind,
   type SandboxOwner,
 } from './sandbox-id.ts';
-export type {
-  ContainerKind,
-  FollowedKind,
-  KindContainers,
-  KindRecords,
-  KindRules,
-  KnownSandbox,
-  SandboxOfAccount,
-  Seen,
-  Work,
-} from './reconciliation/container-kind.ts';
-export type { Pass } from './reconciliation/engine-view.service.ts';
+export type { ContainerKind, FollowedKind, KindContainers, KindRecords, KindRules, Seen, Work } from './reconciliation/container-kind.ts';
+export type { KnownSandbox, SandboxOfAccount } from './lifecycle/known-sandbox.ts';
+export type { Pass } from './reconciliation/pass.ts';
 export { executeOnce } from './reconciliation/recorded-once.ts';

@@ -5,7 +5,7 @@ import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
 import { type TestBed } from './runtime.bed.contract.ts';
 import { inAgent, options, soon, textOf } from './runtime.files.contract.ts';
 import { FileRefused, type FileRefusal } from '../../src/runtime/files.ts';
-import type { ContainerView } from '../../src/runtime/runtime.ts';
+import type { ContainerView } from '../../src/runtime/container.ts';
 
 const SECRET = 'a secret variable of the agent';
 const AT_ONCE = 6;

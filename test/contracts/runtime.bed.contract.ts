@@ -5,16 +5,9 @@ import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
 import { containerSpec } from '../support/container-spec.ts';
 import { pause } from '../../src/kernel/async/pause.ts';
 import { probeFiles, request, startCommand, type Answer } from './runtime.probe.ts';
-import type {
-  ContainerRuntime,
-  ContainerSpec,
-  ContainerView,
-  ExecRequest,
-  ImageSource,
-  LogCursor,
-  LogLine,
-  ResolvedImage,
-} from '../../src/runtime/runtime.ts';
+import type { ContainerRuntime, ExecRequest, LogCursor, LogLine } from '../../src/runtime/runtime.ts';
+import type { ImageSource, ResolvedImage } from '../../src/runtime/image-source.ts';
+import type { ContainerSpec, ContainerView } from '../../src/runtime/container.ts';
 
 export interface RuntimeUnderTest {
   runtime: ContainerRuntime;

@@ -2,7 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
 import type { CommandOutput, CommandState } from '../../src/runtime/agent-commands.ts';
 import { eventually, silent, type TestBed } from './runtime.bed.contract.ts';
-import { RuntimeRefused, type ContainerRuntime, type ContainerView } from '../../src/runtime/runtime.ts';
+import type { ContainerRuntime } from '../../src/runtime/runtime.ts';
+import type { ContainerView } from '../../src/runtime/container.ts';
+import { RuntimeRefused } from '../../src/runtime/runtime.errors.ts';
 
 const KEPT_BYTES = 1024 * 1024;
 const BEAT = 'while :; do printf x >> "$MOORING_VOLUME/beats"; sleep 0.05; done';

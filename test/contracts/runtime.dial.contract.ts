@@ -2,7 +2,8 @@ import { once } from 'node:events';
 import type { Duplex } from 'node:stream';
 import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
 import { eventually, say, type TestBed } from './runtime.bed.contract.ts';
-import { ContainerGone, RuntimeRefused, type ContainerView } from '../../src/runtime/runtime.ts';
+import type { ContainerView } from '../../src/runtime/container.ts';
+import { ContainerGone, RuntimeRefused } from '../../src/runtime/runtime.errors.ts';
 
 const DIALS_MAX = 40;
 

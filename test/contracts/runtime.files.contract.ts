@@ -4,7 +4,8 @@ import { PassThrough, Readable } from 'node:stream';
 import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
 import { command, entriesOf, eventually, type TestBed } from './runtime.bed.contract.ts';
 import type { FileReadOptions, FileRefusal, FileWriteOptions } from '../../src/runtime/files.ts';
-import { ContainerGone, RuntimeRefused, type ContainerView } from '../../src/runtime/runtime.ts';
+import type { ContainerView } from '../../src/runtime/container.ts';
+import { ContainerGone, RuntimeRefused } from '../../src/runtime/runtime.errors.ts';
 
 const MIB = 1024 * 1024;
 

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
 import { pause } from '../../src/kernel/async/pause.ts';
 import { base64, eventually, linesOf, firstLines, say, silent, tarOf, type TestBed } from './runtime.bed.contract.ts';
-import { ContainerGone, ImageGone, RuntimeRefused, ShellCommand } from '../../src/runtime/runtime.ts';
+import { ContainerGone, ImageGone, RuntimeRefused, ShellCommand } from '../../src/runtime/runtime.errors.ts';
 import { probeFiles, request, startCommand } from './runtime.probe.ts';
 
 export function creation(bed: TestBed): void {

@@ -2,7 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
 import { eventually, say, TestBed, type RuntimeUnderTest } from './runtime.bed.contract.ts';
 import type { BuildSettings, ProjectPlan } from '../../src/runtime/project-plan.ts';
-import { RuntimeRefused, ShellCommand, type ContainerSpec, type ResolvedImage } from '../../src/runtime/runtime.ts';
+import type { ResolvedImage } from '../../src/runtime/image-source.ts';
+import type { ContainerSpec } from '../../src/runtime/container.ts';
+import { RuntimeRefused, ShellCommand } from '../../src/runtime/runtime.errors.ts';
 
 const noSettings: BuildSettings = { variables: {}, caFile: null };
 

@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { eventually, silent, type TestBed } from './runtime.bed.contract.ts';
-import { RuntimeRefused, type ContainerRuntime, type ContainerView, type ExecRequest } from '../../src/runtime/runtime.ts';
+import type { ContainerRuntime, ExecRequest } from '../../src/runtime/runtime.ts';
+import type { ContainerView } from '../../src/runtime/container.ts';
+import { RuntimeRefused } from '../../src/runtime/runtime.errors.ts';
 
 type Other = Partial<Omit<ExecRequest, 'argv' | 'session'>> & { argv?: string[]; on?: ContainerView; runtime?: ContainerRuntime };
 

@@ -1,5 +1,7 @@
 import { eventually, silent, type TestBed } from './runtime.bed.contract.ts';
-import { RuntimeRefused, type ContainerView, type Terminal, type TerminalRequest } from '../../src/runtime/runtime.ts';
+import type { Terminal, TerminalRequest } from '../../src/runtime/runtime.ts';
+import type { ContainerView } from '../../src/runtime/container.ts';
+import { RuntimeRefused } from '../../src/runtime/runtime.errors.ts';
 
 /** A shell as somebody sits before it. */
 class Sitting {

@@ -1,6 +1,8 @@
 import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
 import { base64, command, entriesOf, eventually, firstLines, linesOf, say, silent, tarOf, type TestBed } from './runtime.bed.contract.ts';
-import { ContainerGone, RuntimeRefused, type ContainerView, type LogLine, type RuntimeEvent } from '../../src/runtime/runtime.ts';
+import type { LogLine, RuntimeEvent } from '../../src/runtime/runtime.ts';
+import type { ContainerView } from '../../src/runtime/container.ts';
+import { ContainerGone, RuntimeRefused } from '../../src/runtime/runtime.errors.ts';
 
 const LINE_BYTES = 256 * 1024;
 

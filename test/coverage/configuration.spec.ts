@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 
 import { SettingReader } from '../../src/kernel/config/setting-reader.ts';
-import { readConfig } from '../../src/kernel/config/config.ts';
+import { readConfig } from '../../src/kernel/config/read-config.ts';
 import { configurationPage, configurationText, settings } from './configuration.ts';
 import { golden } from './golden.ts';
 

@@ -6,7 +6,7 @@ import { Command, Query } from '@nestjs/cqrs';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 
 import { AppModule } from '../../src/app.module.ts';
-import { readConfig } from '../../src/kernel/config/config.ts';
+import { readConfig } from '../../src/kernel/config/read-config.ts';
 
 const source = resolve(import.meta.dirname, '../../src');
 /** The metadata keys under which Nest stores the class that a handler serves. */

@@ -2,7 +2,7 @@ import { ModulesContainer, NestFactory } from '@nestjs/core';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 
 import { AppModule } from '../../src/app.module.ts';
-import { readConfig } from '../../src/kernel/config/config.ts';
+import { readConfig } from '../../src/kernel/config/read-config.ts';
 import type { Access } from '../../src/http/auth/access.ts';
 import { listRoutes, type RouteAccess } from '../../src/http/auth/route-table.ts';
 

@@ -12,7 +12,7 @@ import { ShredLedger } from '../../src/crypto/shred-ledger.ts';
 import { MasterKeys } from '../../src/crypto/master-keys.ts';
 import { loadMasterKey } from '../../src/crypto/master-key.ts';
 import type { Sealed } from '../../src/crypto/keyring.ts';
-import { openDatabase } from '../../src/postgres/database/database.ts';
+import { openDatabase } from '../../src/postgres/database/open-database.ts';
 import { readPostmaster } from '../../src/postgres/embedded/postgres-process.ts';
 import { operate } from '../support/log.ts';
 import { PrivateEngine } from '../support/private-engine.ts';

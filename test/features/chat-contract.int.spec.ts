@@ -2,7 +2,7 @@ import { keptConnections } from '../../src/agent-protocol/kept-connections.ts';
 import { Config } from '../../src/kernel/config/config.ts';
 import { MessageDelivery } from '../../src/features/messages/delivery/message-delivery.service.ts';
 import { Database } from '../../src/postgres/database/database.ts';
-import { RuntimeUnavailable } from '../../src/runtime/runtime.ts';
+import { RuntimeUnavailable } from '../../src/runtime/runtime.errors.ts';
 import { startTalk, type Talk } from '../support/talk.ts';
 import { until } from '../support/until.ts';
 

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 
 import { keptConnections } from '../../src/agent-protocol/kept-connections.ts';
-import { OpenRequests } from '../../src/http/auth/open-requests.ts';
+import { OpenStreams } from '../../src/http/limits/open-streams.ts';
 import type { Caller } from '../../src/kernel/context/caller.ts';
 import { Database } from '../../src/postgres/database/database.ts';
 import { Templates } from '../../src/features/templates/index.ts';
@@ -188,13 +188,13 @@ describe('a chat whose caller accepts events', () => {
   });
 
   it('is refused, and writes nothing, if the account has too many streams open', async () => {
-    const requests = talk.server.app.get(OpenRequests, { strict: false });
+    const streams = talk.server.app.get(OpenStreams, { strict: false });
     const headOf = async () => (await talk.server.app.get(Database, { strict: false }).query('select max(position) from es_event'))[0];
     const before = await headOf();
     const leave: (() => void)[] = [];
     const open = { caller: { accountId: 'acme' } as Caller, isClosed: false, onClose: (listener: () => void) => void leave.push(listener) };
     try {
-      for (let count = 0; count < STREAMS_OF_ACCOUNT; count += 1) requests.addStream(open);
+      for (let count = 0; count < STREAMS_OF_ACCOUNT; count += 1) streams.add(open);
       expect((await StreamedChat.send('one too many')).response.status).toBe(429);
     } finally {
       for (const listener of leave) listener();

@@ -9,7 +9,9 @@ import type { Frame, ScreenSize } from '../../src/desktop/rfb/frame.ts';
 import type { ImageOptions } from '../../src/desktop/screen/encode-image.ts';
 import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
 import type { RuntimeUnderTest } from '../contracts/runtime.bed.contract.ts';
-import type { ContainerRuntime, ContainerSpec, ContainerView, ResolvedImage } from '../../src/runtime/runtime.ts';
+import type { ContainerRuntime } from '../../src/runtime/runtime.ts';
+import type { ResolvedImage } from '../../src/runtime/image-source.ts';
+import type { ContainerSpec, ContainerView } from '../../src/runtime/container.ts';
 import { containerSpec } from '../support/container-spec.ts';
 import { until } from '../support/until.ts';
 

@@ -3,7 +3,8 @@ import { v7 as uuidv7 } from 'uuid';
 
 import { agentDecider } from '../../src/features/agents/aggregate/agents.decider.ts';
 import { agentEvents } from '../../src/features/agents/index.ts';
-import { Database, openDatabase } from '../../src/postgres/database/database.ts';
+import { Database } from '../../src/postgres/database/database.ts';
+import { openDatabase } from '../../src/postgres/database/open-database.ts';
 import { EventCatalogue } from '../../src/eventsourcing/event-store/event-catalogue.ts';
 import type { JsonObject } from '../../src/eventsourcing/event-store/event-definition.ts';
 import { PostgresEventStore } from '../../src/eventsourcing/event-store/postgres/postgres-event-store.ts';

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 
 import { webhookConversation } from '../../src/features/messages/index.ts';
 import { keptConnections } from '../../src/agent-protocol/kept-connections.ts';
-import type { ProtocolName } from '../../src/agent-protocol/agent-protocol.ts';
+import type { ProtocolName } from '../../src/agent-protocol/protocol.ts';
 import { Templates } from '../../src/features/templates/index.ts';
 import { startTalk, type Talk } from '../support/talk.ts';
 import { until } from '../support/until.ts';

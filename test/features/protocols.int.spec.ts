@@ -1,5 +1,5 @@
 import { keptConnections } from '../../src/agent-protocol/kept-connections.ts';
-import type { ProtocolName, ProtocolSpec } from '../../src/agent-protocol/agent-protocol.ts';
+import type { ProtocolName, ProtocolSpec } from '../../src/agent-protocol/protocol.ts';
 import { Templates } from '../../src/features/templates/index.ts';
 import { ProtocolAgent } from '../support/protocol-agents/protocol-agent.ts';
 import { ModelServer } from '../support/model-server.ts';

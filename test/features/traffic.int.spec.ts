@@ -109,10 +109,13 @@ describe('an agent’s port', () => {
 });
 
 describe('a request to a public agent', () => {
-  it.each(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PURGE', 'REPORT'])('is passed on with %s, without the prefix of its path', async (method) => {
-    const answer = await talk.server.request(method, pathOf('/x//y%2F..;z?a=%20b&c'));
-    expect(answer).toMatchObject({ status: 200, text: `${method} /x//y%2F..;z?a=%20b&c` });
-  });
+  it.each(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PURGE', 'REPORT'])(
+    'is passed on with %s, without the prefix of its path',
+    async (method) => {
+      const answer = await talk.server.request(method, pathOf('/x//y%2F..;z?a=%20b&c'));
+      expect(answer).toMatchObject({ status: 200, text: `${method} /x//y%2F..;z?a=%20b&c` });
+    },
+  );
 
   it.each([['a whole address', () => urlOf('/x?y')]])('may have %s as its target', async (_, path) => {
     const asking = ask(talk.server.url, { path: path() }).end();

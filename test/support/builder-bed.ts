@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
 import type { BuilderSettings } from '../../src/runtime/docker/builder/open-builder.ts';
 import { DockerRuntime } from '../../src/runtime/docker/docker-runtime.ts';
-import type { ReferenceSource, ResolvedImage } from '../../src/runtime/runtime.ts';
+import type { ReferenceSource, ResolvedImage } from '../../src/runtime/image-source.ts';
 import { builderImage } from './builder-image.ts';
 import { DockerBed } from './docker-bed.ts';
 

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 
-import type { ContainerSpec } from '../../src/runtime/runtime.ts';
+import type { ContainerSpec } from '../../src/runtime/container.ts';
 
 /** Returns what a runtime needs for the first container of a new agent. `other` replaces single fields. */
 export function containerSpec(image: string, other: Partial<ContainerSpec> = {}): ContainerSpec {

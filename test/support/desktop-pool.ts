@@ -2,7 +2,8 @@ import type { Duplex } from 'node:stream';
 
 import type { Size } from '../../src/desktop/actions/canonical-actions.ts';
 import { ActionRecorder } from '../../src/features/computers/live/action-recorder.service.ts';
-import { ComputerActions, type ComputerCall } from '../../src/features/computers/live/computer-actions.service.ts';
+import { ComputerActions } from '../../src/features/computers/live/computer-actions.service.ts';
+import type { ComputerCall } from '../../src/features/computers/live/computer-call.ts';
 import { ComputerScreens } from '../../src/features/computers/live/computer-screens.service.ts';
 import type { DesktopDialler } from '../../src/features/computers/live/desktop-dialler.service.ts';
 import { DesktopPool } from '../../src/features/computers/live/desktop-pool.service.ts';

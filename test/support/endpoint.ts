@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 
-import type { AgentEndpoint } from '../../src/agent-protocol/agent-protocol.ts';
+import type { AgentEndpoint } from '../../src/agent-protocol/agent-endpoint.ts';
 
 /** Returns an endpoint with that address, to which no connection is kept yet. */
 export function endpointAt({ host = '127.0.0.1', port }: { host?: string; port: number }): AgentEndpoint {

@@ -1,4 +1,4 @@
-import type { ExchangeMemory } from '../../src/agent-protocol/agent-protocol.ts';
+import type { ExchangeMemory } from '../../src/agent-protocol/protocol.ts';
 
 /** Exchange memory without bounds. */
 export const unboundedMemory: ExchangeMemory = { releaseRequest: () => {}, reserveReply: () => Promise.resolve() };

@@ -7,13 +7,10 @@ import { type DynamicModule, Inject, Module, type OnApplicationShutdown } from '
 import { Config } from '../../src/kernel/config/config.ts';
 import { LocalRuntime } from '../../src/runtime/local/local-runtime.ts';
 import { probeFiles, startCommand } from '../contracts/runtime.probe.ts';
-import {
-  ContainerRuntime,
-  RuntimeUnavailable,
-  type ContainerName,
-  type ImageSource,
-  type ResolvedImage,
-} from '../../src/runtime/runtime.ts';
+import { ContainerRuntime } from '../../src/runtime/runtime.ts';
+import type { ImageSource, ResolvedImage } from '../../src/runtime/image-source.ts';
+import type { ContainerName } from '../../src/runtime/container.ts';
+import { RuntimeUnavailable } from '../../src/runtime/runtime.errors.ts';
 
 interface Fault {
   /** The number of the agent's call that fails, from 1. */

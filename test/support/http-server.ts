@@ -8,7 +8,8 @@ import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { pino } from 'pino';
 
 import { ConfigModule } from '../../src/kernel/config/config.module.ts';
-import { type Config, readConfig } from '../../src/kernel/config/config.ts';
+import type { Config } from '../../src/kernel/config/config.ts';
+import { readConfig } from '../../src/kernel/config/read-config.ts';
 import type { Environment } from '../../src/kernel/config/setting-reader.ts';
 import type { Intervals } from '../../src/kernel/config/intervals.ts';
 import { createServer } from '../../src/http/server/server.ts';

@@ -6,7 +6,7 @@ import { noRules } from '../../src/runtime/docker/networks/egress-rules.ts';
 import { noLinkRules } from '../../src/runtime/docker/networks/link-rules.ts';
 import { EgressImages } from '../../src/runtime/docker/networks/egress-images.ts';
 import { Nft } from '../../src/runtime/docker/networks/nft.ts';
-import { RuntimeRefused } from '../../src/runtime/runtime.ts';
+import { RuntimeRefused } from '../../src/runtime/runtime.errors.ts';
 import { importImage } from '../../src/runtime/docker/image-sources/registry.ts';
 
 const importMs = 60_000;

@@ -2,10 +2,13 @@ import { tmpdir } from 'node:os';
 
 import { Client } from 'pg';
 
-import { type Config, readConfig } from '../../src/kernel/config/config.ts';
+import type { Config } from '../../src/kernel/config/config.ts';
+import { readConfig } from '../../src/kernel/config/read-config.ts';
 import { Clock } from '../../src/kernel/clock.ts';
-import { type Database, openDatabase } from '../../src/postgres/database/database.ts';
+import type { Database } from '../../src/postgres/database/database.ts';
+import { openDatabase } from '../../src/postgres/database/open-database.ts';
 import { Aggregates } from '../../src/eventsourcing/aggregates/aggregates.ts';
+import { CachedAggregates } from '../../src/eventsourcing/aggregates/cached-aggregates.ts';
 import { type AnyEventDefinition, EventCatalogue } from '../../src/eventsourcing/event-store/event-catalogue.ts';
 import { defineEvent, type JsonObject } from '../../src/eventsourcing/event-store/event-definition.ts';
 import type { EventStore, NewEvent } from '../../src/eventsourcing/event-store/event-store.ts';
@@ -50,7 +53,7 @@ export async function openLog(url: string, newer: readonly AnyEventDefinition[] 
 export function openAggregates(database: Database, store: EventStore, catalogue: EventCatalogue, follower = new LogFollower(store)) {
   const snapshots = new Snapshots(database);
   const states = new StreamStates(store, follower, snapshots, readConfig({ MOORING_DATA_DIR: tmpdir() }));
-  return { aggregates: new Aggregates(store, catalogue, new Clock(), states, snapshots), states, snapshots, follower };
+  return { aggregates: new CachedAggregates(store, catalogue, new Clock(), states, snapshots), states, snapshots, follower };
 }
 
 /** Opens the log that belongs to the database at the address: in that database, or in the store that the tests are configured to use. */

@@ -1,5 +1,6 @@
 import { eventDefinitions } from '../../src/app.module.ts';
-import { openDatabase, type Database } from '../../src/postgres/database/database.ts';
+import type { Database } from '../../src/postgres/database/database.ts';
+import { openDatabase } from '../../src/postgres/database/open-database.ts';
 import { EventCatalogue } from '../../src/eventsourcing/event-store/event-catalogue.ts';
 import {
   START,

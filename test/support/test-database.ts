@@ -1,7 +1,8 @@
 import { type DynamicModule, Inject, Module, type OnApplicationShutdown } from '@nestjs/common';
 
 import { Config } from '../../src/kernel/config/config.ts';
-import { Database, openDatabase } from '../../src/postgres/database/database.ts';
+import { Database } from '../../src/postgres/database/database.ts';
+import { openDatabase } from '../../src/postgres/database/open-database.ts';
 
 @Module({})
 class TestDatabaseModule implements OnApplicationShutdown {

@@ -21,7 +21,7 @@ import { AccountPositions, type AccountPosition } from '../../src/eventsourcing/
 import { LogFollower } from '../../src/eventsourcing/log/log-follower.ts';
 import { ReadModels } from '../../src/eventsourcing/projections/projection.ts';
 import { Refusal } from '../../src/kernel/errors/refusal.ts';
-import { RuntimeUnavailable } from '../../src/runtime/runtime.ts';
+import { RuntimeUnavailable } from '../../src/runtime/runtime.errors.ts';
 import { type Answer, startTestServer, type TestServer } from './http-server.ts';
 import { testDatabase } from './test-database.ts';
 

@@ -1,4 +1,4 @@
-import { AgentErrorResponse } from '../delivery.ts';
+import { AgentErrorResponse } from '../protocol.ts';
 
 /** The versions of the protocol that are spoken. */
 export type A2aVersion = '1.0' | '0.3';

@@ -1,4 +1,4 @@
-import { AgentErrorResponse } from '../delivery.ts';
+import { AgentErrorResponse } from '../protocol.ts';
 import { REPLY_BYTES_MAX, shortened, type ReplyText, wellFormed } from '../reply-text.ts';
 
 /** The members of messages, tasks and updates that are read, in the names that versions 1.0 and 0.3 share. */

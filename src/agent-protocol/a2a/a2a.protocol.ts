@@ -9,7 +9,7 @@ import {
   type Delivery,
   type Exchange,
   type Inquiry,
-} from '../delivery.ts';
+} from '../protocol.ts';
 import { messageText } from '../message-text.ts';
 import { poll } from '../poll.ts';
 import { parsedEvent, ReplyText, shortened } from '../reply-text.ts';

@@ -1,7 +1,7 @@
 import { v7 as uuidv7 } from 'uuid';
 import { ProtocolAgent } from '../../../test/support/protocol-agents/protocol-agent.ts';
 import { sayTo } from '../../../test/support/protocol-agents/say.ts';
-import { AgentErrorResponse, ReplyTimeout } from '../agent-protocol.ts';
+import { AgentErrorResponse, ReplyTimeout } from '../protocol.ts';
 
 let agent: ProtocolAgent;
 

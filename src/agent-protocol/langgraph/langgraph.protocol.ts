@@ -8,7 +8,7 @@ import {
   type Delivery,
   type Inquiry,
   type ProtocolSpec,
-} from '../delivery.ts';
+} from '../protocol.ts';
 import { RunEvents } from './run-events.ts';
 import { interruptText, lastReply } from './langgraph-messages.ts';
 import { messageText } from '../message-text.ts';

@@ -1,4 +1,4 @@
-import { AgentErrorResponse } from '../delivery.ts';
+import { AgentErrorResponse } from '../protocol.ts';
 import type { ReceivedEvent } from '../event-stream-parser.ts';
 import { agentText, interruptText, lastReply } from './langgraph-messages.ts';
 import { parsedEvent, shortened, type ReplyText } from '../reply-text.ts';

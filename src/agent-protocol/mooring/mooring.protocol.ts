@@ -1,4 +1,4 @@
-import { AgentErrorResponse, AgentProtocol, type AgentMessage, type AgentReply, type Deliver, type Delivery } from '../delivery.ts';
+import { AgentErrorResponse, AgentProtocol, type AgentMessage, type AgentReply, type Deliver, type Delivery } from '../protocol.ts';
 import { callForJson } from '../agent-exchange.ts';
 import { wellFormed } from '../reply-text.ts';
 

@@ -8,7 +8,7 @@ import {
   type Deliver,
   type Delivery,
   type Turn,
-} from '../delivery.ts';
+} from '../protocol.ts';
 import { messageText } from '../message-text.ts';
 import { parsedEvent, ReplyText, shortened, wellFormed } from '../reply-text.ts';
 

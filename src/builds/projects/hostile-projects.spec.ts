@@ -1,5 +1,5 @@
 import { expectLinear, filled } from '../../../test/support/growth.ts';
-import { RuntimeRefused } from '../../runtime/runtime.ts';
+import { RuntimeRefused } from '../../runtime/runtime.errors.ts';
 import { planOf } from './plan-project.ts';
 
 const texts = ['Procfile', 'requirements.txt', 'pyproject.toml', 'package.json', 'langgraph.json', 'yarn.lock', 'pnpm-lock.yaml'];

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 
 import fc from 'fast-check';
 
-import { RuntimeRefused } from '../../runtime/runtime.ts';
+import { RuntimeRefused } from '../../runtime/runtime.errors.ts';
 import { commandOf } from './command-words.ts';
 import { planOf, planProject } from './plan-project.ts';
 

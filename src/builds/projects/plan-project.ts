@@ -1,5 +1,5 @@
 import type { FrameworkName, ProjectPlan } from '../../runtime/project-plan.ts';
-import { RuntimeRefused } from '../../runtime/runtime.ts';
+import { RuntimeRefused } from '../../runtime/runtime.errors.ts';
 import { commandOf, type Command } from './command-words.ts';
 import { jsonObject, nodeStart, npmQuiet, nodeSteps, packageJsonOf, type Steps } from './node-project.ts';
 import { readProjectFiles, type ProjectFiles } from './project-files.ts';

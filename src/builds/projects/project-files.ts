@@ -2,7 +2,7 @@ import { constants } from 'node:fs';
 import { lstat, open } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { RuntimeRefused } from '../../runtime/runtime.ts';
+import { RuntimeRefused } from '../../runtime/runtime.errors.ts';
 
 const TEXT_BYTES_MAX = 256 * 1024;
 const HEAD_BYTES = 4 * 1024;

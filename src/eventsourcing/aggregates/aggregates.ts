@@ -1,33 +1,9 @@
-import { Injectable } from '@nestjs/common';
-import { pause } from '../../kernel/async/pause.ts';
-import { Backoff } from '../../kernel/async/retry.ts';
-import { Clock } from '../../kernel/clock.ts';
-import { noteWritten, type CommandContext } from '../../kernel/context/command-context.ts';
-import { newId } from '../../kernel/ids.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
-import { EventCatalogue } from '../event-store/event-catalogue.ts';
-import type { Decider, JsonObject } from '../event-store/event-definition.ts';
-import {
-  EventStore,
-  EventStoreUnavailable,
-  OutcomeUnknown,
-  START,
-  StreamClosed,
-  WrongExpectedRevision,
-  type AppendResult,
-  type EventMetadata,
-  type NewEvent,
-  type Position,
-  type StoredEvent,
-} from '../event-store/event-store.ts';
+import type { CommandContext } from '../../kernel/context/command-context.ts';
+import type { Decider } from '../event-store/event-definition.ts';
+import type { Position, StoredEvent } from '../event-store/event-store.ts';
 import type { Loaded } from './dated-state.ts';
-import { DerivedIds } from './derived-ids.ts';
-import { Snapshots } from './snapshots.ts';
-import type { StreamState } from './stream-state.ts';
-import { StreamStates } from './stream-states.ts';
-import { StreamQueues } from './stream-queues.ts';
 
-type AnyEvent = { type: string; data: unknown };
+export type AnyEvent = { type: string; data: unknown };
 
 export interface Executed<S> extends Loaded<S> {
   /** The state that the command was decided on; `state` is the state after it. */
@@ -48,68 +24,24 @@ export interface ExecuteOptions<E> {
   accountId?: string;
 }
 
-/**
- * The most decisions on one command while other writers are faster each time, those made without a wait, and the wait before later ones in
- * milliseconds, which grows with each.
- */
-const DECISIONS_MAX = 20;
-const DECISIONS_AT_ONCE = 5;
-const DECISION_WAIT_MS = 5;
-const REPEATS_MAX = 8;
-/** The time after which no further repeat begins, in milliseconds: a store that hangs takes seconds for each. */
-const REPEAT_FOR_MS = 10_000;
-/** The first wait between repeats, which doubles, and the longest, in milliseconds. */
-const FIRST_REPEAT_MS = 50;
-const LAST_REPEAT_MS = 2_000;
-
-const REPEAT = 'Send the request again with the same Idempotency-Key: what was stored is found, and not done twice.';
-
-/** The command, with all that is needed to execute it. */
-interface Work<S, C, E extends AnyEvent> {
-  stream: string;
-  decider: Decider<S, C, E>;
-  command: C;
-  context: CommandContext;
-  options: ExecuteOptions<E>;
-}
-
-/**
- * Loads a state, decides a command on it, and appends the events. A command is first decided on the cached state, since the append fails if
- * that is stale; only if it would be refused, or would change nothing, is it decided again on the newest state. So a write costs no more
- * than the append.
- */
-@Injectable()
-export class Aggregates {
-  private readonly queues = new StreamQueues();
-
-  constructor(
-    private readonly store: EventStore,
-    private readonly catalogue: EventCatalogue,
-    private readonly clock: Clock,
-    private readonly states: StreamStates,
-    private readonly snapshots: Snapshots,
-  ) {}
-
+/** Loads the states of streams, and executes commands on them. */
+export abstract class Aggregates {
   /**
    * Returns the stream's newest state; if `upTo` is given, the state at that end of the log, or later, so that a request asks for the log's
    * end only once (`CommandContext.seenUpTo`). Throws Refusal `event_store_unavailable`.
    */
-  async load<S, C, E extends AnyEvent>(stream: string, decider: Decider<S, C, E>, upTo?: Position): Promise<Loaded<S>> {
-    return loaded(await available(() => this.states.newest<S>(stream, decider, { upTo })));
-  }
+  abstract load<S, C, E extends AnyEvent>(stream: string, decider: Decider<S, C, E>, upTo?: Position): Promise<Loaded<S>>;
 
   /**
    * Does as `load`, for a caller of that network who is not known: such callers have a small share of the database. Throws `rate_limited` too,
    * if many of them ask for what is not in memory.
    */
-  async loadForStranger<S, C, E extends AnyEvent>(
+  abstract loadForStranger<S, C, E extends AnyEvent>(
     network: string,
     stream: string,
     decider: Decider<S, C, E>,
     upTo?: Position,
-  ): Promise<Loaded<S>> {
-    return loaded(await available(() => this.states.newest<S>(stream, decider, { upTo, stranger: network })));
-  }
+  ): Promise<Loaded<S>>;
 
   /**
    * Decides the command on the stream's state and appends the resulting events; decides again if another writer was faster. The returned
@@ -117,131 +49,14 @@ export class Aggregates {
    * event and the state right after it, though others may have followed. Throws what `decide` throws, Refusal `revision_mismatch`, Refusal
    * `event_store_unavailable` (also if, after several repeats, it is unknown whether the events were stored), `StreamClosed`.
    */
-  execute<S, C, E extends AnyEvent>(
+  abstract execute<S, C, E extends AnyEvent>(
     stream: string,
     decider: Decider<S, C, E>,
     command: C,
     context: CommandContext,
-    options: ExecuteOptions<E> = {},
-  ): Promise<Executed<S>> {
-    return this.queues.run(stream, () => available(() => this.run({ stream, decider, command, context, options }), context));
-  }
+    options?: ExecuteOptions<E>,
+  ): Promise<Executed<S>>;
 
   /** Removes the snapshots that hold states of the subject. Call it when the subject's data key is destroyed. */
-  async removeSnapshotsOf(subject: string): Promise<void> {
-    await this.snapshots.removeOf(subject);
-  }
-
-  private async run<S, C, E extends AnyEvent>(work: Work<S, C, E>): Promise<Executed<S>> {
-    const { stream, decider } = work;
-    let before = this.states.known<S>(stream, decider);
-    let events = before === undefined ? [] : this.decideOnStale(before, work);
-    let mayBeStale = events.length > 0;
-    if (before === undefined || events.length === 0) {
-      before = await this.states.newest<S>(stream, decider);
-      events = this.decide(before, work);
-    }
-    for (let decisions = 1; events.length > 0; decisions += 1) {
-      try {
-        return await this.write(before, work, events);
-      } catch (error) {
-        if (!(error instanceof WrongExpectedRevision || (mayBeStale && error instanceof StreamClosed))) throw error;
-        // The stream ends before its cached state: the log was restored to an older state.
-        if (error instanceof WrongExpectedRevision && error.actual < before.revision) this.states.forget(stream);
-        if (decisions === DECISIONS_MAX) throw new EventStoreUnavailable(error);
-      }
-      mayBeStale = false;
-      if (decisions > DECISIONS_AT_ONCE) await pause(Math.random() * DECISION_WAIT_MS * decisions);
-      before = await this.states.read<S>(stream, decider);
-      events = this.decide(before, work);
-    }
-    noteEnd(work.context, before);
-    return { ...loaded(before), before: before.state, events: [] };
-  }
-
-  /** Returns the events, or none if the command would be refused or change nothing: then it is decided on the newest state. */
-  private decideOnStale<S, C, E extends AnyEvent>(before: StreamState<S>, work: Work<S, C, E>): NewEvent[] {
-    try {
-      return this.decide(before, work);
-    } catch {
-      return [];
-    }
-  }
-
-  /** Returns the events to append, without those that are recorded already. */
-  private decide<S, C, E extends AnyEvent>(before: StreamState<S>, { decider, command, context, options }: Work<S, C, E>): NewEvent[] {
-    const { expectedRevision, eventId } = options;
-    if (expectedRevision !== undefined && expectedRevision !== before.revision)
-      throw new Refusal('revision_mismatch', `It was changed meanwhile: revision ${before.revision}, not ${expectedRevision}.`);
-    const metadata = metadataOf(context, options.accountId);
-    const decided = decider.decide(command, before.state, this.clock.now());
-    if (eventId === undefined) return decided.map((event) => this.newEvent(event, newId(), metadata));
-    const events = decided.map((event, index) => this.newEvent(event, eventId(event, index).toLowerCase(), metadata));
-    if (!events.every(({ id }) => DerivedIds.isDerived(id))) throw new Error('the id of a record has to be a UUIDv5');
-    return events.filter(({ id }) => !before.derivedIds.has(id));
-  }
-
-  private async write<S, C, E extends AnyEvent>(before: StreamState<S>, work: Work<S, C, E>, newEvents: NewEvent[]): Promise<Executed<S>> {
-    const { stream, decider, context } = work;
-    const since = this.states.moment;
-    const { events } = await this.append(stream, before.revision, newEvents);
-    const after = this.states.appended(stream, decider, before, events, since);
-    noteEnd(context, after);
-    return { ...loaded(after), before: before.state, events };
-  }
-
-  private newEvent(event: AnyEvent, id: string, metadata: EventMetadata): NewEvent {
-    return { id, type: event.type, schemaVersion: this.catalogue.versionOf(event.type), data: event.data as JsonObject, metadata };
-  }
-
-  /**
-   * Repeats the append with the same ids while its outcome is unknown, within bounds. Throws `OutcomeUnknown` if the outcome of any attempt
-   * is unknown, even if the last error shows only that the store is unavailable.
-   */
-  private async append(stream: string, revision: number, events: NewEvent[]): Promise<AppendResult> {
-    const backoff = new Backoff({ firstMs: FIRST_REPEAT_MS, lastMs: LAST_REPEAT_MS, jitter: true });
-    const began = performance.now();
-    let unknown: OutcomeUnknown | null = null;
-    for (let attempt = 1; ; attempt += 1) {
-      try {
-        return await this.store.append(stream, revision < 0 ? 'no_stream' : revision, events);
-      } catch (error) {
-        if (error instanceof OutcomeUnknown) unknown = error;
-        // Any other answer of the store also settles the earlier attempts: an append with the same ids is stored once.
-        if (unknown === null || !(error instanceof OutcomeUnknown || error instanceof EventStoreUnavailable)) throw error;
-        if (attempt === REPEATS_MAX || performance.now() - began > REPEAT_FOR_MS) throw unknown;
-        await backoff.pause();
-      }
-    }
-  }
-}
-
-function loaded<S>({ state, createdAt, changedAt, revision, position }: StreamState<S>): Loaded<S> {
-  return { state, createdAt, changedAt, revision, position };
-}
-
-/** Notes the position for the caller's next read. Events that a repeated request finds stored count, too; a stream without events does not. */
-function noteEnd(context: CommandContext, { position }: StreamState): void {
-  if (position > START) noteWritten(context, position);
-}
-
-function metadataOf({ actor, accountId, requestId, causationId, ip }: CommandContext, owner = accountId): EventMetadata {
-  return { actor, account_id: owner, request_id: requestId, causation_id: causationId, ip };
-}
-
-async function available<T>(work: () => Promise<T>, context?: CommandContext): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    if (error instanceof OutcomeUnknown)
-      throw unavailable(`The event store did not answer; the change may or may not have been stored. ${REPEAT}`);
-    if (!(error instanceof EventStoreUnavailable)) throw error;
-    // One request may change several streams, so some of its events may have been stored.
-    if (context?.writtenUpTo === undefined) throw unavailable('The event store is not available; nothing was changed.');
-    throw unavailable(`The event store is not available; a part of the change has been stored. ${REPEAT}`);
-  }
-}
-
-function unavailable(detail: string): Refusal {
-  return new Refusal('event_store_unavailable', detail, { retryAfterSeconds: 1 });
+  abstract removeSnapshotsOf(subject: string): Promise<void>;
 }

@@ -1,7 +1,8 @@
 import { v4 as uuidv4 } from 'uuid';
 import { openAggregates, openStore } from '../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
-import { openDatabase, type Database } from '../../postgres/database/database.ts';
+import type { Database } from '../../postgres/database/database.ts';
+import { openDatabase } from '../../postgres/database/open-database.ts';
 import { systemContext } from '../../kernel/context/command-context.ts';
 import { EventCatalogue } from '../event-store/event-catalogue.ts';
 import { defineEvent, type Decider } from '../event-store/event-definition.ts';

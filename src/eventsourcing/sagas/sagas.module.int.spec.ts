@@ -6,7 +6,7 @@ import { appendTo, eventually, everything } from '../../../test/support/log.ts';
 import { eventStoreEnvironment } from '../../../test/support/eventstoredb/place.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { ConfigModule } from '../../kernel/config/config.module.ts';
-import { readConfig } from '../../kernel/config/config.ts';
+import { readConfig } from '../../kernel/config/read-config.ts';
 import { CryptoModule } from '../../crypto/crypto.module.ts';
 import { Keyring } from '../../crypto/keyring.ts';
 import { Database } from '../../postgres/database/database.ts';

@@ -4,7 +4,7 @@ import { IsBoolean, IsOptional, IsString, MaxLength } from 'class-validator';
 import { PageQueryDto } from '../../http/requests/page.dto.ts';
 import { IntegerQuery } from '../../http/requests/validation.ts';
 import { WAIT_SECONDS_MAX } from '../../http/responses/prefer.ts';
-import type { AgentEgress } from '../../runtime/runtime.ts';
+import type { AgentEgress } from '../../kernel/network/allow-list.ts';
 import { agentStatuses, desiredState, type AgentStatus } from './aggregate/agent-state.decider.ts';
 import {
   branchRule,

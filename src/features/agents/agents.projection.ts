@@ -8,7 +8,7 @@ import { ReadModels, tableOf, type Projection } from '../../eventsourcing/projec
 import { agentActivityTable, type KnownSandbox, type SandboxOfAccount } from '../../sandboxes/index.ts';
 import { HOLD_COUNTS, IDLE_FROM } from '../../sandboxes/services.ts';
 import { evolve, type Agent } from './aggregate/agent-state.decider.ts';
-import { agentNotFound } from './aggregate/agents.decider.ts';
+import { agentNotFound } from './aggregate/agents.errors.ts';
 import type { AgentEvent } from './aggregate/agents.events.ts';
 import { AgentsThatMayWrite, EveryAgent, GetAgent, ListAgents, LiveAgentIds } from './agents.queries.ts';
 import { agentRow, type AgentRow, agentsTable, type ShownColumns } from './agents.table.ts';

@@ -1,7 +1,15 @@
-export { agentEvents, type AgentEvent, type AgentSettings, type EarlierImage, type ImageChoice } from './aggregate/agents.events.ts';
+export {
+  agentEvents,
+  type AgentEvent,
+  type AgentSettings,
+  type DeploymentSource,
+  type EarlierImage,
+  type ImageChoice,
+} from './aggregate/agents.events.ts';
 export { deletionOf, newAgent } from './aggregate/agent-decisions.decider.ts';
 export { type AgentRecord } from './aggregate/agent-records.decider.ts';
-export { agentNotFound, type AgentCommand, type DeploymentRequest } from './aggregate/agents.decider.ts';
+export type { AgentCommand, DeploymentRequest } from './aggregate/agents.decider.ts';
+export { agentNotFound } from './aggregate/agents.errors.ts';
 export {
   beginsTransition,
   deploymentStep,

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 
 import { NOON } from '../../../test/support/decider-spec.ts';
 import type { CommandState } from '../../runtime/agent-commands.ts';
-import type { ContainerState, ContainerView } from '../../runtime/runtime.ts';
+import type { ContainerState, ContainerView } from '../../runtime/container.ts';
 import { containerOf, keptUntil, seen } from './command-ends.ts';
 import type { RunningCommand } from './commands.decider.ts';
 

@@ -1,5 +1,5 @@
 import type { CommandState } from '../../runtime/agent-commands.ts';
-import type { ContainerView } from '../../runtime/runtime.ts';
+import type { ContainerView } from '../../runtime/container.ts';
 import type { RunningCommand } from './commands.decider.ts';
 import type { CommandEnd } from './commands.events.ts';
 

@@ -1,7 +1,8 @@
 import { type BeforeApplicationShutdown, Injectable } from '@nestjs/common';
 
 import { pause } from '../../kernel/async/pause.ts';
-import { ContainerRuntime, type ContainerHandle } from '../../runtime/runtime.ts';
+import { ContainerRuntime } from '../../runtime/runtime.ts';
+import type { ContainerHandle } from '../../runtime/container.ts';
 import { Sagas } from '../../eventsourcing/sagas/saga.ts';
 
 export const COMMANDS_SAGA = 'commands';

@@ -5,13 +5,9 @@ import { Agents } from '../agents/services.ts';
 import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import { Clock } from '../../kernel/clock.ts';
 import type { CommandState } from '../../runtime/agent-commands.ts';
-import {
-  ContainerRuntime,
-  RuntimeUnavailable,
-  type ContainerHandle,
-  type ContainerView,
-  type ListedContainer,
-} from '../../runtime/runtime.ts';
+import { ContainerRuntime } from '../../runtime/runtime.ts';
+import type { ContainerHandle, ContainerView, ListedContainer } from '../../runtime/container.ts';
+import { RuntimeUnavailable } from '../../runtime/runtime.errors.ts';
 import { containerOf, seen, type Seen } from './command-ends.ts';
 import type { RunningCommand } from './commands.decider.ts';
 import { type AgentWithCommands, ListAgentsWithCommands } from './commands.queries.ts';

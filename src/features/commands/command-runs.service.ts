@@ -7,7 +7,9 @@ import { FairLimiter } from '../../kernel/limits/fair-limiter.ts';
 import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import type { CommandContext } from '../../kernel/context/command-context.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
-import { ContainerGone, ContainerRuntime, RuntimeRefused, RuntimeUnavailable, type ContainerHandle } from '../../runtime/runtime.ts';
+import { ContainerRuntime } from '../../runtime/runtime.ts';
+import type { ContainerHandle } from '../../runtime/container.ts';
+import { ContainerGone, RuntimeRefused, RuntimeUnavailable } from '../../runtime/runtime.errors.ts';
 import { CommandRecords, type CommandTexts } from './command-records.service.ts';
 import { commandNotFound, findCommand, hasEnded, type EndedCommand, type RunningCommand } from './commands.decider.ts';
 

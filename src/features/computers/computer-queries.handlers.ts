@@ -2,7 +2,7 @@ import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import { Database } from '../../postgres/database/database.ts';
 import { ReadModels, tableOf } from '../../eventsourcing/projections/projection.ts';
-import { computerNotFound } from './aggregate/computers.decider.ts';
+import { computerNotFound } from './aggregate/computers.errors.ts';
 import { computersProjection } from './rows/computers.projection.ts';
 import { GetComputer, ListComputers } from './computers.queries.ts';
 import type { ShownComputer } from './rows/computers.table.ts';

@@ -3,7 +3,7 @@ import { IsBoolean, IsIn, IsOptional } from 'class-validator';
 
 import { checked, Egress, EgressShape, Given, nameRule, Text } from '../agents/index.ts';
 import { PageQueryDto } from '../../http/requests/page.dto.ts';
-import type { AgentEgress } from '../../runtime/runtime.ts';
+import type { AgentEgress } from '../../kernel/network/allow-list.ts';
 import { shownStatus, type ShownStatus } from './aggregate/computer-state.decider.ts';
 import type { ComputerSize, Display } from './aggregate/computers.events.ts';
 import {

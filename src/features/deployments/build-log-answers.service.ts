@@ -8,11 +8,11 @@ import { PAGE_BYTES_MAX } from '../../kernel/limits/page-bytes.ts';
 import { EventWaits } from '../../eventsourcing/log/event-waits.ts';
 import type { ServerSentEvent, Streamed } from '../../http/server/response-streams.ts';
 import { ReadModels } from '../../eventsourcing/projections/projection.ts';
-import { noSuchDeployment } from './deployments.handlers.ts';
+import { noSuchDeployment } from './deployments.errors.ts';
 import { type DeploymentDto, toDeploymentDto, toDeploymentRecordDto } from './deployments.dto.ts';
 import { FindDeployment, ListDeployments } from './deployments.queries.ts';
 import type { DeploymentRow } from './deployments.table.ts';
-import { buildLogChunks, buildLogStream, endOfBuildLog } from './records/build-log.ts';
+import { buildLogChunks, buildLogStream, endOfBuildLog } from './records/build-log-reading.ts';
 
 /** The time after which a reader of a growing build log looks again, though nothing was heard, ms. */
 const LOOK_AGAIN_MS = 60_000;

@@ -3,7 +3,7 @@ import { Command } from '@nestjs/cqrs';
 import type { Loaded } from '../../eventsourcing/aggregates/dated-state.ts';
 import type { CommandContext } from '../../kernel/context/command-context.ts';
 import type { Agent } from '../agents/index.ts';
-import type { SourceOverrides } from './sources/deployment-sources.decider.ts';
+import type { SourceOverrides } from './sources/source-overrides.ts';
 
 /** A deployment, and its agent as the write has left it. */
 export interface WrittenDeployment {

@@ -8,6 +8,7 @@ import { Clock } from '../../kernel/clock.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
 import { DeploymentSources } from './sources/deployment-sources.service.ts';
 import { CancelDeployment, DeployAgent, RollBackAgent, type WrittenDeployment } from './deployments.commands.ts';
+import { noSuchDeployment } from './deployments.errors.ts';
 import { FindDeployment, FindEarlierSuccess } from './deployments.queries.ts';
 import type { DeploymentRow } from './deployments.table.ts';
 
@@ -90,8 +91,4 @@ export class CancelDeploymentHandler implements ICommandHandler<CancelDeployment
     const command = { type: 'CancelDeployment' as const, accountId, deploymentId, stopBy, startTimeoutSeconds };
     return { deploymentId, agent: await this.agents.write(agentId, accountId, command, context) };
   }
-}
-
-export function noSuchDeployment(): Refusal {
-  return new Refusal('not_found', 'The agent has no such deployment.');
 }

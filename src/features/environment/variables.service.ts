@@ -4,7 +4,7 @@ import { agentStream } from '../agents/index.ts';
 import { Keyring } from '../../crypto/keyring.ts';
 import { Aggregates } from '../../eventsourcing/aggregates/aggregates.ts';
 import { EventStore } from '../../eventsourcing/event-store/event-store.ts';
-import { RuntimeRefused } from '../../runtime/runtime.ts';
+import { RuntimeRefused } from '../../runtime/runtime.errors.ts';
 import { AccountSecrets } from '../secrets/services.ts';
 import { secretChanges } from './secret-changes.ts';
 import { environmentDecider, type Variable } from './environment.decider.ts';

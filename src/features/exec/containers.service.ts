@@ -1,14 +1,8 @@
 import { Injectable } from '@nestjs/common';
 
 import { Refusal } from '../../kernel/errors/refusal.ts';
-import {
-  ContainerGone,
-  ContainerRuntime,
-  RuntimeRefused,
-  RuntimeUnavailable,
-  type Terminal,
-  type TerminalRequest,
-} from '../../runtime/runtime.ts';
+import { ContainerRuntime, type Terminal, type TerminalRequest } from '../../runtime/runtime.ts';
+import { ContainerGone, RuntimeRefused, RuntimeUnavailable } from '../../runtime/runtime.errors.ts';
 import { containerLost } from '../../sandboxes/index.ts';
 import { LiveContainers } from '../../sandboxes/services.ts';
 

@@ -5,6 +5,7 @@ import { v5 as uuidv5 } from 'uuid';
 import { AgentId } from '../agents/index.ts';
 import { RequireScope } from '../../http/auth/access.ts';
 import { Operation } from '../../http/requests/operation.ts';
+import { MultipartForm } from '../../http/requests/multipart-form.ts';
 import { type Call, CurrentCall } from '../../http/server/call.ts';
 import { Idempotent } from '../../http/idempotency/idempotency.interceptor.ts';
 import { RawBody } from '../../http/server/body.ts';
@@ -72,7 +73,7 @@ export class FilesController {
   @ApiConsumes('multipart/form-data')
   @ApiBody({ type: UploadDto })
   async upload(@AgentId() agentId: string, @CurrentCall() call: Call): Promise<UploadedFileDto> {
-    return this.uploads.receive(fileCall(agentId, call), await call.form(FORM));
+    return this.uploads.receive(fileCall(agentId, call), await MultipartForm.of(call.incoming, FORM));
   }
 
   /** Writes a text as a file of the volume, in whole or not at all. Missing directories are made. */

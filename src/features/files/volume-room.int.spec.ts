@@ -1,6 +1,7 @@
 import type { Config } from '../../kernel/config/config.ts';
 import type { VolumeSize } from '../../runtime/files.ts';
-import { RuntimeRefused, RuntimeUnavailable, type ContainerRuntime } from '../../runtime/runtime.ts';
+import type { ContainerRuntime } from '../../runtime/runtime.ts';
+import { RuntimeRefused, RuntimeUnavailable } from '../../runtime/runtime.errors.ts';
 import { VolumeRoom } from './volume-room.service.ts';
 
 const MIB = 1_048_576;

@@ -3,7 +3,9 @@ import { LRUCache } from 'lru-cache';
 
 import { Config } from '../../kernel/config/config.ts';
 import type { ReserveBytes, VolumeSize } from '../../runtime/files.ts';
-import { ContainerRuntime, RuntimeRefused, type ContainerHandle } from '../../runtime/runtime.ts';
+import { ContainerRuntime } from '../../runtime/runtime.ts';
+import type { ContainerHandle } from '../../runtime/container.ts';
+import { RuntimeRefused } from '../../runtime/runtime.errors.ts';
 import { VolumeCount } from './volume-count.ts';
 
 const MIB = 1_048_576;

@@ -8,7 +8,7 @@ import { unlessAborted } from '../../kernel/async/unless-aborted.ts';
 import { Config } from '../../kernel/config/config.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
 import type { Call } from '../../http/server/call.ts';
-import { OpenRequests } from '../../http/auth/open-requests.ts';
+import { OpenStreams } from '../../http/limits/open-streams.ts';
 import { isAllowedOrigin } from '../../http/requests/origins.ts';
 import { EVENT_STREAM, ResponseStreams, type Streamed } from '../../http/server/response-streams.ts';
 import type { SessionTools } from './mcp-session.ts';
@@ -20,7 +20,7 @@ import { ToolCatalogue } from './tool-catalogue.service.ts';
 export class Mcp {
   constructor(
     private readonly config: Config,
-    private readonly requests: OpenRequests,
+    private readonly openStreams: OpenStreams,
     private readonly streams: ResponseStreams,
     private readonly catalogue: ToolCatalogue,
     private readonly calls: ToolCalls,
@@ -34,7 +34,7 @@ export class Mcp {
     if (Array.isArray(message) && message.length > CALLS_MAX)
       throw new Refusal('invalid_request', `There may be ${CALLS_MAX} messages in one request at most.`);
     const isStream = call.accepts(EVENT_STREAM) && asksForProgress(message);
-    if (isStream) this.requests.addStream(call);
+    if (isStream) this.openStreams.add(call);
     const { status, headers, body } = await this.respond(message, call, isStream);
     call.setStatus(status);
     if (body === null) return undefined;

@@ -4,8 +4,8 @@ import { CommandBus } from '@nestjs/cqrs';
 import type { Call } from '../../http/server/call.ts';
 import { ResponseStreams, type ServerSentEvent, type Streamed } from '../../http/server/response-streams.ts';
 import { toProblem } from '../../http/responses/problems.ts';
-import { MessageDelivery } from './delivery/message-delivery.service.ts';
-import type { Chat } from './intake/chat-intake.service.ts';
+import { ReplyReaders } from './delivery/reply-readers.ts';
+import type { Chat } from './intake/chat.ts';
 import { SendChatMessage } from './messages.commands.ts';
 import { toChatResponse } from './messages.dto.ts';
 import { ReplyEvents } from './reply-events.ts';
@@ -15,7 +15,7 @@ import { ReplyEvents } from './reply-events.ts';
 export class ChatStreams {
   constructor(
     private readonly commands: CommandBus,
-    private readonly delivery: MessageDelivery,
+    private readonly readers: ReplyReaders,
     private readonly streams: ResponseStreams,
   ) {}
 
@@ -35,7 +35,7 @@ export class ChatStreams {
   ): Promise<AsyncIterable<ServerSentEvent>> {
     const { conversationId, messageId } = chat.ids;
     const events = new ReplyEvents({ conversation_id: conversationId, message_id: messageId });
-    const unfollow = this.delivery.follow(messageId, (piece) => events.add(piece));
+    const unfollow = this.readers.add(messageId, (piece) => events.add(piece));
     const leave = () => {
       unfollow();
       events.drop();

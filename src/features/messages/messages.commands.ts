@@ -1,7 +1,7 @@
 import { Command } from '@nestjs/cqrs';
 
 import type { CommandContext } from '../../kernel/context/command-context.ts';
-import type { Chat } from './intake/chat-intake.service.ts';
+import type { Chat } from './intake/chat.ts';
 
 export interface Reply {
   response: string;

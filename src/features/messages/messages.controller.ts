@@ -13,7 +13,7 @@ import { ReadsModel } from '../../http/responses/reads-model.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
 import { ChatStreams } from './chat-streams.service.ts';
 import { ListConversations } from './conversations/conversations.queries.ts';
-import { chatIds } from './intake/chat-intake.service.ts';
+import { chatIds } from './intake/chat.ts';
 import { ChatDto, ChatResponseDto, ConversationPathDto, type ConversationView, toChatResponse } from './messages.dto.ts';
 import { ListMessages } from './messages.queries.ts';
 import { SendChatMessage } from './messages.commands.ts';

@@ -3,7 +3,8 @@ import { CommandHandler, type ICommandHandler, type IQueryHandler, QueryHandler 
 import { Agents } from '../agents/services.ts';
 import { EventWaits } from '../../eventsourcing/log/event-waits.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
-import { ChatIntake, conversationOf, type Chat } from './intake/chat-intake.service.ts';
+import { ChatIntake, conversationOf } from './intake/chat-intake.service.ts';
+import type { Chat } from './intake/chat.ts';
 import { isOutcomeOf, type Outcome } from './conversations/conversations.events.ts';
 import { Conversations, conversationStream } from './conversations/conversations.service.ts';
 import { Threads, type ThreadPage } from './conversations/threads.ts';

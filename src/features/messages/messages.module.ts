@@ -17,9 +17,11 @@ import { Conversations } from './conversations/conversations.service.ts';
 import { deliveriesProjection, FindDeliveryHandler, ListDeliveriesHandler } from './conversations/deliveries.projection.ts';
 import { DeliveriesController } from './deliveries.controller.ts';
 import { RedeliverMessageHandler } from './deliveries.handlers.ts';
+import { AgentEndpoints } from './delivery/agent-endpoints.service.ts';
 import { MessageDelivery } from './delivery/message-delivery.service.ts';
 import { MessagesController } from './messages.controller.ts';
 import { ListMessagesHandler, SendChatMessageHandler } from './messages.handlers.ts';
+import { ReplyReaders } from './delivery/reply-readers.ts';
 import { MessagesSaga } from './delivery/messages.saga.ts';
 import { Threads } from './conversations/threads.ts';
 
@@ -27,6 +29,7 @@ import { Threads } from './conversations/threads.ts';
   imports: [AgentsModule, TemplatesModule],
   controllers: [MessagesController, DeliveriesController],
   providers: [
+    AgentEndpoints,
     MessageBudgets,
     ChatIntake,
     ChatStreams,
@@ -35,6 +38,7 @@ import { Threads } from './conversations/threads.ts';
     Conversations,
     MessageDelivery,
     MessagesSaga,
+    ReplyReaders,
     Threads,
     SendChatMessageHandler,
     ListMessagesHandler,

@@ -1,6 +1,6 @@
 import type { ImageChoice } from '../agents/index.ts';
 import type { GivenVariable } from './given-variables.ts';
-import type { AgentEgress } from '../../runtime/runtime.ts';
+import type { AgentEgress } from '../../kernel/network/allow-list.ts';
 
 /** The desired agent; absent members have their defaults. */
 export interface ProvisionRequest {

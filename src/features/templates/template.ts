@@ -1,6 +1,6 @@
-import { type HealthCheck, type ProtocolSpec, historyKeepers, protocolNames } from '../../agent-protocol/agent-protocol.ts';
+import { type HealthCheck, type ProtocolSpec, historyKeepers, protocolNames } from '../../agent-protocol/protocol.ts';
 import type { ProjectPlan } from '../../runtime/project-plan.ts';
-import type { ImageSource } from '../../runtime/runtime.ts';
+import type { ImageSource } from '../../runtime/image-source.ts';
 import { Members } from './members.ts';
 
 /** A variable that an agent of the template understands. */

@@ -5,7 +5,8 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { AgentErrorResponse, protocolFor, type AgentMessage } from '../../agent-protocol/agent-protocol.ts';
+import { protocolFor } from '../../agent-protocol/protocols.ts';
+import { AgentErrorResponse, type AgentMessage } from '../../agent-protocol/protocol.ts';
 import { Templates, templatesFolder } from './templates.ts';
 import { endpointAt } from '../../../test/support/endpoint.ts';
 import { unboundedMemory } from '../../../test/support/exchange-memory.ts';

@@ -3,8 +3,10 @@ import { Injectable } from '@nestjs/common';
 import type { Agent } from '../agents/index.ts';
 import type { AgentAddress } from '../../kernel/network/agent-address.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
-import { type AgentEndpoint, endpointOf } from '../../agent-protocol/agent-protocol.ts';
-import { ContainerGone, type ContainerName, ContainerRuntime, RuntimeRefused } from '../../runtime/runtime.ts';
+import { type AgentEndpoint, endpointOf } from '../../agent-protocol/agent-endpoint.ts';
+import { ContainerRuntime } from '../../runtime/runtime.ts';
+import type { ContainerName } from '../../runtime/container.ts';
+import { ContainerGone, RuntimeRefused } from '../../runtime/runtime.errors.ts';
 import { Templates } from '../templates/index.ts';
 
 /**

@@ -1,5 +1,5 @@
 import { publicPathOf } from '../agents/index.ts';
-import type { UrlRewriter } from '../../http/server/server.ts';
+import type { UrlRewriter } from '../../http/server/url-rewriter.ts';
 
 /** Returns a function that routes the requests for host names under the domain to the agents of these names; none without a domain. */
 export function routeByDomain(domain: string | null): UrlRewriter | undefined {

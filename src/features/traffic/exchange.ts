@@ -2,8 +2,11 @@ import { request, type ClientRequest, type IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { pipeline } from 'node:stream/promises';
 
-import { type AgentEndpoint, AgentNotLocated, onTooManyInformational, optionsFor } from '../../agent-protocol/agent-protocol.ts';
+import { onTooManyInformational } from '../../agent-protocol/agent-exchange.ts';
+import { optionsFor } from '../../agent-protocol/kept-connections.ts';
+import { type AgentEndpoint, AgentNotLocated } from '../../agent-protocol/agent-endpoint.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
+import { upgradeOf } from '../../http/requests/upgrades.ts';
 import type { Call } from '../../http/server/call.ts';
 import { headerOf, headersForAgent, headersForCaller } from './headers.ts';
 import { tunnel } from './tunnel.ts';
@@ -46,7 +49,7 @@ export async function exchange(order: ExchangeOrder): Promise<void> {
   const coding = headerOf(rawHeaders, 'transfer-encoding');
   if (coding !== undefined && coding.trim().toLowerCase() !== 'chunked')
     throw new Refusal('invalid_request', 'The body may have no transfer coding but chunked.');
-  const received = { method, raw: rawHeaders, isUpgrade: call.upgrade !== null, prefix };
+  const received = { method, raw: rawHeaders, isUpgrade: upgradeOf(call.incoming) !== null, prefix };
   const headers = headersForAgent(received, { ...call.reachedBy, httpVersion, requestId: call.requestId });
   const asking = request({ ...optionsFor(endpoint), method, path, headers, maxHeaderSize: HEADER_BYTES_MAX });
   asking.on('error', () => undefined);
@@ -67,7 +70,7 @@ export async function exchange(order: ExchangeOrder): Promise<void> {
  * Sends the body as it comes, and all that has come at once: a caller may send it in the smallest pieces, each of which costs as much as a
  * large one.
  */
-function send({ incoming, upgrade }: Call, asking: ClientRequest): void {
+function send({ incoming }: Call, asking: ClientRequest): void {
   const more = () => {
     while (!asking.destroyed && !asking.writableNeedDrain) {
       const bytes = incoming.read() as Buffer | null;
@@ -75,7 +78,7 @@ function send({ incoming, upgrade }: Call, asking: ClientRequest): void {
       asking.write(bytes);
     }
   };
-  if (upgrade !== null || !hasBody(incoming)) {
+  if (upgradeOf(incoming) !== null || !hasBody(incoming)) {
     asking.end();
     return;
   }
@@ -145,19 +148,19 @@ function onConnected(asking: ClientRequest, connected: () => void): void {
 
 async function pass({ response, socket, head }: Answer, asking: ClientRequest, order: ExchangeOrder): Promise<void> {
   const { call, prefix, woken, idleTimeoutMs } = order;
+  const upgrade = upgradeOf(call.incoming);
   const isUpgrade = response.headers.upgrade?.toLowerCase() === 'websocket';
-  if (head !== null && (call.upgrade === null || !isUpgrade))
+  if (head !== null && (upgrade === null || !isUpgrade))
     throw new Refusal('agent_failed', 'The agent changed to another protocol, which nobody asked for.');
   const headers = [...headersForCaller(response.rawHeaders, call.reachedBy.host, prefix), 'X-Request-Id', call.requestId];
   if (woken) headers.push('X-Agent-Woken', 'true');
-  if (head !== null && call.upgrade !== null) {
-    const { upgrade } = call;
+  if (head !== null && upgrade !== null) {
     call.takeOver();
     await tunnel({ caller: upgrade.socket, sent: upgrade.head, agent: socket, answered: head, headers, idleTimeoutMs });
     return;
   }
   // The rest of the request may come while the response goes, but no other request can follow it then.
-  if (!call.incoming.complete || call.upgrade !== null) headers.push('Connection', 'close');
+  if (!call.incoming.complete || upgrade !== null) headers.push('Connection', 'close');
   const isEventStream = response.headers['content-type']?.startsWith('text/event-stream') === true;
   const reply = begun(() => call.beginResponse(response.statusCode ?? 0, headers, isEventStream));
   asking.setTimeout(idleTimeoutMs, () => response.destroy());

@@ -1,6 +1,7 @@
 import { isIPv6 } from 'node:net';
 
-import { holdsCredential, hopByHop, namesIn } from '../../agent-protocol/agent-protocol.ts';
+import { holdsCredential } from '../../agent-protocol/credentials.ts';
+import { hopByHop, namesIn } from '../../agent-protocol/sender-headers.ts';
 import { ownRealms } from './realms.ts';
 
 /** The part of a request or a response that its headers are: names and values in turn, as Node has them. */

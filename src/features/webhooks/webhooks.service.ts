@@ -4,7 +4,7 @@ import { v5 as uuidv5 } from 'uuid';
 
 import { FindDelivery } from '../messages/index.ts';
 import { MessageIntake } from '../messages/services.ts';
-import { calledUrl, senderHeaders } from '../../agent-protocol/agent-protocol.ts';
+import { calledUrl, senderHeaders } from '../../agent-protocol/sender-headers.ts';
 import type { Caller } from '../../kernel/context/caller.ts';
 import type { CommandContext } from '../../kernel/context/command-context.ts';
 import { newId } from '../../kernel/ids.ts';

@@ -2,52 +2,31 @@ import { type BeforeApplicationShutdown, Injectable, Logger, type OnModuleInit }
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { LRUCache } from 'lru-cache';
 
-import { Config } from '../../kernel/config/config.ts';
 import { Clock } from '../../kernel/clock.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
-import { AccountCounter, sharesOf } from '../../kernel/limits/account-counter.ts';
 import type { MooringRequest } from '../requests/request.ts';
 import type { Caller } from '../../kernel/context/caller.ts';
 import { sendProblem } from '../responses/problems.filter.ts';
 
 /** The interval at which the credentials in use are checked for expiry, ms. */
 const LOOK_EVERY_MS = 500;
-/** The part of the open streams that may be one account's. */
-const ACCOUNT_PART = 1 / 5;
 /** The number of ended credentials that are remembered, since a request may be in the gate when its credential ends. */
 const ENDS_MAX = 10_000;
-
-/** The part of a call that is known of a stream. */
-interface OpenCall {
-  readonly caller: Caller;
-  /** True once the connection has closed. */
-  readonly isClosed: boolean;
-  /** Runs the listener when the connection closes. */
-  onClose(listener: () => void): void;
-}
 
 interface OfCredential {
   caller: Caller;
   replies: Set<FastifyReply>;
 }
 
-/**
- * Tracks the running requests by their credentials, ends those of a key or a session that has ended, and bounds the number of open streams.
- */
+/** Tracks the running requests by their credentials, and ends those of a key or a session that has ended. */
 @Injectable()
 export class OpenRequests implements OnModuleInit, BeforeApplicationShutdown {
   private readonly logger = new Logger('Http');
   private readonly byCredential = new Map<string, OfCredential>();
   private readonly ended = new LRUCache<string, true>({ max: ENDS_MAX });
-  private readonly streams: AccountCounter;
   private timer: NodeJS.Timeout | undefined;
 
-  constructor(
-    config: Config,
-    private readonly clock: Clock,
-  ) {
-    this.streams = new AccountCounter(sharesOf(config.streamsMax, { account: ACCOUNT_PART }));
-  }
+  constructor(private readonly clock: Clock) {}
 
   onModuleInit(): void {
     this.timer = setInterval(() => this.endExpired(), LOOK_EVERY_MS).unref();
@@ -86,14 +65,6 @@ export class OpenRequests implements OnModuleInit, BeforeApplicationShutdown {
     }
   }
 
-  /** Counts a stream until its connection ends. Throws `rate_limited` if the account, or the process, has too many. */
-  addStream(call: OpenCall): void {
-    const share = { account: call.caller.accountId };
-    const lacking = this.streams.lacking(share);
-    if (lacking !== null) throw tooMany(lacking === 'account' ? 'This account has too many streams open.' : 'Too many streams are open.');
-    if (!call.isClosed) call.onClose(this.streams.acquire(share));
-  }
-
   private remove(id: string, reply: FastifyReply): void {
     const ofCredential = this.byCredential.get(id);
     ofCredential?.replies.delete(reply);
@@ -114,8 +85,4 @@ function credentialOf({ id, sessionId }: Caller): string {
 function hasEnded({ kind }: Caller): Refusal {
   const what = kind === 'api_key' ? 'The key was revoked, or has expired.' : 'The session has ended.';
   return new Refusal('unauthenticated', `${what} What the request asked for may have been done.`);
-}
-
-function tooMany(detail: string): Refusal {
-  return new Refusal('rate_limited', detail, { retryAfterSeconds: 10 });
 }

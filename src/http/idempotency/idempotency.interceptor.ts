@@ -18,7 +18,7 @@ import { from, lastValueFrom, type Observable } from 'rxjs';
 import type { Caller } from '../../kernel/context/caller.ts';
 import type { MooringRequest } from '../requests/request.ts';
 import { type Claim, type StoredAnswer, IdempotencyStore } from './idempotency-store.ts';
-import { POSITION_HEADER } from '../responses/positions.ts';
+import { POSITION_HEADER } from '../responses/position-header.ts';
 import { problems, toRefusal } from '../responses/problems.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
 

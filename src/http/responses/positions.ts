@@ -7,9 +7,8 @@ import { AccountPositions } from '../../eventsourcing/log/account-positions.ts';
 import { START, type Position } from '../../eventsourcing/event-store/event-store.ts';
 import { LogFollower } from '../../eventsourcing/log/log-follower.ts';
 import { ReadModels } from '../../eventsourcing/projections/projection.ts';
+import { POSITION_HEADER } from './position-header.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
-
-export const POSITION_HEADER = 'x-event-position';
 
 /**
  * Reports a write's position, and delays a read until its read models hold every event of the account that was in the log when the request

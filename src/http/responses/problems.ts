@@ -2,7 +2,7 @@ import { HttpException } from '@nestjs/common';
 
 import { isOutage } from '../../eventsourcing/event-store/outage.ts';
 import { type ErrorCode, type FieldError, Refusal, type RefusalFacts } from '../../kernel/errors/refusal.ts';
-import { RuntimeUnavailable } from '../../runtime/runtime.ts';
+import { RuntimeUnavailable } from '../../runtime/runtime.errors.ts';
 
 export const PROBLEM_TYPE = 'application/problem+json';
 

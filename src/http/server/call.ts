@@ -6,12 +6,9 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { prefers } from '../requests/accept.ts';
 import { cutAtStop } from '../requests/endless.ts';
 import { contextOf, type IdempotentTry, type MooringRequest } from '../requests/request.ts';
-import { type Upgrade, upgradeOf } from '../requests/upgrades.ts';
 import type { Caller } from '../../kernel/context/caller.ts';
 import { invalidField, Refusal } from '../../kernel/errors/refusal.ts';
 import { noteWritten, type CommandContext } from '../../kernel/context/command-context.ts';
-import { type FormRules, MultipartForm } from '../requests/multipart-form.ts';
-import { RawFile } from '../requests/raw-file.ts';
 import { credentialOf } from '../auth/credential.ts';
 import type { Position } from '../../eventsourcing/event-store/event-store.ts';
 import { parseIfMatch } from '../responses/etag.ts';
@@ -136,23 +133,6 @@ export class Call {
     return typeof value === 'string' ? value : undefined;
   }
 
-  /**
-   * Returns the multipart form in the body of a route with `RawBody('stream')`, of which nothing has been read. Throws
-   * `unsupported_media_type`, and `payload_too_large` for a form that says so.
-   */
-  form(rules: FormRules): Promise<MultipartForm> {
-    return MultipartForm.of(this.request.raw, rules);
-  }
-
-  /**
-   * Returns the file in the body of a route with `RawBody('stream')`, of which nothing has been read: the body itself, or the file of a form.
-   * Throws what `form` throws.
-   */
-  file(rules: FormRules): Promise<MultipartForm | RawFile> {
-    const isForm = (this.request.headers['content-type'] ?? '').toLowerCase().startsWith('multipart/');
-    return isForm ? this.form(rules) : RawFile.of(this.request.raw, rules.fileBytesMax);
-  }
-
   /** Sets the status of the response, in place of the one that the route declares. */
   setStatus(status: number): void {
     void this.reply.status(status);
@@ -214,11 +194,6 @@ export class Call {
     if (items.length === limit && last !== undefined) this.linkNextPage(placeOf(last));
   }
 
-  /** The connection of a WebSocket handshake; null for any other request. */
-  get upgrade(): Upgrade | null {
-    return upgradeOf(this.request.raw);
-  }
-
   /**
    * Takes the upgraded connection over from the framework. The call counts as running until the connection closes, for which a stop of the
    * service does not wait.
@@ -229,7 +204,7 @@ export class Call {
     cutAtStop(this.request.server.server, this.request.raw.socket);
   }
 
-  /** The request as Node received it, for a route that passes its body on as it comes. */
+  /** The request as Node received it, for a route that reads or passes on its body as it comes, or upgrades its connection. */
   get incoming(): IncomingMessage {
     return this.request.raw;
   }

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
 import type { Call } from './call.ts';
-import { OpenRequests } from '../auth/open-requests.ts';
+import { OpenStreams } from '../limits/open-streams.ts';
 
 export const NDJSON = 'application/x-ndjson';
 export const EVENT_STREAM = 'text/event-stream';
@@ -23,11 +23,11 @@ const KEEP_ALIVE_MS = 15_000;
 /** Makes bodies that are streamed, and bounds their number: methods that open one throw `rate_limited` if the account, or the process, has too many. */
 @Injectable()
 export class ResponseStreams {
-  constructor(private readonly requests: OpenRequests) {}
+  constructor(private readonly openStreams: OpenStreams) {}
 
   /** Streams the items, one per line, until they end or the caller disconnects. */
   async ndjson(call: Call, open: () => Promise<AsyncIterable<unknown>>): Promise<Streamed> {
-    this.requests.addStream(call);
+    this.openStreams.add(call);
     const items = await open();
     call.setHeader('content-type', `${NDJSON}; charset=utf-8`);
     call.setHeader('cache-control', 'no-store');
@@ -36,7 +36,7 @@ export class ResponseStreams {
 
   /** Streams the pieces of a text until they end or the caller disconnects. */
   async text(call: Call, open: () => Promise<Streamed>): Promise<Streamed> {
-    this.requests.addStream(call);
+    this.openStreams.add(call);
     const pieces = await open();
     call.setHeader('content-type', 'text/plain; charset=utf-8');
     return pieces;
@@ -44,7 +44,7 @@ export class ResponseStreams {
 
   /** Streams the events until they end or the caller disconnects, when the signal passed to `open` aborts. */
   async events(call: Call, open: (signal: AbortSignal) => Promise<AsyncIterable<ServerSentEvent>>): Promise<Streamed> {
-    this.requests.addStream(call);
+    this.openStreams.add(call);
     const gone = call.goneSignal();
     const events = await open(gone);
     setEventStreamHeaders(call);

@@ -10,6 +10,7 @@ import type { Logger as Pino } from 'pino';
 import { addBodyParsers, BODY_LIMIT } from './body.ts';
 import { trackConnections } from './drain.ts';
 import { Entrance } from './entrance.ts';
+import type { UrlRewriter } from './url-rewriter.ts';
 import { recordRoutes } from '../requests/known-routes.ts';
 import { createPino, PinoLogger } from '../../kernel/observability/logger.ts';
 import { setUpOpenApi } from '../docs/openapi.ts';
@@ -28,8 +29,6 @@ declare module 'fastify' {
 
 /** Node warns of a leak beyond so many listeners of one event. Eleven wait for the end of a streamed response: four are ours. */
 const LISTENERS_MAX = 20;
-
-export type UrlRewriter = (request: Pick<IncomingMessage, 'url' | 'headers'>) => string;
 
 export interface ServerOptions {
   /** The log level of pino. */

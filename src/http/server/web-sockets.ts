@@ -3,7 +3,8 @@ import { WebSocketServer, type WebSocket } from 'ws';
 
 import { Config } from '../../kernel/config/config.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
-import { OpenRequests } from '../auth/open-requests.ts';
+import { OpenStreams } from '../limits/open-streams.ts';
+import { upgradeOf } from '../requests/upgrades.ts';
 import type { Call } from './call.ts';
 import { CLOSE } from './close-codes.ts';
 import { isAllowedOrigin } from '../requests/origins.ts';
@@ -23,7 +24,7 @@ export class WebSockets implements OnModuleDestroy {
 
   constructor(
     private readonly config: Config,
-    private readonly requests: OpenRequests,
+    private readonly openStreams: OpenStreams,
   ) {}
 
   /** True once the service has begun to stop. */
@@ -36,7 +37,7 @@ export class WebSockets implements OnModuleDestroy {
    * `origin_not_allowed` for the page of another site, and `rate_limited` if too many streams are open.
    */
   check(call: Call): void {
-    const { upgrade } = call;
+    const upgrade = upgradeOf(call.incoming);
     if (upgrade === null) {
       call.setHeader('upgrade', 'websocket');
       throw new Refusal('invalid_request', 'This address takes WebSocket connections: send a handshake with Upgrade: websocket.');
@@ -44,12 +45,12 @@ export class WebSockets implements OnModuleDestroy {
     const { origin, host = '' } = upgrade.request.headers;
     if (origin !== undefined && !isAllowedOrigin(origin, host, this.config))
       throw new Refusal('origin_not_allowed', 'Pages of this origin may not open connections; the operator can allow it.');
-    this.requests.addStream(call);
+    this.openStreams.add(call);
   }
 
   /** Answers the handshake. Throws `invalid_request` if it is malformed. Frames of more than `frameBytesMax` end the connection. */
   async accept(call: Call, frameBytesMax: number): Promise<WebSocket> {
-    const { upgrade } = call;
+    const upgrade = upgradeOf(call.incoming);
     if (upgrade === null || call.isClosed) throw new Refusal('invalid_request', 'The caller closed the connection.');
     const server = new WebSocketServer({ noServer: true, clientTracking: false, perMessageDeflate: false, maxPayload: frameBytesMax });
     const socket = await new Promise<WebSocket>((resolve, reject) => {

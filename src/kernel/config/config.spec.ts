@@ -2,7 +2,7 @@ import { fileURLToPath } from 'node:url';
 
 import fc from 'fast-check';
 
-import { readConfig } from './config.ts';
+import { readConfig } from './read-config.ts';
 import { originOf } from './origin-of.ts';
 
 describe('the configuration', () => {

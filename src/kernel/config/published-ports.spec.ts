@@ -1,4 +1,4 @@
-import { readConfig } from './config.ts';
+import { readConfig } from './read-config.ts';
 
 const clients = { MOORING_AGENT_CLIENTS: '10.0.0.7, 10.0.1.0/24' };
 

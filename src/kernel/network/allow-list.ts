@@ -8,6 +8,9 @@ import { openRange } from './open-ranges.ts';
 // A type, because an interface is not assignable to the JSON of an event.
 export type AllowList = { allow: string[] };
 
+/** The addresses that one agent may reach: everything that the operator allows agents to reach, nothing, or the listed names alone. */
+export type AgentEgress = 'internet' | 'none' | AllowList;
+
 export const ALLOWED_NAMES_MAX = 64;
 export const ALLOW_LIST_CHARACTERS_MAX = 4_000;
 

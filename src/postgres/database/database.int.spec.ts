@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { emptyDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { migrations } from '../migrations/index.ts';
-import { openDatabase, type Database } from './database.ts';
+import type { Database } from './database.ts';
+import { openDatabase } from './open-database.ts';
 import { until } from '../../../test/support/until.ts';
 
 describe('The database', () => {

@@ -4,7 +4,8 @@ import { once } from 'node:events';
 import { quickIntervals } from '../../../test/support/intervals.ts';
 import { eventually, operate } from '../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
-import { type Database, openDatabase } from '../database/database.ts';
+import type { Database } from '../database/database.ts';
+import { openDatabase } from '../database/open-database.ts';
 import { Leases } from './leases.ts';
 
 describe('leases', () => {

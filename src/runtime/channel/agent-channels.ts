@@ -3,16 +3,9 @@ import { LRUCache } from 'lru-cache';
 import { unlessAborted } from '../../kernel/async/unless-aborted.ts';
 import { refuseOtherTarget } from '../dial-target.ts';
 import { Dials } from '../dials.ts';
-import {
-  RuntimeRefused,
-  type ContainerHandle,
-  type ContainerName,
-  type DialTarget,
-  type ExecRequest,
-  type ExecResult,
-  type Terminal,
-  type TerminalRequest,
-} from '../runtime.ts';
+import type { DialTarget, ExecRequest, ExecResult, Terminal, TerminalRequest } from '../runtime.ts';
+import type { ContainerHandle, ContainerName } from '../container.ts';
+import { RuntimeRefused } from '../runtime.errors.ts';
 import { dialOver } from './channel-dial.ts';
 import { runtimeError } from './channel-errors.ts';
 import { execOver } from './channel-exec.ts';

@@ -1,5 +1,5 @@
 import { Scripted } from '../../../test/support/scripted-supervisor.ts';
-import { RuntimeRefused, RuntimeUnavailable } from '../runtime.ts';
+import { RuntimeRefused, RuntimeUnavailable } from '../runtime.errors.ts';
 import { ChannelCommands } from './channel-commands.ts';
 import { encodeFields, encodeFrame, FrameType } from './frames.ts';
 

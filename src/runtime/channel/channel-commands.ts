@@ -1,6 +1,7 @@
 import { unlessAborted } from '../../kernel/async/unless-aborted.ts';
 import type { AgentCommands, CommandOutput, CommandOutputRequest, CommandState, StartCommandRequest } from '../agent-commands.ts';
-import { RuntimeRefused, RuntimeUnavailable, type ContainerHandle } from '../runtime.ts';
+import type { ContainerHandle } from '../container.ts';
+import { RuntimeRefused, RuntimeUnavailable } from '../runtime.errors.ts';
 import { refuseOtherName, runtimeError } from './channel-errors.ts';
 import { channelSignals } from './channel-signals.ts';
 import type { ChannelStream, StreamEnd } from './channel-stream.ts';

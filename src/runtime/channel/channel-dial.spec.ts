@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 
 import { Scripted } from '../../../test/support/scripted-supervisor.ts';
-import { RuntimeRefused, RuntimeUnavailable } from '../runtime.ts';
+import { RuntimeRefused, RuntimeUnavailable } from '../runtime.errors.ts';
 import { dialOver } from './channel-dial.ts';
 import { encodeFields, encodeFrame, FrameType } from './frames.ts';
 

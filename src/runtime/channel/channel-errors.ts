@@ -1,4 +1,4 @@
-import { RuntimeRefused, RuntimeUnavailable } from '../runtime.ts';
+import { RuntimeRefused, RuntimeUnavailable } from '../runtime.errors.ts';
 import { ChannelBroken, OtherVersion } from './frames.ts';
 
 /** A name of a command that goes on, or of a session. */

@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream';
 import { ExecOutput } from '../exec-output.ts';
-import { RuntimeRefused, RuntimeUnavailable, type ExecRequest, type ExecResult } from '../runtime.ts';
+import type { ExecRequest, ExecResult } from '../runtime.ts';
+import { RuntimeRefused, RuntimeUnavailable } from '../runtime.errors.ts';
 import { refuseOtherName } from './channel-errors.ts';
 import { volumePath, type FilesChannel } from './channel-files.ts';
 import type { ChannelStream } from './channel-stream.ts';

@@ -1,5 +1,5 @@
 import { Scripted } from '../../../test/support/scripted-supervisor.ts';
-import { RuntimeUnavailable } from '../runtime.ts';
+import { RuntimeUnavailable } from '../runtime.errors.ts';
 import { ChannelFiles } from './channel-files.ts';
 import { encodeFields, encodeFrame, FrameType } from './frames.ts';
 

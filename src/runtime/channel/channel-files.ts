@@ -18,7 +18,7 @@ import {
   type VolumeSize,
 } from '../files.ts';
 import { limitedContent, within } from '../limited-content.ts';
-import { RuntimeRefused, RuntimeUnavailable } from '../runtime.ts';
+import { RuntimeRefused, RuntimeUnavailable } from '../runtime.errors.ts';
 import { parseEntries } from './channel-entries.ts';
 import type { Channel } from './channel.ts';
 import type { ChannelStream } from './channel-stream.ts';

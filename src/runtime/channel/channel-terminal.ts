@@ -1,4 +1,5 @@
-import { RuntimeRefused, TERMINAL_TYPE, type Terminal, type TerminalRequest } from '../runtime.ts';
+import { TERMINAL_TYPE, type Terminal, type TerminalRequest } from '../runtime.ts';
+import { RuntimeRefused } from '../runtime.errors.ts';
 import { ChannelDuplex, END_MS_MAX } from './channel-duplex.ts';
 import type { Channel } from './channel.ts';
 

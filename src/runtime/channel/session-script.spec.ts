@@ -1,7 +1,8 @@
 import { execFileSync } from 'node:child_process';
 import fc from 'fast-check';
 
-import { RuntimeRefused, type ExecRequest } from '../runtime.ts';
+import type { ExecRequest } from '../runtime.ts';
+import { RuntimeRefused } from '../runtime.errors.ts';
 import { sessionScript } from './session-script.ts';
 
 const request = (argv: string[], other: Partial<ExecRequest> = {}): ExecRequest => ({ argv, timeoutMs: 1, outputLimitBytes: 1, ...other });

@@ -1,4 +1,5 @@
-import { RuntimeRefused, type ExecRequest } from '../runtime.ts';
+import type { ExecRequest } from '../runtime.ts';
+import { RuntimeRefused } from '../runtime.errors.ts';
 
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
 

@@ -4,7 +4,7 @@ import { Readable } from 'node:stream';
 import { pack, type Pack } from 'tar-stream';
 
 import { DockerBed } from '../../../test/support/docker-bed.ts';
-import { RuntimeRefused } from '../runtime.ts';
+import { RuntimeRefused } from '../runtime.errors.ts';
 
 const LEFT = '/tmp/mooring-test-planted';
 

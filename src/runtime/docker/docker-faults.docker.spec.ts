@@ -4,7 +4,8 @@ import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import { DockerBed } from '../../../test/support/docker-bed.ts';
 import { PrivateEngine } from '../../../test/support/private-engine.ts';
 import { until } from '../../../test/support/until.ts';
-import { ContainerGone, RuntimeUnavailable, type RuntimeEvent } from '../runtime.ts';
+import type { RuntimeEvent } from '../runtime.ts';
+import { ContainerGone, RuntimeUnavailable } from '../runtime.errors.ts';
 import { DockerRuntime } from './docker-runtime.ts';
 
 class Listener {

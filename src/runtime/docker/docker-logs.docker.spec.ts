@@ -3,7 +3,8 @@ import type { ClientRequest, IncomingMessage } from 'node:http';
 
 import { DockerBed } from '../../../test/support/docker-bed.ts';
 import { untilTrue } from '../../../test/support/until.ts';
-import { RuntimeUnavailable, type LogCursor, type LogLine } from '../runtime.ts';
+import type { LogCursor, LogLine } from '../runtime.ts';
+import { RuntimeUnavailable } from '../runtime.errors.ts';
 
 /** A flood that fills more than all three log files of 10 MB that the engine keeps of a container. */
 const FLOOD = `yes ${'y'.repeat(99)} | head -c 40000000`;

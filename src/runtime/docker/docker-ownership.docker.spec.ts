@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { DockerBed } from '../../../test/support/docker-bed.ts';
-import { ContainerGone, RuntimeRefused } from '../runtime.ts';
+import { ContainerGone, RuntimeRefused } from '../runtime.errors.ts';
 import { outdatedName } from './engine/container-identities.ts';
 import { labels, volumeName } from './engine/names.ts';
 

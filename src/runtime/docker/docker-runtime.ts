@@ -2,29 +2,24 @@ import type { KeyObject } from 'node:crypto';
 import type { Duplex } from 'node:stream';
 import Dockerode from 'dockerode';
 import type { OpenRange } from '../../kernel/network/open-ranges.ts';
-import { RuntimeRefused, ContainerRuntime } from '../runtime.ts';
+import { ContainerRuntime } from '../runtime.ts';
 import type { OutputBounds } from '../output-bounds.ts';
+import { RuntimeRefused } from '../runtime.errors.ts';
 import type { AgentAddress } from '../../kernel/network/agent-address.ts';
 import type { AgentPorts } from '../agent-ports.ts';
 import type { MeasureBounds, VolumeSize } from '../files.ts';
 import type {
-  ContainerHandle,
-  ContainerName,
-  ContainerSpec,
-  ContainerView,
   DialTarget,
   ExecRequest,
   ExecResult,
-  ImageSource,
   LogCursor,
   LogLine,
-  ResolvedImage,
   RuntimeEvent,
-  RuntimeList,
   Terminal,
   TerminalRequest,
-  Transition,
 } from '../runtime.ts';
+import type { ImageSource, ResolvedImage } from '../image-source.ts';
+import type { ContainerHandle, ContainerName, ContainerSpec, ContainerView, RuntimeList, Transition } from '../container.ts';
 import type { DockerfileBuilds, EgressStatus, EngineStatus } from '../engine-status.ts';
 import type { RuntimeCapabilities } from '../runtime-capabilities.ts';
 import type { AgentAddresses, EgressMode } from '../../kernel/config/config.ts';

@@ -3,7 +3,7 @@ import { chmod, lstat, mkdir, realpath, rm } from 'node:fs/promises';
 import { dirname, join, relative, sep } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { extract, type Pack } from 'tar-stream';
-import { RuntimeRefused } from '../runtime.ts';
+import { RuntimeRefused } from '../runtime.errors.ts';
 
 const ENTRIES_MAX = 100_000;
 

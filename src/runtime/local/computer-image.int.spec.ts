@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
-import { RuntimeRefused } from '../runtime.ts';
+import { RuntimeRefused } from '../runtime.errors.ts';
 import { desktopPrograms, ensureComputerImage } from './computer-image.ts';
 
 describe('the desktop of local computers', () => {

@@ -3,7 +3,8 @@ import { access } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-import { RuntimeRefused, type ResolvedImage } from '../runtime.ts';
+import type { ResolvedImage } from '../image-source.ts';
+import { RuntimeRefused } from '../runtime.errors.ts';
 import { PROGRAM_FOLDER } from './local-container.ts';
 import { ensureProgramImage } from './program-image.ts';
 

@@ -1,5 +1,6 @@
 import { pause } from '../../kernel/async/pause.ts';
-import { RuntimeRefused, type ContainerState } from '../runtime.ts';
+import type { ContainerState } from '../container.ts';
+import { RuntimeRefused } from '../runtime.errors.ts';
 import type { LocalContainer } from './local-container.ts';
 
 /** Returns the state of the container. Throws `RuntimeRefused` unless it is one of these. */

@@ -3,7 +3,7 @@ import { createReadStream } from 'node:fs';
 import { lstat, readdir, readlink } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { RuntimeRefused } from '../runtime.ts';
+import { RuntimeRefused } from '../runtime.errors.ts';
 import { isMissing } from './atomic-file.ts';
 
 const FILES_MAX = 50_000;

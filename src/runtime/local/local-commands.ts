@@ -1,6 +1,6 @@
 import type { StartCommandRequest } from '../agent-commands.ts';
 import { ChannelCommands } from '../channel/channel-commands.ts';
-import type { ContainerHandle } from '../runtime.ts';
+import type { ContainerHandle } from '../container.ts';
 import type { LocalChannels } from './local-channels.ts';
 import type { LocalContainer } from './local-container.ts';
 

@@ -2,7 +2,8 @@ import { readdir, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 
 import type { ImageStore, StoredImage, StoredImages } from '../image-store.ts';
-import { ImageGone, type ResolvedImage } from '../runtime.ts';
+import type { ResolvedImage } from '../image-source.ts';
+import { ImageGone } from '../runtime.errors.ts';
 import { exists, isMissing, removeFolder, removeTrash } from './atomic-file.ts';
 import { folderSize, sizeTogether } from './folder-size.ts';
 import type { PackageStore } from './projects/package-store.ts';

@@ -1,4 +1,5 @@
-import { RuntimeUnavailable, type ContainerState } from '../runtime.ts';
+import type { ContainerState } from '../container.ts';
+import { RuntimeUnavailable } from '../runtime.errors.ts';
 import type { Changes } from './changes.ts';
 import { CommandRecords } from './command-records.ts';
 import { becomes, expectState, reaches } from './container-states.ts';

@@ -3,27 +3,19 @@ import { access, mkdir, readdir, rm } from 'node:fs/promises';
 import { basename, join, posix, resolve } from 'node:path';
 import type { Duplex } from 'node:stream';
 import {
-  ContainerGone,
   ContainerRuntime,
-  RuntimeRefused,
-  RuntimeUnavailable,
-  type ContainerHandle,
-  type ContainerName,
-  type ContainerSpec,
-  type ContainerView,
   type DialTarget,
   type ExecRequest,
   type ExecResult,
-  type ImageSource,
   type LogCursor,
   type LogLine,
-  type ResolvedImage,
   type RuntimeEvent,
-  type RuntimeList,
   type Terminal,
   type TerminalRequest,
-  type Transition,
 } from '../runtime.ts';
+import type { ImageSource, ResolvedImage } from '../image-source.ts';
+import type { ContainerHandle, ContainerName, ContainerSpec, ContainerView, RuntimeList, Transition } from '../container.ts';
+import { ContainerGone, RuntimeRefused, RuntimeUnavailable } from '../runtime.errors.ts';
 import type { EngineStatus } from '../engine-status.ts';
 import type { RuntimeCapabilities } from '../runtime-capabilities.ts';
 import { filePath } from '../file-paths.ts';

@@ -2,7 +2,8 @@ import { existsSync, writeSync } from 'node:fs';
 import { Duplex } from 'node:stream';
 import type { ReadStream } from 'node:tty';
 import type { IPty } from '@lydell/node-pty';
-import { RuntimeRefused, TERMINAL_TYPE, type Terminal, type TerminalRequest } from '../runtime.ts';
+import { TERMINAL_TYPE, type Terminal, type TerminalRequest } from '../runtime.ts';
+import { RuntimeRefused } from '../runtime.errors.ts';
 import { killSession, markOf, type ProcessMark } from './processes.ts';
 
 /** The pause until input is offered again to programs that did not read it, ms. */

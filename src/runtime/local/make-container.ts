@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { RuntimeRefused, type ContainerSpec } from '../runtime.ts';
+import type { ContainerSpec } from '../container.ts';
+import { RuntimeRefused } from '../runtime.errors.ts';
 import { writeJson } from './atomic-file.ts';
 import { copyImage } from './copy-tree.ts';
 import { readImageRecord, writeImageRecord } from './image-record.ts';

@@ -1,7 +1,8 @@
 import { watch } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ContainerGone, type LogCursor, type LogLine } from '../runtime.ts';
+import type { LogCursor, LogLine } from '../runtime.ts';
+import { ContainerGone } from '../runtime.errors.ts';
 import { isMissing } from './atomic-file.ts';
 import { LINE_BYTES_MAX } from '../long-line.mjs';
 import { lostOutput } from '../lost-output.ts';

@@ -1,7 +1,8 @@
 import { randomInt } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { RuntimeUnavailable, type ContainerHandle } from '../runtime.ts';
+import type { ContainerHandle } from '../container.ts';
+import { RuntimeUnavailable } from '../runtime.errors.ts';
 
 /** The range is below the ports that systems use for outgoing connections, so that none takes the port before the agent listens on it. */
 const RANGE = { from: 20_000, to: 32_767 };

@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { pause } from '../../kernel/async/pause.ts';
-import { RuntimeUnavailable } from '../runtime.ts';
+import { RuntimeUnavailable } from '../runtime.errors.ts';
 import { liveness, markOf, signalProcess, type ProcessMark } from './processes.ts';
 
 /** The number of times that a tree is looked through: a process may have started another one meanwhile. */

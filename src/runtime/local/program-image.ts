@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, rename, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { type ImageSource, type ResolvedImage } from '../runtime.ts';
+import type { ImageSource, ResolvedImage } from '../image-source.ts';
 import { exists } from './atomic-file.ts';
 import { contentHash } from './content-hash.ts';
 import { copyTree } from './copy-tree.ts';

@@ -1,4 +1,4 @@
-import { RuntimeRefused, ShellCommand } from '../runtime.ts';
+import { RuntimeRefused, ShellCommand } from '../runtime.errors.ts';
 
 /** Throws `ShellCommand` for a shell string, and `RuntimeRefused` for an empty command. */
 export function refuseShellString(start: string[]): void {

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { RuntimeRefused, RuntimeUnavailable } from '../runtime.ts';
+import { RuntimeRefused, RuntimeUnavailable } from '../runtime.errors.ts';
 
 const ANSWER_MS = 15_000;
 const supervisor = fileURLToPath(new URL('./supervisor.mjs', import.meta.url));

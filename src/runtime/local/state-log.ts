@@ -1,6 +1,6 @@
 import { appendFile, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { ContainerState, Transition } from '../runtime.ts';
+import type { ContainerState, Transition } from '../container.ts';
 import { isMissing, writeText } from './atomic-file.ts';
 
 /** The file of a container to which the supervisor adds starts and ends, and the service freezes and thaws. */

@@ -1,5 +1,5 @@
 import { mkdir, rm } from 'node:fs/promises';
-import type { ContainerSpec } from '../runtime.ts';
+import type { ContainerSpec } from '../container.ts';
 import { tmpfsPaths, type LocalContainer } from './local-container.ts';
 
 /** Makes the folders that stand for those in memory, empty as those are at each start. What the volume and the program have is left as it is. */

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 
 import { until } from '../../../test/support/until.ts';
-import { openDatabase, type Database } from '../../postgres/database/database.ts';
+import type { Database } from '../../postgres/database/database.ts';
+import { openDatabase } from '../../postgres/database/open-database.ts';
 import { operate } from '../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { Leases } from '../../postgres/leases/leases.ts';

@@ -1,4 +1,4 @@
-import type { ContainerHandle, ContainerView } from '../../runtime/runtime.ts';
+import type { ContainerHandle, ContainerView } from '../../runtime/container.ts';
 import type { LifecycleRecord, Sandbox } from './sandbox.decider.ts';
 
 /** The actual state, read in one look after the sandbox's state was read. */

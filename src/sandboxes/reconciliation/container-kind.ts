@@ -1,8 +1,10 @@
-import type { ContainerSpec, ContainerState, ContainerView, ImageGone } from '../../runtime/runtime.ts';
+import type { ContainerSpec, ContainerState, ContainerView } from '../../runtime/container.ts';
+import type { ImageGone } from '../../runtime/runtime.errors.ts';
 import type { Sandbox } from '../lifecycle/sandbox.decider.ts';
+import type { KnownSandbox, SandboxOfAccount } from '../lifecycle/known-sandbox.ts';
 import type { Actual, Order, Rules, Step } from '../lifecycle/steps.decider.ts';
 import type { SandboxKind } from '../sandbox-id.ts';
-import type { Pass } from './engine-view.service.ts';
+import type { Pass } from './pass.ts';
 
 /*
  * A feature describes its kind of sandboxes by these interfaces, so that the reconciler can bring their containers to the desired state. `S` is the
@@ -13,23 +15,6 @@ import type { Pass } from './engine-view.service.ts';
 export interface Seen<S> {
   state: S;
   revision: number;
-}
-
-/** A sandbox as read from its row. */
-export interface KnownSandbox<S extends Sandbox = Sandbox> {
-  sandboxId: string;
-  sandbox: S;
-  lastActiveAt: Date | null;
-  /** True if work is in flight for the sandbox. */
-  held: boolean;
-  /** See `Actual.abandonedBy`. */
-  abandonedBy: string | null;
-}
-
-/** A sandbox of any account, and the account. */
-export interface SandboxOfAccount {
-  sandboxId: string;
-  accountId: string;
 }
 
 /** The rules of the kind. All of them are pure. */

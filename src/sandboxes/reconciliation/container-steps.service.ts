@@ -2,11 +2,12 @@ import { Injectable } from '@nestjs/common';
 
 import { bothOf } from '../../kernel/async/both-of.ts';
 import { Config } from '../../kernel/config/config.ts';
-import { ContainerRuntime, type ContainerView } from '../../runtime/runtime.ts';
+import { ContainerRuntime } from '../../runtime/runtime.ts';
+import type { ContainerView } from '../../runtime/container.ts';
 import type { Sandbox } from '../lifecycle/sandbox.decider.ts';
 import { isUp, type Rules } from '../lifecycle/steps.decider.ts';
 import type { KindContainers } from './container-kind.ts';
-import type { Pass } from './engine-view.service.ts';
+import type { Pass } from './pass.ts';
 
 /** Runs single steps on the engine, without retries. The rules choose the next step, and the reconciler records its outcome. */
 @Injectable()

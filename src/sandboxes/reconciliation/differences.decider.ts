@@ -1,7 +1,8 @@
-import type { ListedContainer } from '../../runtime/runtime.ts';
+import type { ListedContainer } from '../../runtime/container.ts';
 import type { Sandbox } from '../lifecycle/sandbox.decider.ts';
 import type { Rules } from '../lifecycle/steps.decider.ts';
-import type { KindRules, KnownSandbox } from './container-kind.ts';
+import type { KindRules } from './container-kind.ts';
+import type { KnownSandbox } from '../lifecycle/known-sandbox.ts';
 
 /** The containers and the volume of a sandbox in one bulk listing of the engine. */
 export interface Listed {

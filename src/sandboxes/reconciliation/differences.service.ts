@@ -1,9 +1,12 @@
 import { Injectable } from '@nestjs/common';
 
-import { ContainerRuntime, RuntimeUnavailable, type RuntimeList } from '../../runtime/runtime.ts';
+import { ContainerRuntime } from '../../runtime/runtime.ts';
+import type { RuntimeList } from '../../runtime/container.ts';
+import { RuntimeUnavailable } from '../../runtime/runtime.errors.ts';
 import type { SagaKey } from '../../eventsourcing/sagas/saga.ts';
 import { kindOf, type SandboxKind } from '../sandbox-id.ts';
-import type { FollowedKind, KnownSandbox } from './container-kind.ts';
+import type { FollowedKind } from './container-kind.ts';
+import type { KnownSandbox } from '../lifecycle/known-sandbox.ts';
 import { ContainerSteps } from './container-steps.service.ts';
 import { differs, type Listed } from './differences.decider.ts';
 

@@ -1,5 +1,6 @@
 import { untilTrue } from '../../../test/support/until.ts';
-import type { ContainerRuntime, ListedContainer, RuntimeEvent, RuntimeList } from '../../runtime/runtime.ts';
+import type { ContainerRuntime, RuntimeEvent } from '../../runtime/runtime.ts';
+import type { ListedContainer, RuntimeList } from '../../runtime/container.ts';
 import type { Sagas } from '../../eventsourcing/sagas/saga.ts';
 import { computerSandbox, type SandboxKind } from '../sandbox-id.ts';
 import type { FollowedKind } from './container-kind.ts';

@@ -3,34 +3,16 @@ import { Injectable } from '@nestjs/common';
 import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import { Clock } from '../../kernel/clock.ts';
 import { EventWaits, type EventWatch } from '../../eventsourcing/log/event-waits.ts';
-import type { SagaPass } from '../../eventsourcing/sagas/saga.ts';
-import { ContainerRuntime, type ContainerHandle, type ContainerView } from '../../runtime/runtime.ts';
+import { ContainerRuntime } from '../../runtime/runtime.ts';
 import { Activity } from '../activity/activity.service.ts';
 import type { Sandbox } from '../lifecycle/sandbox.decider.ts';
 import type { Actual } from '../lifecycle/steps.decider.ts';
 import { streamOf } from '../sandbox-id.ts';
 import { EngineLimits, type EngineWork } from './engine-limits.ts';
+import type { Pass } from './pass.ts';
 
 /** The time without an event of the sandbox, in milliseconds, after which long work is no longer watched. */
 const WATCH_MS = 3_600_000;
-
-/** The state of one pass over one sandbox. */
-export interface Pass {
-  sandboxId: string;
-  /** The signal aborts when the saga has to end the pass. */
-  signal: AbortSignal;
-  /** Throws if another process may be working on the sandbox by now. */
-  assertLease: () => void;
-  /** Runs work that mostly waits, without holding up other passes. */
-  withoutSlot: SagaPass['withoutSlot'];
-  started: ContainerHandle | null;
-  /** The container that the step under way created. */
-  made: ContainerView | null;
-  /** True after the engine refused a step once: the container may have changed since it was seen. */
-  refused: boolean;
-  /** True after the engine refused to freeze the container, which is stopped then. */
-  freezeRefused: boolean;
-}
 
 /** Reads the actual state of sandboxes, and interrupts what waits for it to change. */
 @Injectable()

@@ -1,14 +1,8 @@
 import { Injectable, Logger } from '@nestjs/common';
 
 import { bothOf } from '../../kernel/async/both-of.ts';
-import {
-  ContainerGone,
-  EngineUnsupported,
-  ImageGone,
-  RuntimeRefused,
-  RuntimeUnavailable,
-  type ContainerView,
-} from '../../runtime/runtime.ts';
+import type { ContainerView } from '../../runtime/container.ts';
+import { ContainerGone, EngineUnsupported, ImageGone, RuntimeRefused, RuntimeUnavailable } from '../../runtime/runtime.errors.ts';
 import { sagaStep } from '../../eventsourcing/sagas/saga-step.ts';
 import type { SagaKey, SagaPass } from '../../eventsourcing/sagas/saga.ts';
 import type { Sandbox } from '../lifecycle/sandbox.decider.ts';
@@ -16,7 +10,8 @@ import { actualAfter, isGoingToSleep, overdue, type Actual, type Rules, type Ste
 import type { ContainerKind, Seen, Work } from './container-kind.ts';
 import { ContainerSteps } from './container-steps.service.ts';
 import { Differences } from './differences.service.ts';
-import { deadlineSignal, EngineView, type Pass } from './engine-view.service.ts';
+import { deadlineSignal, EngineView } from './engine-view.service.ts';
+import type { Pass } from './pass.ts';
 
 /** The largest number of steps in one pass; the next pass continues. */
 const STEPS_MAX = 60;

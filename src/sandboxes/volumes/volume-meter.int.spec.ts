@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 
 import type { Config } from '../../kernel/config/config.ts';
-import { RuntimeRefused, type ContainerRuntime } from '../../runtime/runtime.ts';
+import type { ContainerRuntime } from '../../runtime/runtime.ts';
+import { RuntimeRefused } from '../../runtime/runtime.errors.ts';
 import type { FollowedKind } from '../reconciliation/container-kind.ts';
 import { ContainerKinds } from '../reconciliation/container-kinds.ts';
 import { inTurns, VolumeMeter } from './volume-meter.service.ts';

@@ -3,8 +3,9 @@ import { Injectable, Logger } from '@nestjs/common';
 import { Config } from '../../kernel/config/config.ts';
 import { FairQueue } from '../../kernel/limits/fair-queue.ts';
 import type { VolumeSize } from '../../runtime/files.ts';
-import { ContainerRuntime, RuntimeRefused } from '../../runtime/runtime.ts';
-import type { SandboxOfAccount } from '../reconciliation/container-kind.ts';
+import { ContainerRuntime } from '../../runtime/runtime.ts';
+import { RuntimeRefused } from '../../runtime/runtime.errors.ts';
+import type { SandboxOfAccount } from '../lifecycle/known-sandbox.ts';
 import { ContainerKinds } from '../reconciliation/container-kinds.ts';
 
 /** The longest time for which volumes are measured at a time, ms, and the largest number of them. */

@@ -3,7 +3,7 @@ import Dockerode from 'dockerode';
 import { eventually, TestBed } from '../../contracts/runtime.bed.contract.ts';
 import { creation, lifecycle, sleep } from '../../contracts/runtime.life.contract.ts';
 import { events, logs } from '../../contracts/runtime.work.contract.ts';
-import { RuntimeUnavailable } from '../../../src/runtime/runtime.ts';
+import { RuntimeUnavailable } from '../../../src/runtime/runtime.errors.ts';
 import { dockerUnderTest } from '../docker-under-test.ts';
 import { EngineStandIn } from './engine-stand-in.ts';
 import { standInProbe } from './probe.ts';

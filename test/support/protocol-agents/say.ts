@@ -1,6 +1,7 @@
 import { v7 as uuidv7 } from 'uuid';
 
-import { protocolFor, type Delivery } from '../../../src/agent-protocol/agent-protocol.ts';
+import { protocolFor } from '../../../src/agent-protocol/protocols.ts';
+import type { Delivery } from '../../../src/agent-protocol/protocol.ts';
 import { endpointAt } from '../endpoint.ts';
 import { unboundedMemory } from '../exchange-memory.ts';
 import type { ProtocolAgent } from './protocol-agent.ts';

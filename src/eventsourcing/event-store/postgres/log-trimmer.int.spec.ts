@@ -5,7 +5,8 @@ import { contractCatalogue } from '../../../../test/support/event-store-contract
 import { operate } from '../../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../../test/support/postgres.ts';
 import { until, untilTrue } from '../../../../test/support/until.ts';
-import { openDatabase, type Database } from '../../../postgres/database/database.ts';
+import type { Database } from '../../../postgres/database/database.ts';
+import { openDatabase } from '../../../postgres/database/open-database.ts';
 import { LogTrimmer } from './log-trimmer.ts';
 import { PostgresEventStore } from './postgres-event-store.ts';
 

@@ -1,7 +1,8 @@
 import pg from 'pg';
 import { contractCatalogue, newEvent, type ContractSubject } from '../../../../test/support/event-store-contract.ts';
 import { freshDatabase } from '../../../../test/support/postgres.ts';
-import { openDatabase, type Database } from '../../../postgres/database/database.ts';
+import type { Database } from '../../../postgres/database/database.ts';
+import { openDatabase } from '../../../postgres/database/open-database.ts';
 import { eventStoreContract } from '../../../../test/contracts/event-store.contract.ts';
 import { PostgresEventStore } from './postgres-event-store.ts';
 

@@ -1,6 +1,6 @@
 import { CommandHandler, type ICommandHandler, type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
-import { masterKeyBytes } from '../../../kernel/config/config.ts';
+import { masterKeyBytes } from '../../../kernel/config/master-key-bytes.ts';
 import { type MasterKeyRotation, MasterKeyRotations } from '../../../crypto/master-key-rotations.ts';
 import { MasterKeys } from '../../../crypto/master-keys.ts';
 import { invalidField } from '../../../kernel/errors/refusal.ts';

@@ -1,6 +1,7 @@
 import type { QueryBus } from '@nestjs/cqrs';
 
-import type { ContainerRuntime, ListedContainer } from '../../../runtime/runtime.ts';
+import type { ContainerRuntime } from '../../../runtime/runtime.ts';
+import type { ListedContainer } from '../../../runtime/container.ts';
 import type { FollowedKind } from '../../../sandboxes/index.ts';
 import { ContainerKinds } from '../../../sandboxes/services.ts';
 import { RuntimeDrift } from './runtime-drift.service.ts';

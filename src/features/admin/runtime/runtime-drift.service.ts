@@ -2,7 +2,8 @@ import { Injectable } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 
 import { LastImageSweep } from '../../deployments/index.ts';
-import { ContainerRuntime, type ListedContainer } from '../../../runtime/runtime.ts';
+import { ContainerRuntime } from '../../../runtime/runtime.ts';
+import type { ListedContainer } from '../../../runtime/container.ts';
 import { computerIdOf, kindOf, type FollowedKind } from '../../../sandboxes/index.ts';
 import type { Sandbox } from '../../../sandboxes/lifecycle/sandbox.decider.ts';
 import { ContainerKinds } from '../../../sandboxes/services.ts';

@@ -4,6 +4,7 @@ import { bringUpSeconds, deadlineIn, restartSeconds } from '../../../sandboxes/l
 import type { SleepDepth, SleepReason } from '../../../sandboxes/lifecycle/sandbox.decider.ts';
 import { decideRecord, isDeploying, type AgentRecord } from './agent-records.decider.ts';
 import { evolve, initialState, isAsleep, type Agent, type AgentState } from './agent-state.decider.ts';
+import { agentNotFound } from './agents.errors.ts';
 import { startTimeoutOf, type StartTimes } from './deadlines.decider.ts';
 import type { AgentEvent, AgentSettings, DeploymentSource, EarlierImage } from './agents.events.ts';
 
@@ -59,10 +60,6 @@ export function visible(agent: AgentState, accountId: string): Agent {
 export function owned(agent: AgentState, accountId: string): Agent {
   if (agent?.status === 'deleting') throw agentNotFound();
   return visible(agent, accountId);
-}
-
-export function agentNotFound(): Refusal {
-  return new Refusal('agent_not_found', 'There is no such agent.');
 }
 
 function decide(command: AgentCommand, agent: AgentState, now: Date): AgentEvent[] {

@@ -1,4 +1,4 @@
-import type { AgentEgress } from '../../../runtime/runtime.ts';
+import type { AgentEgress } from '../../../kernel/network/allow-list.ts';
 import type { SleepDepth, SleepReason } from '../../../sandboxes/lifecycle/sandbox.decider.ts';
 import { defineEvent, type EventsOf, type JsonObject } from '../../../eventsourcing/event-store/event-definition.ts';
 

@@ -8,7 +8,8 @@ import { NETWORK_BITS, networkOf } from '../../../kernel/network/network-of.ts';
 import { SandboxAggregates } from '../../../sandboxes/index.ts';
 import type { Agent, AgentState } from './agent-state.decider.ts';
 import { agentStream } from './agent-stream.ts';
-import { agentDecider, agentNotFound, owned, type AgentCommand } from './agents.decider.ts';
+import { agentDecider, owned, type AgentCommand } from './agents.decider.ts';
+import { agentNotFound } from './agents.errors.ts';
 import type { AgentEvent } from './agents.events.ts';
 
 /** The events of an agent's variables and files are in its stream as well. */

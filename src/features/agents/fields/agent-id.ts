@@ -2,7 +2,7 @@ import { applyDecorators, Param, type PipeTransform } from '@nestjs/common';
 import { Transform } from 'class-transformer';
 import { Allow } from 'class-validator';
 
-import { agentNotFound } from '../aggregate/agents.decider.ts';
+import { agentNotFound } from '../aggregate/agents.errors.ts';
 
 /** Returns the id in lower case. Throws `agent_not_found` for a text that is no UUID, as for an unknown agent. */
 export function agentIdOf(value: unknown): string {

@@ -1,7 +1,8 @@
 import { Injectable, Optional } from '@nestjs/common';
 
 import { invalidField } from '../../../kernel/errors/refusal.ts';
-import { ContainerRuntime, type AgentEgress } from '../../../runtime/runtime.ts';
+import { ContainerRuntime } from '../../../runtime/runtime.ts';
+import type { AgentEgress } from '../../../kernel/network/allow-list.ts';
 
 /** Determines whether an agent can be held to a list of names. */
 @Injectable()

@@ -1,4 +1,4 @@
-import { readConfig } from '../../../kernel/config/config.ts';
+import { readConfig } from '../../../kernel/config/read-config.ts';
 import { SourceHosts } from './source-hosts.service.ts';
 
 const hosts: Record<string, string[]> = {

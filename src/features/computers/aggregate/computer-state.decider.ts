@@ -1,5 +1,5 @@
 import type { Sealed } from '../../../crypto/keyring.ts';
-import type { AgentEgress } from '../../../runtime/runtime.ts';
+import type { AgentEgress } from '../../../kernel/network/allow-list.ts';
 import { CRASHES_MAX } from '../../../sandboxes/lifecycle/crashes.decider.ts';
 import type { Sandbox } from '../../../sandboxes/lifecycle/sandbox.decider.ts';
 import type { ComputerEvent, ComputerFailureKind, ComputerSettings, ComputerSize, Display, WokeAfter } from './computers.events.ts';

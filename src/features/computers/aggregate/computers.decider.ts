@@ -6,6 +6,7 @@ import type { SleepDepth, SleepReason } from '../../../sandboxes/lifecycle/sandb
 import { computerSandbox } from '../../../sandboxes/sandbox-id.ts';
 import { decideRecord, type ComputerRecord } from './computer-records.decider.ts';
 import { bootOf, evolve, initialState, isGone, type Computer, type ComputerState } from './computer-state.decider.ts';
+import { computerNotFound } from './computers.errors.ts';
 import type { ComputerChanges, ComputerEvent, ComputerSettings } from './computers.events.ts';
 
 /** The most variables of one computer. */
@@ -50,10 +51,6 @@ export function visible(computer: ComputerState, accountId: string): Computer {
 export function owned(computer: ComputerState, accountId: string): Computer {
   if (computer !== null && isGone(computer)) throw computerNotFound();
   return visible(computer, accountId);
-}
-
-export function computerNotFound(): Refusal {
-  return new Refusal('computer_not_found', 'There is no such computer.');
 }
 
 function decide(command: ComputerCommand, computer: ComputerState, now: Date): ComputerEvent[] {

@@ -1,6 +1,6 @@
 import type { Sealed } from '../../../crypto/keyring.ts';
 import { defineEvent, type EventsOf } from '../../../eventsourcing/event-store/event-definition.ts';
-import type { AgentEgress } from '../../../runtime/runtime.ts';
+import type { AgentEgress } from '../../../kernel/network/allow-list.ts';
 import type { SleepDepth, SleepReason } from '../../../sandboxes/lifecycle/sandbox.decider.ts';
 
 /** The size of a computer, which says its processors and its memory. */

@@ -5,7 +5,8 @@ import { EventStore } from '../../../eventsourcing/event-store/event-store.ts';
 import { EventWaits } from '../../../eventsourcing/log/event-waits.ts';
 import { computerSandbox, SandboxAggregates } from '../../../sandboxes/index.ts';
 import type { Computer } from './computer-state.decider.ts';
-import { computerDecider, computerNotFound, owned, type ComputerCommand } from './computers.decider.ts';
+import { computerDecider, owned, type ComputerCommand } from './computers.decider.ts';
+import { computerNotFound } from './computers.errors.ts';
 import type { ComputerEvent } from './computers.events.ts';
 
 /** Every use of a computer by a caller begins with `load`. */

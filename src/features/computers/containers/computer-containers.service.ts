@@ -2,7 +2,8 @@ import { Injectable } from '@nestjs/common';
 
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
 import { Config } from '../../../kernel/config/config.ts';
-import { RuntimeRefused, type ContainerSpec, type ContainerView } from '../../../runtime/runtime.ts';
+import type { ContainerSpec, ContainerView } from '../../../runtime/container.ts';
+import { RuntimeRefused } from '../../../runtime/runtime.errors.ts';
 import { computerIdOf, type KindContainers } from '../../../sandboxes/index.ts';
 import type { Computer } from '../aggregate/computer-state.decider.ts';
 import { DesktopPool } from '../live/desktop-pool.service.ts';

@@ -4,7 +4,9 @@ import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
 import { unlessAborted } from '../../../kernel/async/unless-aborted.ts';
 import { Config } from '../../../kernel/config/config.ts';
 import { Refusal } from '../../../kernel/errors/refusal.ts';
-import { ContainerRuntime, RuntimeRefused, type ResolvedImage } from '../../../runtime/runtime.ts';
+import { ContainerRuntime } from '../../../runtime/runtime.ts';
+import type { ResolvedImage } from '../../../runtime/image-source.ts';
+import { RuntimeRefused } from '../../../runtime/runtime.errors.ts';
 
 /** Has the image of computers made ready, which is the same for all of them. */
 @Injectable()

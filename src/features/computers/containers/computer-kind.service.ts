@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
-import type { ContainerView } from '../../../runtime/runtime.ts';
+import type { ContainerView } from '../../../runtime/container.ts';
 import type { ContainerKind, KindRules, KnownSandbox, Pass, SandboxOfAccount, Seen, Work } from '../../../sandboxes/index.ts';
 import { deadlineSignal, EngineView } from '../../../sandboxes/services.ts';
 import type { ComputerRecord } from '../aggregate/computer-records.decider.ts';

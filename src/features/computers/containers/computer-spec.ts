@@ -1,5 +1,5 @@
 import type { Config } from '../../../kernel/config/config.ts';
-import type { ContainerSpec } from '../../../runtime/runtime.ts';
+import type { ContainerSpec } from '../../../runtime/container.ts';
 import type { Computer } from '../aggregate/computer-state.decider.ts';
 import { resourcesOf } from '../memory/computer-sizes.ts';
 

@@ -1,5 +1,6 @@
-import type { ContainerRuntime, ContainerView, Transition } from '../../../runtime/runtime.ts';
-import { RuntimeRefused } from '../../../runtime/runtime.ts';
+import type { ContainerRuntime } from '../../../runtime/runtime.ts';
+import type { ContainerView, Transition } from '../../../runtime/container.ts';
+import { RuntimeRefused } from '../../../runtime/runtime.errors.ts';
 import type { EngineUptime } from '../../../sandboxes/services.ts';
 import type { ComputerRecord } from '../aggregate/computer-records.decider.ts';
 import type { Computer } from '../aggregate/computer-state.decider.ts';

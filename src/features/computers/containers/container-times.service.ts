@@ -2,7 +2,9 @@ import { uptime as machineUptime } from 'node:os';
 
 import { Injectable } from '@nestjs/common';
 
-import { ContainerRuntime, RuntimeRefused, RuntimeUnavailable, type ContainerState, type ContainerView } from '../../../runtime/runtime.ts';
+import { ContainerRuntime } from '../../../runtime/runtime.ts';
+import type { ContainerState, ContainerView } from '../../../runtime/container.ts';
+import { RuntimeRefused, RuntimeUnavailable } from '../../../runtime/runtime.errors.ts';
 import { EngineUptime } from '../../../sandboxes/services.ts';
 import type { ComputerRecord } from '../aggregate/computer-records.decider.ts';
 import type { Computer } from '../aggregate/computer-state.decider.ts';

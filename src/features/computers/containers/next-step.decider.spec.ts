@@ -1,6 +1,6 @@
 import { create, owner, settings } from '../../../../test/support/computer-walks.ts';
 import { fold, NOON } from '../../../../test/support/decider-spec.ts';
-import type { ContainerState, ContainerView } from '../../../runtime/runtime.ts';
+import type { ContainerState, ContainerView } from '../../../runtime/container.ts';
 import type { Actual, Rules } from '../../../sandboxes/lifecycle/steps.decider.ts';
 import type { Computer } from '../aggregate/computer-state.decider.ts';
 import { computerDecider, type ComputerCommand } from '../aggregate/computers.decider.ts';

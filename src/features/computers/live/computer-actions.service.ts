@@ -1,11 +1,11 @@
 import { Injectable } from '@nestjs/common';
 
-import type { CommandContext } from '../../../kernel/context/command-context.ts';
 import { Refusal } from '../../../kernel/errors/refusal.ts';
 import type { Batch, BatchStep, Size } from '../../../desktop/actions/canonical-actions.ts';
 import { normaliseBatch } from '../../../desktop/actions/normalise-batch.ts';
 import type { BatchOutcome } from '../../../desktop/driver/batch-runner.ts';
 import { ActionRecorder } from './action-recorder.service.ts';
+import type { ComputerCall } from './computer-call.ts';
 import { DesktopPool, type DesktopInUse } from './desktop-pool.service.ts';
 import { type AwakeComputer, LiveComputers } from './live-computers.service.ts';
 import { ViewerControl } from './viewer-control.service.ts';
@@ -14,19 +14,6 @@ import { ViewerControl } from './viewer-control.service.ts';
 const NAMED_MAX = 5;
 /** A batch is over by then, as a rule, ms: nobody has taken control in the middle of it. */
 const SHORT_BATCH_MS = 100;
-
-/** A call of somebody to a computer. */
-export interface ComputerCall {
-  context: CommandContext;
-  accountId: string;
-  computerId: string;
-  /** False refuses a computer that is not awake. */
-  wake: boolean;
-  /** Aborts when the caller has gone. */
-  signal: AbortSignal;
-  /** Hears that the computer had to be woken. */
-  onWoken: () => void;
-}
 
 /** Lets callers act on the desktops of computers, which it wakes first, and records that they did. */
 @Injectable()

@@ -3,7 +3,20 @@ import { Transform } from 'class-transformer';
 import { IsBoolean, IsOptional } from 'class-validator';
 
 import type { Call } from '../../../http/server/call.ts';
-import type { ComputerCall } from './computer-actions.service.ts';
+import type { CommandContext } from '../../../kernel/context/command-context.ts';
+
+/** A call of somebody to a computer. */
+export interface ComputerCall {
+  context: CommandContext;
+  accountId: string;
+  computerId: string;
+  /** False refuses a computer that is not awake. */
+  wake: boolean;
+  /** Aborts when the caller has gone. */
+  signal: AbortSignal;
+  /** Hears that the computer had to be woken. */
+  onWoken: () => void;
+}
 
 /** Allows `true` or `false` in a query string. */
 export function BooleanQuery(): PropertyDecorator {

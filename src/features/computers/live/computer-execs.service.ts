@@ -3,7 +3,7 @@ import { Injectable } from '@nestjs/common';
 import { DEFAULT_TIMEOUT_SECONDS, type ExecDto, type ExecResultDto } from '../../exec/index.ts';
 import { Exec } from '../../exec/services.ts';
 import { computerSandbox } from '../../../sandboxes/index.ts';
-import type { ComputerCall } from './computer-actions.service.ts';
+import type { ComputerCall } from './computer-call.ts';
 
 /** Runs commands in computers, as in agents. */
 @Injectable()

@@ -4,6 +4,7 @@ import { ApiBody, ApiConsumes, ApiExtraModels, ApiHeader, ApiOkResponse, ApiResp
 import { describeDownload, FILE_BYTES_MAX, type FileListDto, toFileList } from '../../files/index.ts';
 import { RequireScope } from '../../../http/auth/access.ts';
 import { type Call, CurrentCall } from '../../../http/server/call.ts';
+import { uploadedFile } from '../../../http/requests/uploaded-file.ts';
 import { RawBody } from '../../../http/server/body.ts';
 import { Operation } from '../../../http/requests/operation.ts';
 import { newId } from '../../../kernel/ids.ts';
@@ -67,7 +68,12 @@ export class ComputerFilesController {
     @Query() { path, executable = false }: StoreComputerFileQueryDto,
     @CurrentCall() call: Call,
   ): Promise<StoredFileDto> {
-    const stored = await this.files.put(computerCall(computerId, call), newId(), { path, executable }, await call.file(FORM));
+    const stored = await this.files.put(
+      computerCall(computerId, call),
+      newId(),
+      { path, executable },
+      await uploadedFile(call.incoming, FORM),
+    );
     call.setStatus(stored.created ? 201 : 200);
     return toStoredFile(stored);
   }

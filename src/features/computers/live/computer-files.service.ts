@@ -14,7 +14,7 @@ import {
 } from '../../files/services.ts';
 import type { FileList } from '../../../runtime/files.ts';
 import { computerSandbox } from '../../../sandboxes/index.ts';
-import type { ComputerCall } from './computer-actions.service.ts';
+import type { ComputerCall } from './computer-call.ts';
 
 /** A file that was stored. */
 export interface StoredFile {

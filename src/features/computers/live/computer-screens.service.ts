@@ -8,7 +8,7 @@ import type { ImageFormat, Region, Size } from '../../../desktop/actions/canonic
 import type { DesktopDriver } from '../../../desktop/driver/desktop-driver.ts';
 import { scaled, type EncodedImage } from '../../../desktop/screen/encode-image.ts';
 import { ActionRecorder } from './action-recorder.service.ts';
-import type { ComputerCall } from './computer-actions.service.ts';
+import type { ComputerCall } from './computer-call.ts';
 import { DesktopPool } from './desktop-pool.service.ts';
 import { LiveComputers } from './live-computers.service.ts';
 

@@ -1,6 +1,7 @@
 import { quickIntervals } from '../../../../test/support/intervals.ts';
 import { freshDatabase, type TestDatabase } from '../../../../test/support/postgres.ts';
-import { type Database, openDatabase } from '../../../postgres/database/database.ts';
+import type { Database } from '../../../postgres/database/database.ts';
+import { openDatabase } from '../../../postgres/database/open-database.ts';
 import { Leases, type Lease } from '../../../postgres/leases/leases.ts';
 import { Replica } from '../../../postgres/leases/replica.ts';
 import { DesktopTurns } from './desktop-turns.service.ts';

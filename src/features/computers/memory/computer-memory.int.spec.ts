@@ -1,7 +1,8 @@
 import { ComputerBed, computerFeatures } from '../../../../test/support/computer-bed.ts';
 import { startFeatureServer } from '../../../../test/support/feature-server.ts';
 import type { Answer, TestServer } from '../../../../test/support/http-server.ts';
-import { Config, readConfig } from '../../../kernel/config/config.ts';
+import { Config } from '../../../kernel/config/config.ts';
+import { readConfig } from '../../../kernel/config/read-config.ts';
 import { Database } from '../../../postgres/database/database.ts';
 import { computerSandbox } from '../../../sandboxes/index.ts';
 import { Activity } from '../../../sandboxes/services.ts';

@@ -3,7 +3,8 @@ import { QueryBus } from '@nestjs/cqrs';
 
 import { AgentsThatMayWrite, deploymentStep, EveryAgent, LiveAgentIds, type Agent, type AgentRecord } from '../../agents/index.ts';
 import { bothOf } from '../../../kernel/async/both-of.ts';
-import { RuntimeUnavailable, type ContainerView } from '../../../runtime/runtime.ts';
+import type { ContainerView } from '../../../runtime/container.ts';
+import { RuntimeUnavailable } from '../../../runtime/runtime.errors.ts';
 import type { ContainerKind, KnownSandbox, Pass, SandboxOfAccount, Seen, Work } from '../../../sandboxes/index.ts';
 import { ContainerKinds, deadlineSignal, EngineView } from '../../../sandboxes/services.ts';
 import { NeededImages } from '../images/image-sweep.queries.ts';

@@ -1,6 +1,6 @@
 import type { Agent, Release } from '../../agents/index.ts';
 import type { Config } from '../../../kernel/config/config.ts';
-import type { ContainerSpec } from '../../../runtime/runtime.ts';
+import type { ContainerSpec } from '../../../runtime/container.ts';
 import type { Template } from '../../templates/index.ts';
 
 const DEFAULT_PORT = 8080;

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 
 import type { Agent, AgentEvent } from '../../agents/index.ts';
-import type { ContainerState, ContainerView, ListedContainer } from '../../../runtime/runtime.ts';
+import type { ContainerState, ContainerView, ListedContainer } from '../../../runtime/container.ts';
 import * as given from '../../../../test/support/agents.ts';
 import { NOON } from '../../../../test/support/decider-spec.ts';
 import { differs } from '../../../sandboxes/reconciliation/differences.decider.ts';

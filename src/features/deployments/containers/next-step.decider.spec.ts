@@ -1,5 +1,5 @@
 import type { Agent } from '../../agents/index.ts';
-import type { ContainerView } from '../../../runtime/runtime.ts';
+import type { ContainerView } from '../../../runtime/container.ts';
 import * as given from '../../../../test/support/agents.ts';
 import { NOON } from '../../../../test/support/decider-spec.ts';
 import { actualAfter, type Actual, type Rules } from '../../../sandboxes/lifecycle/steps.decider.ts';

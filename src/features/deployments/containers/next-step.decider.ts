@@ -1,5 +1,5 @@
 import type { Agent, AgentRecord, Release } from '../../agents/index.ts';
-import type { ContainerView } from '../../../runtime/runtime.ts';
+import type { ContainerView } from '../../../runtime/container.ts';
 import {
   bringDown,
   bringUp,

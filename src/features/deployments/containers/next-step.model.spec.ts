@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { agentDecider } from '../../agents/aggregate/agents.decider.ts';
 import { isInTransit } from '../../agents/aggregate/agent-state.decider.ts';
 import type { Agent, AgentCommand, AgentEvent } from '../../agents/index.ts';
-import type { ContainerState, ContainerView } from '../../../runtime/runtime.ts';
+import type { ContainerState, ContainerView } from '../../../runtime/container.ts';
 import * as given from '../../../../test/support/agents.ts';
 import { NOON } from '../../../../test/support/decider-spec.ts';
 import type { Actual, Rules } from '../../../sandboxes/lifecycle/steps.decider.ts';

@@ -4,7 +4,9 @@ import { type Agent, type AgentRecord, type Deployment, type EarlierImage } from
 import { retry } from '../../../kernel/async/retry.ts';
 import { RepositoryRefused } from '../../../builds/git/repository-refused.ts';
 import { parseImageReference } from '../../../kernel/network/image-reference.ts';
-import { ContainerRuntime, ImageGone, ImageLost, RuntimeRefused, type ImageSource, type ResolvedImage } from '../../../runtime/runtime.ts';
+import { ContainerRuntime } from '../../../runtime/runtime.ts';
+import type { ImageSource, ResolvedImage } from '../../../runtime/image-source.ts';
+import { ImageGone, ImageLost, RuntimeRefused } from '../../../runtime/runtime.errors.ts';
 import { Templates, type Template } from '../../templates/index.ts';
 import type { BuildLog } from '../records/build-log.ts';
 import { ImageClaims } from './image-claims.service.ts';

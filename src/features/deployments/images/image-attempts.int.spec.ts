@@ -6,7 +6,7 @@ import type { TestServer } from '../../../../test/support/http-server.ts';
 import { quickRetries } from '../../../../test/support/intervals.ts';
 import { until } from '../../../../test/support/until.ts';
 import { Database } from '../../../postgres/database/database.ts';
-import { RuntimeUnavailable } from '../../../runtime/runtime.ts';
+import { RuntimeUnavailable } from '../../../runtime/runtime.errors.ts';
 import { ImageAttempts } from './image-attempts.service.ts';
 
 let server: TestServer;

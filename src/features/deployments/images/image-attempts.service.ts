@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
 import { Database } from '../../../postgres/database/database.ts';
-import { RuntimeRefused } from '../../../runtime/runtime.ts';
+import { RuntimeRefused } from '../../../runtime/runtime.errors.ts';
 
 /** The attempts that may end with the process before the deployment fails. */
 const LOST_MAX = 2;

@@ -4,7 +4,8 @@ import { QueryBus } from '@nestjs/cqrs';
 import { SourceHosts } from '../../agents/services.ts';
 import { Config } from '../../../kernel/config/config.ts';
 import { canonicalRepository, namesSameImage, parseImageReference, registryHost } from '../../../kernel/network/image-reference.ts';
-import { RuntimeRefused, type ReferenceSource } from '../../../runtime/runtime.ts';
+import type { ReferenceSource } from '../../../runtime/image-source.ts';
+import { RuntimeRefused } from '../../../runtime/runtime.errors.ts';
 import { OpenSourceCredential } from '../../secrets/index.ts';
 import { AccountHasImage } from './account-images.queries.ts';
 

@@ -1,7 +1,8 @@
 import { Injectable, Logger } from '@nestjs/common';
 
 import type { StoredImage } from '../../../runtime/image-store.ts';
-import { ContainerRuntime, RuntimeRefused } from '../../../runtime/runtime.ts';
+import { ContainerRuntime } from '../../../runtime/runtime.ts';
+import { RuntimeRefused } from '../../../runtime/runtime.errors.ts';
 import { sagaStep } from '../../../eventsourcing/sagas/saga-step.ts';
 import { ImageNeeds } from './image-needs.service.ts';
 import { ImageReferences } from './image-references.service.ts';

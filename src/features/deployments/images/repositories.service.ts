@@ -11,7 +11,7 @@ import { fetchRepository, removeOldFetches } from '../../../builds/git/fetch-rep
 import { parseRepositoryUrl } from '../../../builds/git/repository-url.ts';
 import type { ResolveHost } from '../../../kernel/network/public-addresses.ts';
 import type { BuildSettings } from '../../../runtime/project-plan.ts';
-import type { ImageSource } from '../../../runtime/runtime.ts';
+import type { ImageSource } from '../../../runtime/image-source.ts';
 import { OpenSourceCredential } from '../../secrets/index.ts';
 import type { BuildLog } from '../records/build-log.ts';
 import { RepositorySources } from './repository-sources.service.ts';

@@ -7,7 +7,7 @@ import type { Share } from '../../../kernel/limits/account-counter.ts';
 import { Config } from '../../../kernel/config/config.ts';
 import { RepositoryRefused } from '../../../builds/git/repository-refused.ts';
 import { readProjectFiles } from '../../../builds/projects/project-files.ts';
-import type { ImageSource } from '../../../runtime/runtime.ts';
+import type { ImageSource } from '../../../runtime/image-source.ts';
 import { Templates } from '../../templates/index.ts';
 import type { BuildLog } from '../records/build-log.ts';
 import { addFrameworkFiles } from './framework-files.ts';

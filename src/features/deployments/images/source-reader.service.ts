@@ -9,7 +9,7 @@ import { ThreadFailed, WorkerThread } from '../../../kernel/async/worker-thread.
 import { RepositoryRefused } from '../../../builds/git/repository-refused.ts';
 import type { ProjectFiles } from '../../../builds/projects/project-files.ts';
 import type { ProjectPlan } from '../../../runtime/project-plan.ts';
-import { RuntimeRefused } from '../../../runtime/runtime.ts';
+import { RuntimeRefused } from '../../../runtime/runtime.errors.ts';
 import type { SourceAnswer, SourceQuestion } from './source-reading.ts';
 
 /** Files of 256 KiB are read within a second on a busy machine. */

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import type { Builder } from '../../../kernel/config/config.ts';
-import type { DockerfileSource } from '../../../runtime/runtime.ts';
+import type { DockerfileSource } from '../../../runtime/image-source.ts';
 import type { DockerfileFolder } from '../../templates/index.ts';
 import { basesOf } from '../../../builds/dockerfiles/dockerfile-bases.ts';
 

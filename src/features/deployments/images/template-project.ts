@@ -1,7 +1,7 @@
 import { RepositoryRefused } from '../../../builds/git/repository-refused.ts';
 import { planProject } from '../../../builds/projects/plan-project.ts';
 import type { BuildSettings } from '../../../runtime/project-plan.ts';
-import type { ImageSource } from '../../../runtime/runtime.ts';
+import type { ImageSource } from '../../../runtime/image-source.ts';
 import type { ProjectFolder } from '../../templates/index.ts';
 import type { BuildLog } from '../records/build-log.ts';
 

@@ -1,6 +1,7 @@
 import { v5 as uuidv5 } from 'uuid';
 
 import { EventStore, OutcomeUnknown, WrongExpectedRevision, type NewEvent } from '../../../eventsourcing/event-store/event-store.ts';
+import { buildLogStream, bytesOf } from './build-log-reading.ts';
 import { Redaction } from './redaction.ts';
 
 const NAMESPACE = 'a3a5c0de-2f0b-4f3e-9a2b-6c1d2e3f4a5b';
@@ -121,43 +122,3 @@ export class BuildLog {
     };
   }
 }
-
-/** Returns the size of the line as JSON, in bytes. */
-function bytesOf(line: string): number {
-  return Buffer.byteLength(JSON.stringify(line));
-}
-
-/** The end of a build log. */
-export interface BuildLogEnd {
-  lines: string[];
-  /** The size of the lines as JSON, in bytes. */
-  bytes: number;
-  /** True if the log has earlier lines. */
-  isCut: boolean;
-}
-
-/** Returns the last lines of the build log that have so many bytes together, as JSON. */
-export async function endOfBuildLog(events: EventStore, deploymentId: string, bytesMax: number): Promise<BuildLogEnd> {
-  const lines: string[] = [];
-  let bytes = 0;
-  for await (const { data } of events.readStream(buildLogStream(deploymentId), { backwards: true }))
-    for (const line of (data as { lines: string[] }).lines.toReversed()) {
-      const more = bytesOf(line);
-      if (bytes + more > bytesMax) return { lines: lines.toReversed(), bytes, isCut: true };
-      lines.push(line);
-      bytes += more;
-    }
-  return { lines: lines.toReversed(), bytes, isCut: false };
-}
-
-/** Yields the build log in the pieces in which it was written, from that piece on. */
-export async function* buildLogChunks(
-  events: EventStore,
-  deploymentId: string,
-  from: number,
-): AsyncGenerator<{ index: number; lines: string[] }> {
-  for await (const { revision, data } of events.readStream(buildLogStream(deploymentId), { from }))
-    yield { index: revision, lines: (data as { lines: string[] }).lines };
-}
-
-export const buildLogStream = (deploymentId: string) => `deployment-${deploymentId}`;

@@ -1,5 +1,5 @@
 import type { Agent, AgentRecord } from '../../agents/index.ts';
-import type { ContainerView } from '../../../runtime/runtime.ts';
+import type { ContainerView } from '../../../runtime/container.ts';
 
 /** Returns the record of a deployment whose container ended before it was ready. */
 export function endedEarly(agent: Agent, { exitCode, oomKilled }: ContainerView): AgentRecord {

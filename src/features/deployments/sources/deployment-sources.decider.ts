@@ -1,17 +1,6 @@
 import type { AgentSettings, DeploymentRequest } from '../../agents/index.ts';
 import { invalidField, Refusal } from '../../../kernel/errors/refusal.ts';
-
-/** Overrides of the agent's settings for one deployment. Null or absent keeps the agent's setting. */
-export interface SourceOverrides {
-  /** The kind of source that must be deployed. A value of another kind counts as absent. */
-  source?: DeploymentRequest['source'];
-  imageName?: string | null;
-  repoUrl?: string | null;
-  /** The caller's spelling of `repoUrl`; the default is `repo_url`. */
-  repoField?: 'repo_url' | 'repoUrl';
-  branch?: string | null;
-  templateId?: string | null;
-}
+import type { SourceOverrides } from './source-overrides.ts';
 
 /** The members of a deployment's record from which its image can be brought back. */
 export interface EarlierDeployment {

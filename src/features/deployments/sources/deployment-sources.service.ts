@@ -3,7 +3,8 @@ import { Injectable } from '@nestjs/common';
 import { type AgentSettings, type DeploymentRequest } from '../../agents/index.ts';
 import { AllowLists, SourceHosts } from '../../agents/services.ts';
 import { Templates } from '../../templates/index.ts';
-import { deploymentSource, type EarlierDeployment, earlierSource, type SourceOverrides } from './deployment-sources.decider.ts';
+import { deploymentSource, type EarlierDeployment, earlierSource } from './deployment-sources.decider.ts';
+import type { SourceOverrides } from './source-overrides.ts';
 
 /** Determines the source of a deployment before anything is written. */
 @Injectable()

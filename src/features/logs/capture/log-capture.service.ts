@@ -8,15 +8,10 @@ import {
   WrongExpectedRevision,
   type NewEvent,
 } from '../../../eventsourcing/event-store/event-store.ts';
-import {
-  ContainerGone,
-  ContainerRuntime,
-  RuntimeUnavailable,
-  type ContainerName,
-  type ContainerView,
-  type LogLine,
-} from '../../../runtime/runtime.ts';
 import { AccountCounter, sharesOf } from '../../../kernel/limits/account-counter.ts';
+import { ContainerRuntime, type LogLine } from '../../../runtime/runtime.ts';
+import type { ContainerName, ContainerView } from '../../../runtime/container.ts';
+import { ContainerGone, RuntimeUnavailable } from '../../../runtime/runtime.errors.ts';
 import { Backoff } from '../../../kernel/async/retry.ts';
 import { pause } from '../../../kernel/async/pause.ts';
 import { ReadShare } from '../../../kernel/limits/read-share.ts';

@@ -2,7 +2,9 @@ import { Injectable, type OnApplicationShutdown, type OnModuleInit } from '@nest
 import { Agents } from '../../agents/services.ts';
 import { idOf, type StoredEvent } from '../../../eventsourcing/event-store/event-store.ts';
 import { kindOf } from '../../../sandboxes/index.ts';
-import { ContainerRuntime, RuntimeUnavailable, type ListedContainer } from '../../../runtime/runtime.ts';
+import { ContainerRuntime } from '../../../runtime/runtime.ts';
+import type { ListedContainer } from '../../../runtime/container.ts';
+import { RuntimeUnavailable } from '../../../runtime/runtime.errors.ts';
 import { Sagas, type Saga, type SagaKey, type SagaPass } from '../../../eventsourcing/sagas/saga.ts';
 import { LogCapture } from './log-capture.service.ts';
 import { DrainedRuns } from '../output/drained-runs.ts';

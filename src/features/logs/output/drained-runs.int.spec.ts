@@ -1,6 +1,7 @@
 import { freshDatabase, type TestDatabase } from '../../../../test/support/postgres.ts';
-import { openDatabase, type Database } from '../../../postgres/database/database.ts';
-import type { ContainerView } from '../../../runtime/runtime.ts';
+import type { Database } from '../../../postgres/database/database.ts';
+import { openDatabase } from '../../../postgres/database/open-database.ts';
+import type { ContainerView } from '../../../runtime/container.ts';
 import { DrainedRuns } from './drained-runs.ts';
 
 let database: TestDatabase;

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
 import { Database } from '../../../postgres/database/database.ts';
-import type { ContainerView, ListedContainer } from '../../../runtime/runtime.ts';
+import type { ContainerView, ListedContainer } from '../../../runtime/container.ts';
 
 /** The number of rows that are read at a time. */
 const PAGE = 500;

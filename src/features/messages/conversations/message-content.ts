@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 
-import type { MessageAttachment } from '../../../agent-protocol/agent-protocol.ts';
+import type { MessageAttachment } from '../../../agent-protocol/protocol.ts';
 import { TEXT_BYTES_MAX } from './conversations.decider.ts';
 import type { Channel } from './conversations.events.ts';
 

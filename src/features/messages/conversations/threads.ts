@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
-import type { Turn } from '../../../agent-protocol/agent-protocol.ts';
+import type { Turn } from '../../../agent-protocol/protocol.ts';
 import { EventStore, type StoredEvent } from '../../../eventsourcing/event-store/event-store.ts';
 import { RETRY_DELAYS_MS, WAITING_MAX, type Conversation, type PendingMessage } from './conversations.decider.ts';
 import { isOutcomeOf, type AcceptedData, type Channel, type ConversationEvent, type Outcome } from './conversations.events.ts';

@@ -6,27 +6,25 @@ import { pause } from '../../../kernel/async/pause.ts';
 import { type Agent } from '../../agents/index.ts';
 import { AgentWakes } from '../../agents/services.ts';
 import { Config } from '../../../kernel/config/config.ts';
+import { needsHistory, protocolFor } from '../../../agent-protocol/protocols.ts';
 import {
   AgentErrorResponse,
   AgentBrokeConnection,
   AgentUnreachable,
-  endpointOf,
-  needsHistory,
-  protocolFor,
   ReplyTimeout,
   type AgentMessage,
   type AgentReply,
   type Deliver,
   type Exchange,
   type ProtocolSpec,
-} from '../../../agent-protocol/agent-protocol.ts';
+} from '../../../agent-protocol/protocol.ts';
 import { systemContext } from '../../../kernel/context/command-context.ts';
 import { Refusal } from '../../../kernel/errors/refusal.ts';
-import { ContainerGone, ContainerRuntime, RuntimeRefused, RuntimeUnavailable } from '../../../runtime/runtime.ts';
-import { Templates } from '../../templates/index.ts';
+import { ContainerGone, RuntimeRefused, RuntimeUnavailable } from '../../../runtime/runtime.errors.ts';
 import { TEXT_BYTES_MAX, type Conversation, type PendingMessage } from '../conversations/conversations.decider.ts';
 import type { Channel, DeadLetterCode } from '../conversations/conversations.events.ts';
 import type { MessageContent } from '../conversations/message-content.ts';
+import { AgentEndpoints } from './agent-endpoints.service.ts';
 import { DeliveryLanes } from './delivery-lanes.ts';
 import { MessageMemory } from './message-memory.ts';
 import { ReplyReaders } from './reply-readers.ts';
@@ -54,13 +52,12 @@ export interface Attempt {
 @Injectable()
 export class MessageDelivery {
   private readonly lanes: DeliveryLanes;
-  private readonly readers = new ReplyReaders();
 
   constructor(
     private readonly wakes: AgentWakes,
-    private readonly runtime: ContainerRuntime,
+    private readonly endpoints: AgentEndpoints,
     private readonly threads: Threads,
-    private readonly templates: Templates,
+    private readonly readers: ReplyReaders,
     private readonly config: Config,
   ) {
     this.lanes = new DeliveryLanes(config);
@@ -69,14 +66,6 @@ export class MessageDelivery {
   /** Returns the memory budget for one attempt. */
   memoryFor(conversation: Conversation): MessageMemory {
     return new MessageMemory(this.lanes.of(conversation).texts, conversation.accountId);
-  }
-
-  /**
-   * Passes on the text of the reply to the message as it comes, if this process delivers the message and the agent's protocol can. Returns
-   * the function that ends that.
-   */
-  follow(messageId: string, onText: (piece: string) => void): () => void {
-    return this.readers.add(messageId, onText);
   }
 
   /** Returns the numbers of deliveries other than webhooks without a token. See `DeliveryLane.stats`. */
@@ -120,11 +109,7 @@ export class MessageDelivery {
 
   private async hand(attempt: Attempt, agent: Agent): Promise<DeliveryOutcome> {
     const { conversation, message, memory, signal } = attempt;
-    const template = agent.release?.templateId ? this.templates.get(agent.release.templateId) : undefined;
-    const protocol = template?.protocol ?? { name: 'mooring' as const };
-    const container = { agentId: conversation.agentId, generation: agent.generation };
-    const port = template?.port ?? 8080;
-    const endpoint = endpointOf(container, port, () => this.runtime.address(container, port));
+    const { endpoint, protocol } = this.endpoints.of(conversation.agentId, agent);
     const exchange = { endpoint, timeoutMs: this.config.replyTimeoutSeconds * 1000, signal, memory };
     const ids = { messageId: message.id, conversationId: attempt.conversationId };
     const deliver = await protocolFor(protocol.name).prepare({ ...exchange, ...ids, protocol });

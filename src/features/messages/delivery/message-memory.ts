@@ -1,4 +1,4 @@
-import type { ExchangeMemory } from '../../../agent-protocol/agent-protocol.ts';
+import type { ExchangeMemory } from '../../../agent-protocol/protocol.ts';
 import type { FairLimiter } from '../../../kernel/limits/fair-limiter.ts';
 
 /** The memory budget of one message in delivery, and of the reply until it is recorded. Must be disposed of then. */

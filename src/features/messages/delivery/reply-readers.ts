@@ -1,10 +1,16 @@
+import { Injectable } from '@nestjs/common';
+
 type OnText = (piece: string) => void;
 
 /** The callers of this process that read replies as they come. The limits on open streams bound their number. */
+@Injectable()
 export class ReplyReaders {
   private readonly byMessage = new Map<string, Set<OnText>>();
 
-  /** Returns the function that removes the reader. */
+  /**
+   * Passes on the text of the reply to the message as it comes, if this process delivers the message and the agent's protocol can. Returns
+   * the function that ends that.
+   */
   add(messageId: string, onText: OnText): () => void {
     const readers = this.byMessage.get(messageId) ?? new Set();
     this.byMessage.set(messageId, readers.add(onText));

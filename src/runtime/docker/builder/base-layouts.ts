@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import type Dockerode from 'dockerode';
 
-import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.ts';
+import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.errors.ts';
 import { portErrors } from '../engine/engine.ts';
 import { tarOf } from '../image-sources/build-context.ts';
 import { partsOf, PARTS } from './base-archive.ts';

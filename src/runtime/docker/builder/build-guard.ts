@@ -1,5 +1,5 @@
 import { BUILDER_PIDS_MAX } from './builder-options.ts';
-import { ContainerGone, RuntimeRefused } from '../../runtime.ts';
+import { ContainerGone, RuntimeRefused } from '../../runtime.errors.ts';
 import { statusOf } from '../engine/engine.ts';
 import type { Builder } from './builder.ts';
 

@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import type Dockerode from 'dockerode';
 
-import { RuntimeUnavailable } from '../../runtime.ts';
+import { RuntimeUnavailable } from '../../runtime.errors.ts';
 import { call } from '../engine/engine.ts';
 import { exitCodeOf } from '../engine/execs.ts';
 import { frames, type Frame } from '../engine/frames.ts';

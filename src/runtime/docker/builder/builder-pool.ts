@@ -1,7 +1,7 @@
 import type Dockerode from 'dockerode';
 
 import { FairLimiter } from '../../../kernel/limits/fair-limiter.ts';
-import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.ts';
+import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.errors.ts';
 import { eachVolume } from '../engine/bulk-list.ts';
 import type { ContainerIdentities } from '../engine/container-identities.ts';
 import { call, statusOf } from '../engine/engine.ts';

@@ -2,7 +2,7 @@ import type { Duplex } from 'node:stream';
 import type Dockerode from 'dockerode';
 
 import { OutputLines } from '../../output-lines.ts';
-import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.ts';
+import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.errors.ts';
 import { call, statusOf, until } from '../engine/engine.ts';
 import { frames } from '../engine/frames.ts';
 import { removeUntilGone } from '../engine/own-containers.ts';

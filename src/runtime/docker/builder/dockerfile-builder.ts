@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache';
 
 import { pause } from '../../../kernel/async/pause.ts';
 import type { DockerfileBuilds } from '../../engine-status.ts';
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 import type { ContainerIdentities } from '../engine/container-identities.ts';
 import { labels } from '../engine/names.ts';
 import { tarOf, type TarEntry } from '../image-sources/build-context.ts';

@@ -3,7 +3,7 @@ import { pipeline } from 'node:stream/promises';
 import type Dockerode from 'dockerode';
 import { extract, pack, type Pack } from 'tar-stream';
 
-import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.ts';
+import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.errors.ts';
 import { portErrors } from '../engine/engine.ts';
 import { follow } from '../image-sources/registry.ts';
 import { execInBuilder, shellCommand, type InsideBuilder } from './builder-exec.ts';

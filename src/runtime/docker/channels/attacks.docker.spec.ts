@@ -4,7 +4,7 @@ import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
 import { DockerBed } from '../../../../test/support/docker-bed.ts';
 import { hostileImage, numbers } from '../../../../test/support/hostile-image.ts';
 import { until } from '../../../../test/support/until.ts';
-import type { ContainerView } from '../../runtime.ts';
+import type { ContainerView } from '../../container.ts';
 
 const SECRET = 'canary-7d20';
 const ROUNDS = 400;

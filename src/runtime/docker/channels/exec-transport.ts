@@ -1,6 +1,6 @@
 import type { Duplex, Writable } from 'node:stream';
 import type Dockerode from 'dockerode';
-import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.ts';
+import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.errors.ts';
 import type { ChannelTransport } from '../../channel/channel.ts';
 import { call, portError } from '../engine/engine.ts';
 import { EngineFrames } from '../engine/frames.ts';

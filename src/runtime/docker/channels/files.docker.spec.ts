@@ -6,7 +6,8 @@ import { extract } from 'tar-stream';
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
 import { DockerBed } from '../../../../test/support/docker-bed.ts';
 import { until } from '../../../../test/support/until.ts';
-import { RuntimeRefused, type ContainerView } from '../../runtime.ts';
+import type { ContainerView } from '../../container.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 
 const soon = () => timeoutSignal(30_000);
 const options = { maxBytes: 1_000, reserve: null, onTaken: 'replace' as const, parents: true, signal: soon() };

@@ -5,7 +5,7 @@ import { DockerBed } from '../../../../test/support/docker-bed.ts';
 import { busyboxEntries } from '../../../../test/support/images.ts';
 import { keptMemory } from '../../../../test/support/kept-memory.ts';
 import { encodeFields, encodeFrame, FrameType } from '../../channel/frames.ts';
-import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.ts';
+import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.errors.ts';
 import { helperMount, helperVolumeName, labels, supervisorProgram, volumeName } from '../engine/names.ts';
 import type { DockerRuntime } from '../docker-runtime.ts';
 import { tarOf } from '../image-sources/build-context.ts';

@@ -9,7 +9,7 @@ import { DockerBed } from '../../../../test/support/docker-bed.ts';
 import { busyboxEntries } from '../../../../test/support/images.ts';
 import { requirePrograms } from '../../../../test/support/private-engine.ts';
 import { until } from '../../../../test/support/until.ts';
-import type { ContainerSpec, ContainerView } from '../../runtime.ts';
+import type { ContainerSpec, ContainerView } from '../../container.ts';
 import { tarOf, type TarEntry } from '../image-sources/build-context.ts';
 import { machineProgram } from '../image-sources/node-base.ts';
 import { importImage } from '../image-sources/registry.ts';

@@ -4,7 +4,7 @@ import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
 import { DockerBed } from '../../../../test/support/docker-bed.ts';
 import { until } from '../../../../test/support/until.ts';
 import { Channel } from '../../channel/channel.ts';
-import type { ContainerView } from '../../runtime.ts';
+import type { ContainerView } from '../../container.ts';
 import { ExecTransport } from './exec-transport.ts';
 
 const within = () => timeoutSignal(30_000);

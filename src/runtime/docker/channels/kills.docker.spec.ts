@@ -7,7 +7,7 @@ import { PrivateEngine } from '../../../../test/support/private-engine.ts';
 import { until } from '../../../../test/support/until.ts';
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
 import { encodeVariables } from '../../channel/variables.ts';
-import type { ContainerView } from '../../runtime.ts';
+import type { ContainerView } from '../../container.ts';
 
 const SECRET = 'canary-5511';
 const loader = new URL('../../../../scripts/typescript.mjs', import.meta.url).href;

@@ -3,7 +3,8 @@ import type { Duplex } from 'node:stream';
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
 import { DockerBed } from '../../../../test/support/docker-bed.ts';
 import { until } from '../../../../test/support/until.ts';
-import { RuntimeRefused, type ContainerView } from '../../runtime.ts';
+import type { ContainerView } from '../../container.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 
 const secret = 'canary-4f1c';
 const user = '10001:10001';

@@ -1,7 +1,7 @@
 import { posix } from 'node:path';
 import type Dockerode from 'dockerode';
 import { LRUCache } from 'lru-cache';
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 import { ownersIn, statsIn, type FileOwner, type FileStat } from '../engine/archive.ts';
 import { eachChange } from '../engine/bulk-list.ts';
 import type { ContainerIdentities } from '../engine/container-identities.ts';

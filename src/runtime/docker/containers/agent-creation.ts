@@ -1,5 +1,6 @@
 import type Dockerode from 'dockerode';
-import { ImageGone, RuntimeRefused, type ContainerSpec, type ContainerView } from '../../runtime.ts';
+import type { ContainerSpec, ContainerView } from '../../container.ts';
+import { ImageGone, RuntimeRefused } from '../../runtime.errors.ts';
 import type { EngineChecks } from '../engine/engine-checks.ts';
 import type { ContainerIdentities } from '../engine/container-identities.ts';
 import { isListedKind } from '../engine/names.ts';

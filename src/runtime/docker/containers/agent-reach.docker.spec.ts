@@ -5,7 +5,8 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { DockerBed } from '../../../../test/support/docker-bed.ts';
 import { PrivateEngine } from '../../../../test/support/private-engine.ts';
 import { until } from '../../../../test/support/until.ts';
-import { ContainerGone, RuntimeRefused, type ContainerSpec } from '../../runtime.ts';
+import type { ContainerSpec } from '../../container.ts';
+import { ContainerGone, RuntimeRefused } from '../../runtime.errors.ts';
 import { DockerRuntime } from '../docker-runtime.ts';
 
 const server = ['/bin/busybox', 'httpd', '-f', '-p', '8080', '-h', '/www'];

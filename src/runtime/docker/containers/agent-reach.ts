@@ -1,7 +1,8 @@
 import type Dockerode from 'dockerode';
 import type { AgentAddress } from '../../../kernel/network/agent-address.ts';
 import type { AgentPorts } from '../../agent-ports.ts';
-import { ContainerGone, RuntimeRefused, type ContainerName } from '../../runtime.ts';
+import type { ContainerName } from '../../container.ts';
+import { ContainerGone, RuntimeRefused } from '../../runtime.errors.ts';
 import type { ContainerLookup } from './container-lookup.ts';
 import type { ContainerIdentities } from '../engine/container-identities.ts';
 import { networkKinds, networkName } from '../engine/names.ts';

@@ -1,6 +1,7 @@
 import type Dockerode from 'dockerode';
 import { encodeVariables } from '../../channel/variables.ts';
-import { RuntimeRefused, type ContainerHandle } from '../../runtime.ts';
+import type { ContainerHandle } from '../../container.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 import { hasLeftoverTask, hasLostNetwork, isBridgeFull } from '../engine/engine.ts';
 import { isListedKind, networkKindOf, networkName, type NetworkKind } from '../engine/names.ts';
 import type { AgentEgress } from '../networks/agent-egress.ts';

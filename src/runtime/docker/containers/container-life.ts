@@ -1,5 +1,6 @@
 import type Dockerode from 'dockerode';
-import { ContainerGone, RuntimeRefused, RuntimeUnavailable, type ContainerHandle, type ContainerState } from '../../runtime.ts';
+import type { ContainerHandle, ContainerState } from '../../container.ts';
+import { ContainerGone, RuntimeRefused, RuntimeUnavailable } from '../../runtime.errors.ts';
 import type { EngineChecks } from '../engine/engine-checks.ts';
 import { isFreezeUnsupported } from '../engine/engine-facts.ts';
 import { call, CALL_TIMEOUT_MS, ignoring304, statusOf, until } from '../engine/engine.ts';

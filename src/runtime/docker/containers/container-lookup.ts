@@ -1,14 +1,7 @@
 import type Dockerode from 'dockerode';
 import { LRUCache } from 'lru-cache';
-import {
-  ContainerGone,
-  RuntimeRefused,
-  RuntimeUnavailable,
-  type ContainerHandle,
-  type ContainerName,
-  type ContainerView,
-  type ListedContainer,
-} from '../../runtime.ts';
+import type { ContainerHandle, ContainerName, ContainerView, ListedContainer } from '../../container.ts';
+import { ContainerGone, RuntimeRefused, RuntimeUnavailable } from '../../runtime.errors.ts';
 import { containerIdsOf, eachContainer } from '../engine/bulk-list.ts';
 import { outdatedName, type ContainerIdentities, type KnownContainer } from '../engine/container-identities.ts';
 import type { EngineHealth } from '../engine/engine-health.ts';

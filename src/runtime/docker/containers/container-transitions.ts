@@ -1,5 +1,5 @@
 import type Dockerode from 'dockerode';
-import type { ContainerHandle, ContainerState, Transition } from '../../runtime.ts';
+import type { ContainerHandle, ContainerState, Transition } from '../../container.ts';
 import { call, jsonLines } from '../engine/engine.ts';
 import { noteOversized } from '../engine/oversized.ts';
 

@@ -1,5 +1,5 @@
 import type Dockerode from 'dockerode';
-import type { ContainerState, ContainerView, ListedContainer } from '../../runtime.ts';
+import type { ContainerState, ContainerView, ListedContainer } from '../../container.ts';
 import type { KnownContainer } from '../engine/container-identities.ts';
 import { labels, type Labels } from '../engine/names.ts';
 

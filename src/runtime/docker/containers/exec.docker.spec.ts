@@ -1,7 +1,8 @@
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
 import { DockerBed } from '../../../../test/support/docker-bed.ts';
 import { until } from '../../../../test/support/until.ts';
-import type { ContainerView, ExecRequest } from '../../runtime.ts';
+import type { ExecRequest } from '../../runtime.ts';
+import type { ContainerView } from '../../container.ts';
 
 const LIMIT_BYTES = 1_000;
 

@@ -1,7 +1,7 @@
 import { PassThrough } from 'node:stream';
 import type Dockerode from 'dockerode';
 import { testContainerKey } from '../../../../test/support/container-key.ts';
-import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.ts';
+import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.errors.ts';
 import { ContainerIdentities } from '../engine/container-identities.ts';
 import { EngineHealth } from '../engine/engine-health.ts';
 import { CALL_TIMEOUT_MS } from '../engine/engine.ts';

@@ -1,6 +1,7 @@
 import type Dockerode from 'dockerode';
 import { LRUCache } from 'lru-cache';
-import { RuntimeRefused, RuntimeUnavailable, type ContainerHandle } from '../../runtime.ts';
+import type { ContainerHandle } from '../../container.ts';
+import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.errors.ts';
 import type { ContainerIdentities } from '../engine/container-identities.ts';
 import type { EngineHealth } from '../engine/engine-health.ts';
 import { volumeName } from '../engine/names.ts';

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type Dockerode from 'dockerode';
 import { allowedEntry } from '../../../kernel/network/allow-list.ts';
-import type { ContainerSpec } from '../../runtime.ts';
+import type { ContainerSpec } from '../../container.ts';
 import type { Listed } from '../networks/egress-proxy.ts';
 import type { PublishedPorts } from '../networks/published-ports.ts';
 import { portBindings } from '../networks/published-ports.ts';

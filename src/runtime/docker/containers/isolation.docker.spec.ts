@@ -4,7 +4,8 @@ import Dockerode from 'dockerode';
 import { DockerBed } from '../../../../test/support/docker-bed.ts';
 import { until } from '../../../../test/support/until.ts';
 import { firstLines } from '../../../../test/contracts/runtime.bed.contract.ts';
-import { RuntimeRefused, type ContainerSpec, type ContainerView } from '../../runtime.ts';
+import type { ContainerSpec, ContainerView } from '../../container.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 import { DockerRuntime } from '../docker-runtime.ts';
 
 const user = '10001:10001';

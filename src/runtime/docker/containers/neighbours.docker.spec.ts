@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 
 import { DockerBed } from '../../../../test/support/docker-bed.ts';
-import type { ContainerView } from '../../runtime.ts';
+import type { ContainerView } from '../../container.ts';
 import { outdatedName } from '../engine/container-identities.ts';
 
 const GENERATION = 7;

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 
 import { DockerBed } from '../../../../test/support/docker-bed.ts';
 import { makeOutdated } from '../../../../test/support/outdated-container.ts';
-import { ContainerGone } from '../../runtime.ts';
+import { ContainerGone } from '../../runtime.errors.ts';
 import { outdatedName } from '../engine/container-identities.ts';
 import { labels } from '../engine/names.ts';
 

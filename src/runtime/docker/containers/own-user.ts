@@ -1,4 +1,4 @@
-import type { ContainerSpec } from '../../runtime.ts';
+import type { ContainerSpec } from '../../container.ts';
 import type { ContainerIdentities } from '../engine/container-identities.ts';
 
 interface IdRange {

@@ -1,7 +1,7 @@
 import { DockerBed } from '../../../../test/support/docker-bed.ts';
 import { hostileImage, numbers } from '../../../../test/support/hostile-image.ts';
 import { profileIn } from '../engine/seccomp-profile.ts';
-import type { ContainerView } from '../../runtime.ts';
+import type { ContainerView } from '../../container.ts';
 
 const user = '10001:10001';
 const NEW_USER = 0x10000000;

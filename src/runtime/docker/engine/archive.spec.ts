@@ -3,7 +3,7 @@ import { PassThrough } from 'node:stream';
 import type Dockerode from 'dockerode';
 import { pack } from 'tar-stream';
 
-import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.ts';
+import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.errors.ts';
 import { fileIn, filesInto, statsIn } from './archive.ts';
 import { CALL_TIMEOUT_MS } from './engine.ts';
 

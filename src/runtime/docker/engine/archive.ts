@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import type Dockerode from 'dockerode';
 import { extract, type Header } from 'tar-stream';
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 import { call, CALL_TIMEOUT_MS, ignoring } from './engine.ts';
 
 const TAR_BLOCK_BYTES = 512;

@@ -1,5 +1,5 @@
 import type Dockerode from 'dockerode';
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 import { call } from './engine.ts';
 import { jsonObjects } from './json-objects.ts';
 import { labels } from './names.ts';

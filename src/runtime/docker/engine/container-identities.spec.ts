@@ -1,7 +1,7 @@
 import { createSecretKey, randomBytes } from 'node:crypto';
 import fc from 'fast-check';
 
-import type { ContainerIdentity } from '../../runtime.ts';
+import type { ContainerIdentity } from '../../container.ts';
 import { ContainerIdentities, outdatedName } from './container-identities.ts';
 import { labels, type Labels } from './names.ts';
 

@@ -1,6 +1,6 @@
 import { createHmac, timingSafeEqual, type KeyObject } from 'node:crypto';
 
-import type { ContainerIdentity, ContainerName } from '../../runtime.ts';
+import type { ContainerIdentity, ContainerName } from '../../container.ts';
 import { PROTOCOL_VERSION } from '../../channel/frames.ts';
 import { identityOf, labels, type Labels } from './names.ts';
 

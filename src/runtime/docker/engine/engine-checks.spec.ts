@@ -1,5 +1,5 @@
 import type Dockerode from 'dockerode';
-import { EngineUnsupported, RuntimeRefused, RuntimeUnavailable } from '../../runtime.ts';
+import { EngineUnsupported, RuntimeRefused, RuntimeUnavailable } from '../../runtime.errors.ts';
 import { EngineChecks } from './engine-checks.ts';
 import { EngineHealth } from './engine-health.ts';
 import { LOWEST_SAFE_VERSION } from './engine-version.ts';

@@ -1,6 +1,6 @@
 import type Dockerode from 'dockerode';
 import type { EngineStatus } from '../../engine-status.ts';
-import { EngineUnsupported, RuntimeRefused } from '../../runtime.ts';
+import { EngineUnsupported, RuntimeRefused } from '../../runtime.errors.ts';
 import { limitFacts, versionFacts, type InfoAnswer, type LimitFacts, type VersionFacts } from './engine-facts.ts';
 import type { EngineHealth } from './engine-health.ts';
 import { call } from './engine.ts';

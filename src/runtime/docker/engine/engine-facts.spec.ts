@@ -1,4 +1,4 @@
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 import { isFreezeUnsupported, limitFacts, versionFacts } from './engine-facts.ts';
 
 describe('an engine that can’t be used', () => {

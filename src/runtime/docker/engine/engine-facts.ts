@@ -1,4 +1,4 @@
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 import { API_VERSION } from './engine.ts';
 import { isPodman, safetyOf, type VersionAnswer } from './engine-version.ts';
 

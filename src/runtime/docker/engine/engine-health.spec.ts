@@ -1,4 +1,4 @@
-import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.ts';
+import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.errors.ts';
 import { EngineHealth } from './engine-health.ts';
 
 const refusedConnection = () => Promise.reject(Object.assign(new Error('connect'), { code: 'ECONNREFUSED' }));

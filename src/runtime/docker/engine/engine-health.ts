@@ -1,4 +1,4 @@
-import { ContainerGone, RuntimeRefused } from '../../runtime.ts';
+import { ContainerGone, RuntimeRefused } from '../../runtime.errors.ts';
 import { call } from './engine.ts';
 
 /** The time for which an answer of the engine, or its silence, is trusted, ms. */

@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net';
 import type Dockerode from 'dockerode';
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
 import { pause } from '../../../kernel/async/pause.ts';
-import { ContainerGone, RuntimeRefused, RuntimeUnavailable } from '../../runtime.ts';
+import { ContainerGone, RuntimeRefused, RuntimeUnavailable } from '../../runtime.errors.ts';
 
 /** The version of the engine's API that every call asks for: the newest of Docker Engine 20.10, which 29 still serves. */
 export const API_VERSION = '1.41';

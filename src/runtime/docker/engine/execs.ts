@@ -1,5 +1,5 @@
 import type Dockerode from 'dockerode';
-import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.ts';
+import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.errors.ts';
 import { call, until } from './engine.ts';
 import { frames } from './frames.ts';
 

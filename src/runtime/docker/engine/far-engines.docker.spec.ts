@@ -8,8 +8,11 @@ import { dirname } from 'node:path';
 import { DockerBed } from '../../../../test/support/docker-bed.ts';
 import { FarEngine } from '../../../../test/support/far-engine.ts';
 import { until } from '../../../../test/support/until.ts';
-import { endpointOf, optionsFor, ready } from '../../../agent-protocol/agent-protocol.ts';
-import { RuntimeRefused, type ContainerView } from '../../runtime.ts';
+import { ready } from '../../../agent-protocol/readiness.ts';
+import { optionsFor } from '../../../agent-protocol/kept-connections.ts';
+import { endpointOf } from '../../../agent-protocol/agent-endpoint.ts';
+import type { ContainerView } from '../../container.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 import { DockerRuntime, type DockerRuntimeOptions } from '../docker-runtime.ts';
 import { connectToEngine } from './engine-connection.ts';
 

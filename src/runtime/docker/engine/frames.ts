@@ -1,4 +1,4 @@
-import { RuntimeUnavailable } from '../../runtime.ts';
+import { RuntimeUnavailable } from '../../runtime.errors.ts';
 
 /** A piece of output in the engine's framing. */
 export interface Frame {

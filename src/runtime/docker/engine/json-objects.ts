@@ -1,6 +1,6 @@
 import { setImmediate as othersTurn } from 'node:timers/promises';
 
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 
 /** The largest object that is read, in bytes; a listed container takes about a thousand. */
 const LONGEST_OBJECT = 4 * 1024 * 1024;

@@ -1,4 +1,4 @@
-import type { ContainerIdentity } from '../../runtime.ts';
+import type { ContainerIdentity } from '../../container.ts';
 
 /** Labels show that a thing is ours: anything without our id in `mooring.instance` is never touched. */
 export const labels = {

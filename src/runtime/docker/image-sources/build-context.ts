@@ -7,7 +7,7 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { pack } from 'tar-stream';
 import type { Pack } from 'tar-stream';
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 
 const ENTRIES_MAX = 100_000;
 const CONTEXT_BYTES_MAX = 4 * 1024 ** 3;

@@ -1,6 +1,6 @@
 import type Dockerode from 'dockerode';
 import { withoutLast } from '../../../kernel/text/without-last.ts';
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 import { helperMount } from '../engine/names.ts';
 
 /** The largest number of volumes that an image may declare: the engine makes each of them with every container. */

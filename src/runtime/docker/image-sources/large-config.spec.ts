@@ -1,4 +1,4 @@
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 import { refuseLargeConfig } from './large-config.ts';
 
 describe('the configuration of an image', () => {

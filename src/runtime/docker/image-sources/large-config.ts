@@ -1,4 +1,4 @@
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 
 const PORTS_MAX = 256;
 const LABELS_BYTES_MAX = 64 * 1024;

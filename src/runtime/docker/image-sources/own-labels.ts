@@ -1,4 +1,4 @@
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 import { labels, type Labels } from '../engine/names.ts';
 
 /** Throws `RuntimeRefused` for an image with labels in the service's name, which every container of it would have. */

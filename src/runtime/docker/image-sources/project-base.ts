@@ -5,7 +5,7 @@ import { readdir, realpath, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import type Dockerode from 'dockerode';
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 import { folderEntries, tarOf, type TarEntry } from './build-context.ts';
 import { fixedEntries, librariesOf, machineProgram } from './node-base.ts';
 import { findImage, importImage } from './registry.ts';

@@ -1,6 +1,6 @@
 import { PassThrough } from 'node:stream';
 import type Dockerode from 'dockerode';
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 import { isNearlyFull, type Disk } from './pull-bounds.ts';
 import { pull } from './registry.ts';
 

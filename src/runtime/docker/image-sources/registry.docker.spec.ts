@@ -1,7 +1,7 @@
 import Dockerode from 'dockerode';
 
 import { TestRegistry } from '../../../../test/support/test-registry.ts';
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 import { pull } from './registry.ts';
 
 const SILENCE_MS = 1_500;

@@ -1,7 +1,7 @@
 import type Dockerode from 'dockerode';
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
 import { digestOfPin, parseImageReference } from '../../../kernel/network/image-reference.ts';
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 import type { RegistryCredential } from '../../registry-credential.ts';
 import { call, CALL_TIMEOUT_MS, jsonLines, portErrors, statusOf } from '../engine/engine.ts';
 import { type PullBounds, watchDisk } from './pull-bounds.ts';

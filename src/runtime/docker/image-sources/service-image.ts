@@ -7,7 +7,7 @@ import type Dockerode from 'dockerode';
 
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
 import { unlessAborted } from '../../../kernel/async/unless-aborted.ts';
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 import { call, portErrors } from '../engine/engine.ts';
 import { folderEntries, hashOf, tarOf, type TarEntry } from './build-context.ts';
 import { findImage, follow, pull } from './registry.ts';

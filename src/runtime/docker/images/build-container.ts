@@ -6,7 +6,7 @@ import { ReadShare } from '../../../kernel/limits/read-share.ts';
 import { commandFailure, isNoise } from '../../build-failure.ts';
 import type { BuildSettings, ProjectPlan } from '../../project-plan.ts';
 import { OutputLines } from '../../output-lines.ts';
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 import { filesInto } from '../engine/archive.ts';
 import { tarOf } from '../image-sources/build-context.ts';
 import { call, portErrors } from '../engine/engine.ts';

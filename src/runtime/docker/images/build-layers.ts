@@ -1,7 +1,7 @@
 import type Dockerode from 'dockerode';
 
 import { retry } from '../../../kernel/async/retry.ts';
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 import { call, statusOf } from '../engine/engine.ts';
 
 /** The attempts to remove a layer, about 5 s in all: the engine ends the container of an aborted step on its own time. */

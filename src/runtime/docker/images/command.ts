@@ -1,4 +1,4 @@
-import { RuntimeRefused, ShellCommand } from '../../runtime.ts';
+import { RuntimeRefused, ShellCommand } from '../../runtime.errors.ts';
 
 const shell = /^(.*\/)?(sh|bash|ash|dash|ksh|zsh)$/;
 

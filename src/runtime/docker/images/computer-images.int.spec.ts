@@ -6,7 +6,7 @@ import Dockerode from 'dockerode';
 
 import { EngineStandIn } from '../../../../test/support/engine-stand-in/engine-stand-in.ts';
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 import { OwnImages } from './own-images.ts';
 import { ComputerImages } from './computer-images.ts';
 import { importImage } from '../image-sources/registry.ts';

@@ -1,6 +1,6 @@
 import type Dockerode from 'dockerode';
 
-import type { ResolvedImage } from '../../runtime.ts';
+import type { ResolvedImage } from '../../image-source.ts';
 import { startCommand } from './command.ts';
 import { findImage } from '../image-sources/registry.ts';
 import { ServiceImage } from '../image-sources/service-image.ts';

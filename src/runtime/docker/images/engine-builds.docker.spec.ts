@@ -7,7 +7,7 @@ import type Dockerode from 'dockerode';
 import { DockerBed } from '../../../../test/support/docker-bed.ts';
 import { until } from '../../../../test/support/until.ts';
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
-import type { ImageSource } from '../../runtime.ts';
+import type { ImageSource } from '../../image-source.ts';
 import { DockerRuntime } from '../docker-runtime.ts';
 import { BUILD_PIDS_MAX } from './build-holder.ts';
 

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type Dockerode from 'dockerode';
 import { unlessAborted } from '../../../kernel/async/unless-aborted.ts';
 import { OutputLines } from '../../output-lines.ts';
-import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.ts';
+import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.errors.ts';
 import { tarOf, type TarEntry } from '../image-sources/build-context.ts';
 import { follow } from '../image-sources/registry.ts';
 import { call, portErrors } from '../engine/engine.ts';

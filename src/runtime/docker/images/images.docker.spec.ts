@@ -9,7 +9,9 @@ import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
 import { DockerBed } from '../../../../test/support/docker-bed.ts';
 import { importNodeImage } from '../../../../test/support/images.ts';
 import { until } from '../../../../test/support/until.ts';
-import { ImageGone, RuntimeRefused, ShellCommand, type ContainerView, type ImageSource, type ResolvedImage } from '../../runtime.ts';
+import type { ImageSource, ResolvedImage } from '../../image-source.ts';
+import type { ContainerView } from '../../container.ts';
+import { ImageGone, RuntimeRefused, ShellCommand } from '../../runtime.errors.ts';
 
 describe('an image', () => {
   let bed: DockerBed;

@@ -4,7 +4,7 @@ import type Dockerode from 'dockerode';
 import { testContainerKey } from '../../../../test/support/container-key.ts';
 import { containerSpec } from '../../../../test/support/container-spec.ts';
 import { hostileImageNames } from '../../../../test/support/hostile-images.ts';
-import { RuntimeRefused, RuntimeUnavailable, ShellCommand } from '../../runtime.ts';
+import { RuntimeRefused, RuntimeUnavailable, ShellCommand } from '../../runtime.errors.ts';
 import { plainTar } from '../engine/archive.ts';
 import { ContainerIdentities } from '../engine/container-identities.ts';
 import { tarOf } from '../image-sources/build-context.ts';

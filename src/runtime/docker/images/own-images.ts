@@ -3,7 +3,7 @@ import type Dockerode from 'dockerode';
 
 import { canonicalRepository, digestOfPin, parseImageReference } from '../../../kernel/network/image-reference.ts';
 import type { ImageStore, StoredImage, StoredImages } from '../../image-store.ts';
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 import { call, mapBounded, statusOf, until } from '../engine/engine.ts';
 import { hasLabels, labels } from '../engine/names.ts';
 import { findImage, findPinned } from '../image-sources/registry.ts';

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type Dockerode from 'dockerode';
 import type { ProjectPlan } from '../../project-plan.ts';
-import type { ImageSource } from '../../runtime.ts';
+import type { ImageSource } from '../../image-source.ts';
 import { folderEntries, hashOf, type TarEntry } from '../image-sources/build-context.ts';
 import { findImage } from '../image-sources/registry.ts';
 import { call, statusOf } from '../engine/engine.ts';

@@ -1,6 +1,6 @@
 import type Dockerode from 'dockerode';
 import { testContainerKey } from '../../../../test/support/container-key.ts';
-import { EngineUnsupported } from '../../runtime.ts';
+import { EngineUnsupported } from '../../runtime.errors.ts';
 import { ContainerIdentities } from '../engine/container-identities.ts';
 import { AgentEgress } from './agent-egress.ts';
 

@@ -1,7 +1,7 @@
 import type Dockerode from 'dockerode';
 import type { OpenRange } from '../../../kernel/network/open-ranges.ts';
 import type { EgressStatus } from '../../engine-status.ts';
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 import type { EgressMode } from '../../../kernel/config/config.ts';
 import { agentBridges, type Bridges } from './bridges.ts';
 import { EgressImages } from './egress-images.ts';

@@ -1,5 +1,5 @@
 import type Dockerode from 'dockerode';
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 import { call, ignoring, statusOf, until } from '../engine/engine.ts';
 import { hasSocketFile } from '../engine/local-engine.ts';
 import type { AgentEgress } from './agent-egress.ts';
@@ -8,7 +8,7 @@ import { bridgeOf, isBridgeHere, subnetOf } from './links.ts';
 import { beginningOf, isLarger } from './listed-addresses.ts';
 import { isInternal, isListedKind, labels, networkName, type NetworkKind } from '../engine/names.ts';
 import type { AgentAddresses, EgressMode } from '../../../kernel/config/config.ts';
-import type { AgentEgress as WantedEgress } from '../../runtime.ts';
+import type { AgentEgress as WantedEgress } from '../../../kernel/network/allow-list.ts';
 
 const TRIES_MAX = 10;
 /**

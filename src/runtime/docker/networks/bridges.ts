@@ -1,5 +1,5 @@
 import type Dockerode from 'dockerode';
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 import { call } from '../engine/engine.ts';
 import { hasLabels, isInternal, isListedKind, isShut, labels, networkName, type Labels, type NetworkKind } from '../engine/names.ts';
 import { proxyAddress } from './listed-addresses.ts';

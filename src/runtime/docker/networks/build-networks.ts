@@ -1,6 +1,6 @@
 import type Dockerode from 'dockerode';
 import { retry } from '../../../kernel/async/retry.ts';
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 import { call, ignoring } from '../engine/engine.ts';
 import { hasLabels, labels } from '../engine/names.ts';
 import { removeContainer } from '../engine/own-containers.ts';

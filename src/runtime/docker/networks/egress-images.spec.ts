@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import type Dockerode from 'dockerode';
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 import { EgressImages } from './egress-images.ts';
 
 /** An engine of another kind of machine, which has no image yet, and makes one when it is told how that ends. */

@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises';
 import type Dockerode from 'dockerode';
 import { pause } from '../../../kernel/async/pause.ts';
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 import { CALL_TIMEOUT_MS } from '../engine/engine.ts';
 import { runsOurPrograms } from '../engine/local-engine.ts';
 import { tarOf } from '../image-sources/build-context.ts';

@@ -4,7 +4,7 @@ import { Neighbourhood, places, webPort } from '../../../../test/support/neighbo
 import { PrivateEngine } from '../../../../test/support/private-engine.ts';
 import { until } from '../../../../test/support/until.ts';
 import type { EgressMode } from '../../../kernel/config/config.ts';
-import type { ContainerView } from '../../runtime.ts';
+import type { ContainerView } from '../../container.ts';
 import type { DockerRuntime } from '../docker-runtime.ts';
 import { outdatedName } from '../engine/container-identities.ts';
 import { labels } from '../engine/names.ts';

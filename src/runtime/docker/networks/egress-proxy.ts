@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import type Dockerode from 'dockerode';
 import type { OpenRange } from '../../../kernel/network/open-ranges.ts';
 import { privateRanges4 } from '../../../kernel/network/private-addresses.ts';
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 import { filesInto } from '../engine/archive.ts';
 import { networksOf } from './bridges.ts';
 import { nodeProgram, type EgressImages } from './egress-images.ts';

@@ -9,7 +9,7 @@ import { Neighbourhood, places, webPort } from '../../../../test/support/neighbo
 import { PrivateEngine } from '../../../../test/support/private-engine.ts';
 import { until } from '../../../../test/support/until.ts';
 import { openRange, type OpenRange } from '../../../kernel/network/open-ranges.ts';
-import type { ContainerView } from '../../runtime.ts';
+import type { ContainerView } from '../../container.ts';
 import type { EgressMode } from '../../../kernel/config/config.ts';
 import { DockerRuntime } from '../docker-runtime.ts';
 

@@ -7,7 +7,7 @@ import { DockerBed } from '../../../../test/support/docker-bed.ts';
 import { requirePrograms } from '../../../../test/support/private-engine.ts';
 import { arrivals, type Station } from '../../../../test/support/raw-frames.ts';
 import { until } from '../../../../test/support/until.ts';
-import type { ContainerView } from '../../runtime.ts';
+import type { ContainerView } from '../../container.ts';
 
 const webPort = 8080;
 const server = { command: ['/bin/busybox', 'httpd', '-f', '-p', String(webPort), '-h', '/www'] };

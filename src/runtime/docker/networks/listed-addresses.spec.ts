@@ -1,4 +1,4 @@
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 import { beginningOf, freeAddress, isLarger, proxyAddress } from './listed-addresses.ts';
 
 describe('the addresses of a network of agents with a list of names', () => {

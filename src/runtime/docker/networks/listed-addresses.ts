@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto';
 import ipaddr from 'ipaddr.js';
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 
 /** The port on which the proxy listens. */
 export const PROXY_PORT = 3128;

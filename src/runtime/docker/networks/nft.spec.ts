@@ -2,7 +2,7 @@ import { PassThrough } from 'node:stream';
 
 import type Dockerode from 'dockerode';
 
-import { RuntimeUnavailable } from '../../runtime.ts';
+import { RuntimeUnavailable } from '../../runtime.errors.ts';
 import { CALL_TIMEOUT_MS } from '../engine/engine.ts';
 import { Nft } from './nft.ts';
 

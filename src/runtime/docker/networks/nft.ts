@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import type Dockerode from 'dockerode';
 import ipaddr from 'ipaddr.js';
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 import { filesInto } from '../engine/archive.ts';
 import { tarOf } from '../image-sources/build-context.ts';
 import { call, statusOf } from '../engine/engine.ts';

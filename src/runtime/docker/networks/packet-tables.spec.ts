@@ -1,4 +1,4 @@
-import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.ts';
+import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.errors.ts';
 import { PacketTables } from './packet-tables.ts';
 
 /** Returns tables of a kernel that refuses some scripts, and the scripts that it was given. */

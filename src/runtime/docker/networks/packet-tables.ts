@@ -1,4 +1,4 @@
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 import { noRules } from './egress-rules.ts';
 import { noLinkRules } from './link-rules.ts';
 import type { Nft } from './nft.ts';

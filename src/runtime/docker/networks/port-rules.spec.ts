@@ -1,4 +1,4 @@
-import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.ts';
+import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.errors.ts';
 import { portRules, PortRules } from './port-rules.ts';
 
 const ports = { address: '10.0.0.5', ports: '20000-29999', clients: ['10.0.0.7', '10.0.1.0/24'] };

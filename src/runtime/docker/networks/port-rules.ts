@@ -1,4 +1,4 @@
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 import type { Nft } from './nft.ts';
 import { chainCommands, setCommands } from './nft-script.ts';
 import type { PublishedPorts } from './published-ports.ts';

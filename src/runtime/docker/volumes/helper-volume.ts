@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type Dockerode from 'dockerode';
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 import { fileIn } from '../engine/archive.ts';
 import { tarOf } from '../image-sources/build-context.ts';
 import { call } from '../engine/engine.ts';

@@ -1,6 +1,6 @@
 import type Dockerode from 'dockerode';
 import type { MeasureBounds, VolumeSize } from '../../files.ts';
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 import { eachContainer } from '../engine/bulk-list.ts';
 import type { ContainerIdentities } from '../engine/container-identities.ts';
 import { call } from '../engine/engine.ts';

@@ -1,6 +1,6 @@
 import { DockerBed } from '../../../../test/support/docker-bed.ts';
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
-import type { ContainerView } from '../../runtime.ts';
+import type { ContainerView } from '../../container.ts';
 
 const MIB = 1024 * 1024;
 const bounds = { withinMs: 60_000, filesMax: 1_000 };

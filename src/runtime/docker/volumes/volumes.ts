@@ -1,5 +1,5 @@
 import type Dockerode from 'dockerode';
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 import { call, statusOf, until } from '../engine/engine.ts';
 import { hasLabels, labels, volumeName, type Labels } from '../engine/names.ts';
 

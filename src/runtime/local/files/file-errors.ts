@@ -1,4 +1,4 @@
-import { RuntimeUnavailable } from '../../runtime.ts';
+import { RuntimeUnavailable } from '../../runtime.errors.ts';
 import { FileRefused, type FileRefusal } from '../../files.ts';
 
 const refusals: Readonly<Record<string, FileRefusal>> = {

@@ -16,7 +16,7 @@ import {
   type VolumeSize,
 } from '../../files.ts';
 import { limitedContent, within } from '../../limited-content.ts';
-import type { ContainerHandle } from '../../runtime.ts';
+import type { ContainerHandle } from '../../container.ts';
 import { volumeSize } from '../folder-size.ts';
 import { refusing } from './file-errors.ts';
 import { contentOf, entriesOf, openFile, packedFolder } from './folders.ts';

@@ -5,7 +5,7 @@ import { rootCertificates } from 'node:tls';
 import { fileURLToPath } from 'node:url';
 import { commandFailure } from '../../build-failure.ts';
 import type { BuildSettings } from '../../project-plan.ts';
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused } from '../../runtime.errors.ts';
 import { folderSize } from '../folder-size.ts';
 import { runOneShot } from '../one-shot.ts';
 import { StepOutput } from './step-output.ts';

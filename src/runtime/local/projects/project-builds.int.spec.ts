@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { randomUUID } from 'node:crypto';
 import { rootCertificates } from 'node:tls';
 import type { BuildSettings, ProjectPlan } from '../../project-plan.ts';
-import type { ImageSource } from '../../runtime.ts';
+import type { ImageSource } from '../../image-source.ts';
 import { LocalRuntime } from '../local-runtime.ts';
 import { liveness, markOf } from '../processes.ts';
 import { containerSpec } from '../../../../test/support/container-spec.ts';

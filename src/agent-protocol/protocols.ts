@@ -1,15 +1,8 @@
 import { A2aProtocol } from './a2a/a2a.protocol.ts';
-import type { AgentProtocol, ProtocolName, ProtocolSpec } from './delivery.ts';
+import type { AgentProtocol, ProtocolName, ProtocolSpec } from './protocol.ts';
 import { LangGraphProtocol } from './langgraph/langgraph.protocol.ts';
 import { MooringProtocol } from './mooring/mooring.protocol.ts';
 import { OpenAiProtocol } from './openai/openai.protocol.ts';
-
-export * from './delivery.ts';
-export { calledUrl, hopByHop, namesIn, senderHeaders } from './sender-headers.ts';
-export { holdsCredential } from './credentials.ts';
-export { AgentNotLocated, endpointOf, optionsFor, type AgentEndpoint } from './kept-connections.ts';
-export { onTooManyInformational } from './agent-exchange.ts';
-export { ready, type HealthCheck } from './readiness.ts';
 
 const protocols: Record<ProtocolName, AgentProtocol> = {
   mooring: new MooringProtocol(),

@@ -1,4 +1,4 @@
-import type { AgentEndpoint } from './kept-connections.ts';
+import type { AgentEndpoint } from './agent-endpoint.ts';
 
 export type MessageChannel = 'chat' | 'webhook' | 'attachment';
 
@@ -37,6 +37,9 @@ export type ProtocolName = (typeof protocolNames)[number];
 
 export const historyKeepers = ['mooring', 'agent'] as const;
 export type HistoryKeeper = (typeof historyKeepers)[number];
+
+/** The sign that an agent is ready: a 2xx response on a path, or a port that accepts connections. */
+export type HealthCheck = { path: string } | { tcp: true };
 
 /** The protocol of an agent, from its template. */
 export interface ProtocolSpec {
