@@ -15,7 +15,17 @@ export {
   type SandboxKind,
   type SandboxOwner,
 } from './sandbox-id.ts';
-export type { ContainerKind, FollowedKind, KindContainers, KindRecords, KindRules, Seen, Work } from './reconciliation/container-kind.ts';
+export type {
+  ContainerKind,
+  FollowedKind,
+  KindContainers,
+  KindRecords,
+  KindRows,
+  KindRules,
+  KindSteps,
+  Seen,
+  Work,
+} from './reconciliation/container-kind.ts';
 export type { KnownSandbox, SandboxOfAccount } from './lifecycle/known-sandbox.ts';
 export type { Pass } from './reconciliation/pass.ts';
 export { executeOnce } from './reconciliation/recorded-once.ts';

@@ -80,6 +80,11 @@ const bad: Record<string, { path: string; text: string; line: number }> = {
   },
   'a saga registers itself': { path: 'src/a.module.ts', text: 'f();\nsagas.register(boats);\n', line: 2 },
   'a class of a body, a query or a response ends in Dto': { path: 'src/a.dto.ts', text: 'f();\nexport class AgentView {\n}\n', line: 2 },
+  'no injected member is public': {
+    path: 'src/a.service.ts',
+    text: '@Injectable()\nclass A {\n  constructor(\n    private readonly b: B,\n    readonly c: C,\n  ) {}\n}\n',
+    line: 5,
+  },
   'every file ends with a newline': { path: 'src/a.ts', text: 'f();\ng();', line: 2 },
 };
 
@@ -101,6 +106,10 @@ const good: Record<string, { path: string; text: string }> = {
   'the product waits by `pause` of kernel/async': {
     path: 'src/a.ts',
     text: "import { setImmediate as turn } from 'node:timers/promises';\nawait turn();\n",
+  },
+  'no injected member is public': {
+    path: 'src/a.service.ts',
+    text: '@Injectable()\nclass A {\n  constructor(\n    protected readonly b: B,\n    c: C,\n  ) {}\n}\nclass D extends Query<E> {\n  constructor(readonly f: F) {}\n}\n',
   },
   'private members are marked `private`': { path: 'src/a.ts', text: 'class A {\n  private b = 1;\n}\nconst c = "#d";\n' },
   'a bound is named in capitals, with its unit': {

@@ -101,6 +101,7 @@ export const tidyRules: TidyRule[] = [
     applies: (path) => path.endsWith('.dto.ts'),
     check: lines(/^export (abstract )?class (?!\w+Dto\b)/, 'a class without Dto'),
   },
+  { name: 'no injected member is public', applies: isProduct, check: publicInjections },
   { name: 'every file ends with a newline', applies: everywhere, check: missingNewline },
 ];
 
@@ -162,6 +163,19 @@ function crowdedConstructors(text: string, path: string): Finding[] {
       : undefined,
   );
 }
+
+/** Whoever injects a class has its methods, and not what was injected into it. */
+function publicInjections(text: string, path: string): Finding[] {
+  return inTree(text, path, (node) => {
+    if (!ts.isParameter(node) || !ts.isConstructorDeclaration(node.parent) || !ts.isParameterPropertyDeclaration(node, node.parent))
+      return undefined;
+    const isInjected = (ts.canHaveDecorators(node.parent.parent) ? ts.getDecorators(node.parent.parent) : undefined) !== undefined;
+    const isHidden = ts.getModifiers(node)?.some(({ kind }) => hiding.has(kind)) === true;
+    return isInjected && !isHidden ? `the public member ${node.name.getText()}` : undefined;
+  });
+}
+
+const hiding = new Set([ts.SyntaxKind.PrivateKeyword, ts.SyntaxKind.ProtectedKeyword]);
 
 function crowdedRoutes(text: string, path: string): Finding[] {
   return inTree(text, path, (node) =>

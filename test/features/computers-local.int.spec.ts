@@ -1,5 +1,5 @@
 import { ComputerImages } from '../../src/features/computers/containers/computer-images.service.ts';
-import { ComputerKind } from '../../src/features/computers/containers/computer-kind.service.ts';
+import { EveryComputer } from '../../src/features/computers/containers/every-computer.service.ts';
 import { ComputerContainersModule } from '../../src/features/computers/computer-containers.module.ts';
 import { execEvents } from '../../src/features/exec/index.ts';
 import { fileEvents } from '../../src/features/files/index.ts';
@@ -74,7 +74,7 @@ withDesktopPrograms('computers on the local runtime', () => {
 
     it('keep their image while there are none', async () => {
       const { image } = await server.app.get(ComputerImages, { strict: false }).resolve(new AbortController().signal);
-      const needed = await server.app.get(ComputerKind, { strict: false }).neededImages([image, 'another']);
+      const needed = await server.app.get(EveryComputer, { strict: false }).neededImages([image, 'another']);
       expect([...needed]).toEqual([image]);
     });
 

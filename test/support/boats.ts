@@ -6,7 +6,7 @@ import { typed } from '../../src/postgres/database/table.ts';
 import type { Projection, ProjectionTable } from '../../src/eventsourcing/projections/projection.ts';
 import { ProgramReplicas } from '../../src/eventsourcing/projections/program-replicas.ts';
 import { Projections } from '../../src/eventsourcing/projections/projections.ts';
-import { everything, openLog, type OpenedLog } from './log.ts';
+import { everything, openLog, openPasses, type OpenedLog } from './log.ts';
 
 /** A table that has columns of every kind that read models use. */
 const boatsTable = {
@@ -67,7 +67,7 @@ export class Harbour {
     const log = await openLog(url, newer);
     before(log);
     const leases = new Leases(log.database, quickIntervals);
-    const kept = new Projections(log.database, log.store, leases, log.aggregates, log.config);
+    const kept = new Projections(log.database, log.store, leases, log.aggregates, openPasses(log.store, quickIntervals));
     for (const projection of projections) kept.register(projection);
     const keys = { refresh: () => Promise.resolve('a key') };
     const replicas = new ProgramReplicas(log.database, kept, log.catalogue, keys);

@@ -2,7 +2,6 @@ import { tmpdir } from 'node:os';
 
 import { Client } from 'pg';
 
-import type { Config } from '../../src/kernel/config/config.ts';
 import { readConfig } from '../../src/kernel/config/read-config.ts';
 import { Clock } from '../../src/kernel/clock.ts';
 import type { Database } from '../../src/postgres/database/database.ts';
@@ -20,6 +19,8 @@ import { StreamStates } from '../../src/eventsourcing/aggregates/stream-states.t
 import { rebuildEvents } from '../../src/eventsourcing/projections/rebuild/rebuild.events.ts';
 import { until } from './until.ts';
 import { eventStoreEnvironment } from './eventstoredb/place.ts';
+import { LogPasses } from '../../src/eventsourcing/projections/rebuild/log-pass.ts';
+import { Intervals } from '../../src/kernel/config/intervals.ts';
 
 /** The events of a harbour, for tests of code that reads a log. */
 const harbour = ['BoatArrived', 'BoatLoaded', 'BoatLeft', 'TideTurned'].map((type) => defineEvent<JsonObject>()(type, () => type));
@@ -32,7 +33,6 @@ export interface OpenedLog {
   store: EventStore;
   aggregates: Aggregates;
   catalogue: EventCatalogue;
-  config: Config;
   close(): Promise<void>;
 }
 
@@ -46,7 +46,7 @@ export async function openLog(url: string, newer: readonly AnyEventDefinition[] 
     await store.close();
     await database.close();
   };
-  return { database, store, aggregates, catalogue, config: readConfig({ MOORING_DATA_DIR: tmpdir() }), close };
+  return { database, store, aggregates, catalogue, close };
 }
 
 /** Opens the aggregates of one process. Its follower of the log does not run until it is started. */
@@ -54,6 +54,11 @@ export function openAggregates(database: Database, store: EventStore, catalogue:
   const snapshots = new Snapshots(database);
   const states = new StreamStates(store, follower, snapshots, readConfig({ MOORING_DATA_DIR: tmpdir() }));
   return { aggregates: new CachedAggregates(store, catalogue, new Clock(), states, snapshots), states, snapshots, follower };
+}
+
+/** Returns the passes over the log by which read models are rebuilt. */
+export function openPasses(store: EventStore, { foldGatherMs } = new Intervals()): LogPasses {
+  return new LogPasses(store, { memoryBytes: 48 * 1_048_576, directory: tmpdir() }, foldGatherMs);
 }
 
 /** Opens the log that belongs to the database at the address: in that database, or in the store that the tests are configured to use. */

@@ -6,9 +6,10 @@ import { Leases } from '../../src/postgres/leases/leases.ts';
 import { Projections } from '../../src/eventsourcing/projections/projections.ts';
 import { DurableSagas } from '../../src/eventsourcing/sagas/durable-sagas.ts';
 import { Replica } from '../../src/postgres/leases/replica.ts';
+import { SagaRunners } from '../../src/eventsourcing/sagas/saga-runners.ts';
 import { ShardLeases } from '../../src/eventsourcing/sagas/shard-leases.ts';
 import { UnseenEvents } from '../../src/eventsourcing/sagas/unseen-events.ts';
-import { openAggregates, type OpenedLog } from './log.ts';
+import { openAggregates, openPasses, type OpenedLog } from './log.ts';
 
 /** A clock that a test can set ahead. */
 class TestClock extends Clock {
@@ -31,16 +32,15 @@ export class SagaProcess {
 
   constructor(readonly log: OpenedLog) {
     this.leases = new Leases(log.database, quickIntervals);
-    this.projections = new Projections(log.database, log.store, this.leases, log.aggregates, log.config);
+    this.projections = new Projections(log.database, log.store, this.leases, log.aggregates, openPasses(log.store, quickIntervals));
     this.follower = new LogFollower(log.store);
     this.aggregates = openAggregates(log.database, log.store, log.catalogue, this.follower).aggregates;
     const unseen = new UnseenEvents(log.store, this.projections);
     this.sagas = new DurableSagas(
-      log.database,
-      this.clock,
-      unseen,
+      new SagaRunners(log.database, this.clock, unseen, this.follower, quickIntervals),
       this.follower,
       new ShardLeases(log.database, this.leases, this.replica, quickIntervals),
+      quickIntervals,
     );
   }
 

@@ -1,5 +1,5 @@
 import { harbourEvent } from '../../../test/support/harbour-event.ts';
-import { appendTo, eventually, everything, openLog, operate, type OpenedLog } from '../../../test/support/log.ts';
+import { appendTo, eventually, everything, openLog, openPasses, operate, type OpenedLog } from '../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { typed } from '../../postgres/database/table.ts';
 import { type StoredEvent, idOf } from '../event-store/event-store.ts';
@@ -48,7 +48,7 @@ class Process {
 
   private constructor(readonly log: OpenedLog) {
     this.leases = new Leases(log.database);
-    this.projections = new Projections(log.database, log.store, this.leases, log.aggregates, log.config);
+    this.projections = new Projections(log.database, log.store, this.leases, log.aggregates, openPasses(log.store));
   }
 
   static async start(url: string, ...projections: BoatProjection[]): Promise<Process> {
@@ -109,7 +109,7 @@ describe('read models', () => {
 
   it('follows the log once if its start is repeated before the first one is over', async () => {
     const { position } = await arrive('Ark', 5);
-    const projections = new Projections(log.database, log.store, new Leases(log.database), log.aggregates, log.config);
+    const projections = new Projections(log.database, log.store, new Leases(log.database), log.aggregates, openPasses(log.store));
     projections.register(boats('boats'));
     await Promise.all([projections.start(), projections.start()]);
     await projections.waitFor('boats', position);

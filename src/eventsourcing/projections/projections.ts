@@ -2,7 +2,6 @@ import type { BeforeApplicationShutdown } from '@nestjs/common';
 import { Injectable } from '@nestjs/common';
 import type pg from 'pg';
 
-import { Config } from '../../kernel/config/config.ts';
 import { Database } from '../../postgres/database/database.ts';
 import { Aggregates } from '../aggregates/aggregates.ts';
 import {
@@ -35,8 +34,6 @@ const FIRST: Position = START.replace(/0$/, '1');
 const WAITERS_MAX = 10_000;
 /** The number of events that a read model may lack and still count as caught up. */
 const NEAR_EVENTS = 1_000;
-/** The memory for the rows of rebuilds, in bytes; rows beyond it are kept on disk meanwhile. */
-const FOLD_MEMORY_BYTES = 48 * 1024 * 1024;
 /** The connections for rebuilds, and one for a comparison. */
 const BULK_CONNECTIONS = WRITERS + 1;
 
@@ -76,14 +73,14 @@ export class Projections extends ReadModels implements BeforeApplicationShutdown
     private readonly store: EventStore,
     private readonly leases: Leases,
     private readonly aggregates: Aggregates,
-    config: Config,
+    passes: LogPasses,
   ) {
     super();
     this.registry = new ProjectionRegistry(database);
     this.parts = {
       database,
       store,
-      passes: new LogPasses(store, { memoryBytes: FOLD_MEMORY_BYTES, directory: config.dataDir }, leases.intervals.foldGatherMs),
+      passes,
       pool: () => (this.bulkPool ??= database.openPool('rebuilds', BULK_CONNECTIONS, { statement_timeout: 0, lock_timeout: 0 })),
       comparisons: new SerialQueue(),
       catchUps: new SerialQueue(),

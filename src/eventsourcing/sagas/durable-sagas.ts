@@ -2,16 +2,15 @@ import type { BeforeApplicationShutdown, OnApplicationBootstrap } from '@nestjs/
 import { Injectable } from '@nestjs/common';
 
 import { pause } from '../../kernel/async/pause.ts';
-import { Clock } from '../../kernel/clock.ts';
-import { Database } from '../../postgres/database/database.ts';
+import { Intervals } from '../../kernel/config/intervals.ts';
 import { LogFollower } from '../log/log-follower.ts';
 import type { Lease } from '../../postgres/leases/leases.ts';
 import type { KeyedQueueStats } from './keyed-queue.ts';
 import { type Saga, Sagas } from './saga.ts';
 import { RESYNC_EVERY_MS, restAfter } from './resync-rest.ts';
-import { SagaRunner, type SagaTools } from './saga-runner.ts';
+import type { SagaRunner } from './saga-runner.ts';
+import { SagaRunners } from './saga-runners.ts';
 import { type ShardHolder, ShardLeases } from './shard-leases.ts';
-import { UnseenEvents } from './unseen-events.ts';
 
 /**
  * The sagas of this process. Features register theirs in `onModuleInit`; from the bootstrap on they work on the keys in the shards that
@@ -19,7 +18,6 @@ import { UnseenEvents } from './unseen-events.ts';
  */
 @Injectable()
 export class DurableSagas extends Sagas implements ShardHolder, OnApplicationBootstrap, BeforeApplicationShutdown {
-  private readonly tools: SagaTools;
   private readonly runners = new Map<string, SagaRunner>();
   private readonly leases = new Map<number, Lease>();
   private readonly stopping = new AbortController();
@@ -29,20 +27,18 @@ export class DurableSagas extends Sagas implements ShardHolder, OnApplicationBoo
   private holding: Promise<void> = Promise.resolve();
 
   constructor(
-    database: Database,
-    clock: Clock,
-    unseen: UnseenEvents,
+    private readonly makers: SagaRunners,
     private readonly follower: LogFollower,
     private readonly shards: ShardLeases,
+    private readonly intervals: Intervals,
   ) {
     super();
-    this.tools = { database, clock, unseen, follower, intervals: shards.intervals };
   }
 
   /** Registers a saga; it must be called before the application's bootstrap. Throws if its name is taken. */
   override register(saga: Saga): void {
     if (this.runners.has(saga.name)) throw new Error(`the saga ${saga.name} is registered twice`);
-    this.runners.set(saga.name, new SagaRunner(saga, this.tools));
+    this.runners.set(saga.name, this.makers.of(saga));
   }
 
   override wake(saga: string, key: string, account?: string): void {
@@ -111,7 +107,7 @@ export class DurableSagas extends Sagas implements ShardHolder, OnApplicationBoo
       const failed = await this.resync(this.all);
       restMs = restAfter(performance.now() - began);
       if (failed.length > 0) {
-        await pause(this.shards.intervals.sagaRetryMs, signal);
+        await pause(this.intervals.sagaRetryMs, signal);
         await this.resync(failed);
       }
     }

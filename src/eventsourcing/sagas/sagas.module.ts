@@ -2,13 +2,14 @@ import { Global, Module } from '@nestjs/common';
 
 import { DurableSagas } from './durable-sagas.ts';
 import { Sagas } from './saga.ts';
+import { SagaRunners } from './saga-runners.ts';
 import { SagaMetrics } from './saga-metrics.ts';
 import { ShardLeases } from './shard-leases.ts';
 import { UnseenEvents } from './unseen-events.ts';
 
 @Global()
 @Module({
-  providers: [DurableSagas, ShardLeases, UnseenEvents, SagaMetrics, { provide: Sagas, useExisting: DurableSagas }],
+  providers: [DurableSagas, SagaRunners, ShardLeases, UnseenEvents, SagaMetrics, { provide: Sagas, useExisting: DurableSagas }],
   exports: [DurableSagas, Sagas],
 })
 export class SagasModule {}

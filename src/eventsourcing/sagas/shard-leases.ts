@@ -51,7 +51,7 @@ export class ShardLeases {
     private readonly database: Database,
     private readonly leases: Leases,
     private readonly replica: Replica,
-    readonly intervals: Intervals = new Intervals(),
+    private readonly intervals: Intervals = new Intervals(),
   ) {}
 
   /** Returns the number of shards that this process holds. */

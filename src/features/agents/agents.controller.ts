@@ -26,7 +26,7 @@ interface Spelling<View> {
 function agentRoutes<View>({ path, suffix, View, viewOf, readers }: Spelling<View>) {
   @Controller(path)
   class AgentRoutes {
-    constructor(readonly answers: AgentAnswers) {}
+    constructor(protected readonly answers: AgentAnswers) {}
 
     /** Lists the account's agents, newest first. */
     @Get()

@@ -5,14 +5,28 @@ import { ComputerDesktopsModule } from './computer-desktops.module.ts';
 import { ComputersModule } from './computers.module.ts';
 import { ComputersSaga } from './computers.saga.ts';
 import { ComputerContainers } from './containers/computer-containers.service.ts';
-import { ComputerKind } from './containers/computer-kind.service.ts';
+import { ComputerImages } from './containers/computer-images.service.ts';
+import { COMPUTER_KIND, computerKind } from './containers/computer-kind.ts';
 import { ComputerRecords } from './containers/computer-records.service.ts';
+import { ComputerSteps } from './containers/computer-steps.service.ts';
 import { ContainerTimes } from './containers/container-times.service.ts';
 import { EveryComputer } from './containers/every-computer.service.ts';
 
 /** Brings the containers of computers to what callers want of them. */
 @Module({
   imports: [ComputersModule, ComputerDesktopsModule, SandboxContainersModule],
-  providers: [ComputerContainers, ComputerRecords, ComputerKind, ContainerTimes, EveryComputer, ComputersSaga],
+  providers: [
+    ComputerContainers,
+    ComputerRecords,
+    ComputersSaga,
+    ComputerSteps,
+    ContainerTimes,
+    EveryComputer,
+    {
+      provide: COMPUTER_KIND,
+      useFactory: computerKind,
+      inject: [ComputerRecords, ComputerContainers, EveryComputer, ComputerSteps, ComputerImages],
+    },
+  ],
 })
 export class ComputerContainersModule {}

@@ -1,12 +1,12 @@
-import { Injectable, type OnModuleInit } from '@nestjs/common';
+import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 
 import type { StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
 import { Sagas, type Saga, type SagaKey, type SagaPass } from '../../eventsourcing/sagas/saga.ts';
-import { ContainerKinds, Reconcilers, type Reconciler } from '../../sandboxes/services.ts';
+import { Reconcilers, type Reconciler } from '../../sandboxes/services.ts';
 import type { ComputerRecord } from './aggregate/computer-records.decider.ts';
 import type { Computer } from './aggregate/computer-state.decider.ts';
 import { computerEvents, useEvents } from './aggregate/computers.events.ts';
-import { ComputerKind } from './containers/computer-kind.service.ts';
+import { COMPUTER_KIND, type ComputerKind } from './containers/computer-kind.ts';
 import type { OwnStep } from './containers/next-step.decider.ts';
 import { ForgottenMemory } from './memory/forgotten-memory.service.ts';
 
@@ -24,9 +24,8 @@ export class ComputersSaga implements Saga, OnModuleInit {
 
   constructor(
     private readonly sagas: Sagas,
-    private readonly kinds: ContainerKinds,
     private readonly memory: ForgottenMemory,
-    private readonly kind: ComputerKind,
+    @Inject(COMPUTER_KIND) kind: ComputerKind,
     reconcilers: Reconcilers,
   ) {
     this.name = kind.saga;
@@ -35,7 +34,6 @@ export class ComputersSaga implements Saga, OnModuleInit {
   }
 
   onModuleInit(): void {
-    this.kinds.register(this.kind);
     this.sagas.register(this);
   }
 

@@ -12,11 +12,14 @@ import { AgentRecords } from './records/agent-records.ts';
 import { AccountHasImageHandler, accountImagesProjection } from './images/account-images.projection.ts';
 import { ContainerContents } from './containers/container-contents.service.ts';
 import { AgentContainers } from './containers/agent-containers.service.ts';
-import { AgentKind } from './containers/agent-kind.service.ts';
+import { AGENT_KIND, agentKind } from './containers/agent-kind.ts';
+import { AgentRows } from './containers/agent-rows.service.ts';
+import { AgentSteps } from './containers/agent-steps.service.ts';
 import { DeploymentImages } from './images/deployment-images.service.ts';
 import { ImageAttempts } from './images/image-attempts.service.ts';
 import { ImageClaims } from './images/image-claims.service.ts';
 import { ImageReferences } from './images/image-references.service.ts';
+import { ImageSources } from './images/image-sources.service.ts';
 import { ImagesSaga } from './images/images.saga.ts';
 import { ImageNeeds } from './images/image-needs.service.ts';
 import { ImageSweep } from './images/image-sweep.service.ts';
@@ -41,7 +44,9 @@ import { NeededImagesHandler } from './needed-images.handlers.ts';
   controllers: [DeploymentsController],
   providers: [
     AgentContainers,
-    AgentKind,
+    AgentRows,
+    AgentSteps,
+    { provide: AGENT_KIND, useFactory: agentKind, inject: [AgentRecords, AgentContainers, AgentRows, AgentSteps] },
     AgentRecords,
     BuildLogAnswers,
     ContainerContents,
@@ -52,6 +57,7 @@ import { NeededImagesHandler } from './needed-images.handlers.ts';
     ImageClaims,
     ImageNeeds,
     ImageReferences,
+    ImageSources,
     ImagesSaga,
     ImageSweep,
     ImageSweepRecords,

@@ -1,10 +1,10 @@
-import { Injectable, type OnModuleInit } from '@nestjs/common';
+import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 
 import { agentEvents, type Agent, type AgentRecord, type AgentSettings } from '../agents/index.ts';
 import { idOf, type StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
 import { Sagas, type Saga, type SagaKey, type SagaPass } from '../../eventsourcing/sagas/saga.ts';
 import { Reconcilers, type Reconciler } from '../../sandboxes/services.ts';
-import { AgentKind } from './containers/agent-kind.service.ts';
+import { AGENT_KIND, type AgentKind } from './containers/agent-kind.ts';
 import type { OwnStep } from './containers/next-step.decider.ts';
 
 /** The settings that are only displayed. */
@@ -21,7 +21,7 @@ export class DeploymentsSaga implements Saga, OnModuleInit {
 
   constructor(
     private readonly sagas: Sagas,
-    kind: AgentKind,
+    @Inject(AGENT_KIND) kind: AgentKind,
     reconcilers: Reconcilers,
   ) {
     this.name = kind.saga;

@@ -6,7 +6,7 @@ import type { TestServer } from '../../../test/support/http-server.ts';
 import { until } from '../../../test/support/until.ts';
 import type { SagaKey } from '../../eventsourcing/sagas/saga.ts';
 import { Differences } from '../../sandboxes/services.ts';
-import { AgentKind } from './containers/agent-kind.service.ts';
+import { AGENT_KIND, type AgentKind } from './containers/agent-kind.ts';
 
 const settings = { image: 'auto' as const, image_name: null, template_id: 'hello' };
 
@@ -33,7 +33,7 @@ const status = async (agentId: string) => (await bed.load(agentId)).state?.statu
 
 async function search(): Promise<SagaKey[]> {
   const differences = server.app.get(Differences, { strict: false });
-  return differences.find(server.app.get(AgentKind, { strict: false }), await differences.list(0));
+  return differences.find(server.app.get<AgentKind>(AGENT_KIND, { strict: false }), await differences.list(0));
 }
 const found = async () => (await search()).map(({ key }) => key);
 

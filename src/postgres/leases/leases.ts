@@ -115,7 +115,7 @@ export class Leases {
 
   constructor(
     private readonly database: Database,
-    readonly intervals: Intervals = new Intervals(),
+    private readonly intervals: Intervals = new Intervals(),
   ) {}
 
   /** The name of the database session that holds the leases, or null. A crash of the database ends the session, and no other gets its name. */

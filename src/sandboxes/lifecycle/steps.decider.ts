@@ -35,7 +35,10 @@ export type Step<R = LifecycleRecord, Own = never> =
   | { do: 'replace'; container: ContainerView }
   /** With `meanwhile`, records that while the container starts. */
   | { do: 'start'; container: ContainerView; meanwhile?: R }
-  | { do: 'stop' | 'freeze' | 'thaw' | 'kill'; container: ContainerView }
+  | { do: 'stop'; container: ContainerView }
+  | { do: 'freeze'; container: ContainerView }
+  | { do: 'thaw'; container: ContainerView }
+  | { do: 'kill'; container: ContainerView }
   /** `gently` asks the program in the container to end first. */
   | { do: 'remove'; container: ContainerView; gently: boolean }
   | { do: 'remove_volume' }

@@ -71,6 +71,8 @@ export interface KindRecords<S extends Sandbox> {
   erase(sandboxId: string, seen: Seen<S>): Promise<boolean>;
   /** Records that the volume holds more than it may, for the saga of that name. */
   recordFull(sandboxId: string, accountId: string, reason: string, saga: string): Promise<void>;
+  /** Returns true if the work that claimed an image under the id goes on, so that no read model tells yet that the image is needed. */
+  isClaiming(sandboxId: string, claimId: string): Promise<boolean>;
   /** Closes the stream of a deleted sandbox, so that nothing can be appended, and removes its snapshots. May be repeated. */
   close(sandboxId: string, seen: Seen<S>): Promise<void>;
 }
@@ -89,13 +91,10 @@ export interface Work<S extends Sandbox, R> {
   readonly recordMeanwhile: (record: R | undefined) => Promise<void>;
 }
 
-/** A kind of sandboxes that are compared with the engine and measured, and whose images are kept. The kind registers itself with `ContainerKinds`. */
-export interface FollowedKind<S extends Sandbox = Sandbox> {
-  readonly kind: SandboxKind;
-  /** The name of the saga that reconciles them, whose keys are their ids. */
-  readonly saga: string;
-  readonly rules: KindRules<S, unknown, unknown>;
-  readonly records: KindRecords<S>;
+/** The rows of the kind's sandboxes in its read models. */
+export interface KindRows<S extends Sandbox> {
+  /** The names of the read models that tell which images are needed. */
+  readonly readModels: readonly string[];
   /** Returns a page of the sandboxes of all accounts, ordered by id, that follow the one with the id. */
   page(after: string | null, limit: number): Promise<KnownSandbox<S>[]>;
   /** Returns the sandboxes of all accounts whose containers may have written to their volumes since then, 20,000 at most. */
@@ -107,20 +106,31 @@ export interface FollowedKind<S extends Sandbox = Sandbox> {
   live(): Promise<string[]>;
   /** Returns those of the images, given by digest or id, that sandboxes of the kind need according to its read models. */
   neededImages(digests: readonly string[]): Promise<ReadonlySet<string>>;
-  /** The names of the read models that tell which images are needed. */
-  readonly readModels: readonly string[];
-  /** Returns true if the work that claimed an image under the id goes on, so that no read model tells yet that the image is needed. */
-  isClaiming(sandboxId: string, claimId: string): Promise<boolean>;
+}
+
+/** The part of the steps that is the kind's own. */
+export interface KindSteps<S extends Sandbox, R, Own> {
+  /** Records an outcome; see `Work.record`. Returns false if nothing was written, because the stream has changed since it was read. */
+  record(pass: Pass, seen: Seen<S>, record: R, container: ContainerView | null): Promise<boolean>;
+  /** Does what is left to do once the container is ready, and records that. Returns false if it became stale. */
+  whenReady(work: Work<S, R>, container: ContainerView): Promise<boolean>;
+  /** Executes a step of the kind's own. Returns false if it became stale. */
+  executeOwn(work: Work<S, R>, step: Own): Promise<boolean>;
+}
+
+/** A kind of sandboxes that are compared with the engine and measured, and whose images are kept. */
+export interface FollowedKind<S extends Sandbox = Sandbox> {
+  readonly kind: SandboxKind;
+  /** The name of the saga that reconciles them, whose keys are their ids. */
+  readonly saga: string;
+  readonly rules: KindRules<S, unknown, unknown>;
+  readonly records: KindRecords<S>;
+  readonly rows: KindRows<S>;
 }
 
 /** A kind of sandboxes whose containers are reconciled. */
 export interface ContainerKind<S extends Sandbox, R extends { type: string }, Own extends { do: string } = never> extends FollowedKind<S> {
   readonly rules: KindRules<S, R, Own>;
   readonly containers: KindContainers<S>;
-  /** Records an outcome; see `Work.record`. Returns false if nothing was written, because the stream has changed since it was read. */
-  record(pass: Pass, seen: Seen<S>, record: R, container: ContainerView | null): Promise<boolean>;
-  /** Does what is left to do once the container is ready, and records that. Returns false if it became stale. */
-  whenReady(work: Work<S, R>, container: ContainerView): Promise<boolean>;
-  /** Takes a step of the kind's own. Returns false if it became stale. */
-  takeOwn(work: Work<S, R>, step: Own): Promise<boolean>;
+  readonly steps: KindSteps<S, R, Own>;
 }

@@ -53,7 +53,7 @@ export class Differences {
     const found: SagaKey[] = [];
     let after: string | null = null;
     do {
-      const page: KnownSandbox[] = await kind.page(after, PAGE);
+      const page: KnownSandbox[] = await kind.rows.page(after, PAGE);
       const now = new Date();
       for (const known of page) {
         const { sandboxId, sandbox } = known;

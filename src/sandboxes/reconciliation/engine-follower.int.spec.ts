@@ -35,7 +35,7 @@ class LossyEngine {
 }
 
 function kindWithoutSandboxes(kind: SandboxKind): FollowedKind {
-  return { kind, saga: `${kind}s`, page: () => Promise.resolve([]) } as unknown as FollowedKind;
+  return { kind, saga: `${kind}s`, rows: { page: () => Promise.resolve([]) } } as unknown as FollowedKind;
 }
 
 let follower: EngineFollower;

@@ -1,6 +1,5 @@
 import { Injectable, Logger } from '@nestjs/common';
 
-import { bothOf } from '../../kernel/async/both-of.ts';
 import type { ContainerView } from '../../runtime/container.ts';
 import { ContainerGone, EngineUnsupported, ImageGone, RuntimeRefused, RuntimeUnavailable } from '../../runtime/runtime.errors.ts';
 import { sagaStep } from '../../eventsourcing/sagas/saga-step.ts';
@@ -8,15 +7,15 @@ import type { SagaKey, SagaPass } from '../../eventsourcing/sagas/saga.ts';
 import type { Sandbox } from '../lifecycle/sandbox.decider.ts';
 import { actualAfter, isGoingToSleep, overdue, type Actual, type Rules, type Step } from '../lifecycle/steps.decider.ts';
 import type { ContainerKind, Seen, Work } from './container-kind.ts';
+import { ContainerKinds } from './container-kinds.ts';
 import { ContainerSteps } from './container-steps.service.ts';
 import { Differences } from './differences.service.ts';
 import { deadlineSignal, EngineView } from './engine-view.service.ts';
 import type { Pass } from './pass.ts';
+import { StepExecutors } from './step-executors.ts';
 
 /** The largest number of steps in one pass; the next pass continues. */
 const STEPS_MAX = 60;
-/** The longest wait for a turn, in milliseconds, after which the sandbox is not read again. */
-const TURN_CAME_AT_ONCE_MS = 50;
 /** The shortest time until the next look at a sandbox, in milliseconds, such as one whose work delays its sleep. */
 const HELD_AGAIN_MS = 1_000;
 
@@ -26,13 +25,16 @@ const HELD_AGAIN_MS = 1_000;
  */
 export class Reconciler<S extends Sandbox, R extends { type: string }, Own extends { do: string } = never> {
   private readonly logger = new Logger('Reconciler');
+  private readonly executors: StepExecutors<S, R, Own>;
 
   constructor(
     private readonly kind: ContainerKind<S, R, Own>,
     private readonly engine: EngineView,
     private readonly steps: ContainerSteps,
     private readonly differences: Differences,
-  ) {}
+  ) {
+    this.executors = new StepExecutors(kind, engine, steps);
+  }
 
   /** Returns the sandboxes for which a pass would do something. See `Differences.find` and `Differences.list`. */
   async find(listMaxAgeMs: number): Promise<SagaKey[]> {
@@ -46,7 +48,7 @@ export class Reconciler<S extends Sandbox, R extends { type: string }, Own exten
     if (first === null) return this.leave(pass);
     setAccount(first.state.accountId);
     try {
-      return await this.walk(pass, first);
+      return await this.runSteps(pass, first);
     } catch (error) {
       if (signal.aborted) throw error;
       if (error instanceof RuntimeRefused || error instanceof RuntimeUnavailable) return this.settleFailure(pass, error);
@@ -54,7 +56,7 @@ export class Reconciler<S extends Sandbox, R extends { type: string }, Own exten
     }
   }
 
-  private async walk(pass: Pass, first: Seen<S>): Promise<Date | null> {
+  private async runSteps(pass: Pass, first: Seen<S>): Promise<Date | null> {
     const { rules: own, records } = this.kind;
     let kept: Actual | null = null;
     for (let count = 0; count < STEPS_MAX && !pass.signal.aborted; count++) {
@@ -70,7 +72,7 @@ export class Reconciler<S extends Sandbox, R extends { type: string }, Own exten
         return this.next(state, actual, rules);
       }
       pass.made = null;
-      const done = await this.tryTo(pass, seen, step);
+      const done = await this.tryStep(pass, seen, step);
       kept = done ? actualAfter(step, actual, pass.made) : null;
       if (done) sagaStep(this.kind.saga, pass.sandboxId, nameOf(step));
       else if (!own.isInTransit(state) && step.do !== 'freeze') return this.next(state, actual, rules);
@@ -79,14 +81,14 @@ export class Reconciler<S extends Sandbox, R extends { type: string }, Own exten
   }
 
   /**
-   * Takes a step. Returns false, so that the sandbox is looked at again, if the container changed meanwhile: it is gone, or the engine
+   * Executes a step. Returns false, so that the sandbox is looked at again, if the container changed meanwhile: it is gone, or the engine
    * refuses for the first time.
    */
-  private async tryTo(pass: Pass, seen: Seen<S>, step: Step<R, Own>): Promise<boolean> {
+  private async tryStep(pass: Pass, seen: Seen<S>, step: Step<R, Own>): Promise<boolean> {
     const work = this.workOf(pass, seen);
     try {
       pass.assertLease();
-      return await this.take(work, step);
+      return await this.executors.execute(work, step);
     } catch (error) {
       const isRefused = error instanceof RuntimeRefused;
       // The sandbox then sleeps by being stopped.
@@ -108,94 +110,6 @@ export class Reconciler<S extends Sandbox, R extends { type: string }, Own exten
     }
   }
 
-  /** Takes a step. Returns false if a wait was interrupted or the decision is stale. */
-  private async take(work: Work<S, R>, step: Step<R, Own>): Promise<boolean> {
-    const { pass, seen } = work;
-    const { sandboxId } = pass;
-    const { containers, records } = this.kind;
-    switch (step.do) {
-      case 'rest':
-        return true;
-      case 'record':
-        return work.record(seen, step.record, null);
-      case 'order':
-        return records.order(sandboxId, seen, step.order);
-      case 'erase':
-        return records.erase(sandboxId, seen);
-      case 'own':
-        return this.kind.takeOwn(work, step.own);
-      case 'create':
-        return this.runWithinLimit(work, async () => {
-          pass.made = await this.steps.create(containers, pass, seen.state);
-        });
-      case 'replace':
-        return this.runWithinLimit(work, async () => {
-          pass.made = await this.steps.replace(containers, pass, seen.state, step.container);
-        });
-      case 'start':
-        return this.start(work, step.container, step.meanwhile);
-      case 'await_ready':
-        return this.awaitReady(work, step);
-      case 'remove':
-        await pass.withoutSlot(() => this.steps.remove(containers, pass, seen.state, step.container, step.gently));
-        return true;
-      case 'stop':
-        await pass.withoutSlot(() => this.steps.changeState(containers, seen.state, 'stop', step.container));
-        return true;
-      case 'make_volume':
-      case 'remove_volume':
-        await pass.withoutSlot(() => this.steps.changeVolume(sandboxId, step.do));
-        return true;
-      default:
-        await this.steps.changeState(containers, seen.state, step.do, step.container);
-        return true;
-    }
-  }
-
-  private async start(work: Work<S, R>, container: ContainerView, meanwhile: R | undefined): Promise<boolean> {
-    const { pass, seen } = work;
-    const starting = this.runWithinLimit(work, async () => {
-      pass.started = container.handle;
-      // The start of a service that was killed may only now have come into effect, without the variables.
-      if (!(await this.steps.start(this.kind.containers, pass, seen.state, container))) pass.started = null;
-    });
-    const [started] = await bothOf(starting, work.recordMeanwhile(meanwhile));
-    return started;
-  }
-
-  /** Creates or starts a container as soon as the engine may start one more. Returns false if the sandbox changed during the wait. */
-  private runWithinLimit({ pass, seen, isStale }: Work<S, R>, run: () => Promise<void>): Promise<boolean> {
-    const asked = performance.now();
-    return pass.withoutSlot(() =>
-      this.engine.runWithinLimit(pass, seen.state.accountId, 'start', pass.signal, async () => {
-        const waited = performance.now() - asked > TURN_CAME_AT_ONCE_MS;
-        if (waited && (await isStale())) return false;
-        pass.assertLease();
-        await run();
-        return true;
-      }),
-    );
-  }
-
-  private async awaitReady(work: Work<S, R>, step: Extract<Step<R, Own>, { do: 'await_ready' }>): Promise<boolean> {
-    const { pass, seen } = work;
-    const { container, withinMs, otherwise } = step;
-    const { containers } = this.kind;
-    let cutShort = false;
-    const isReady = await pass.withoutSlot(() =>
-      this.engine.runUntilStale(pass, true, work.isStale, async (signal) => {
-        const answer = await containers.isReady(seen.state, container, withinMs, signal);
-        cutShort = signal.aborted;
-        return answer;
-      }),
-    );
-    if (isReady) return this.kind.whenReady(work, container);
-    if (cutShort || otherwise === null) return false;
-    const why = await pass.withoutSlot(() => containers.explainUnready(seen.state, container));
-    const failure = why === null || !('reason' in otherwise) ? otherwise : { ...otherwise, reason: `${String(otherwise.reason)} ${why}` };
-    return work.record(seen, failure, container);
-  }
-
   private workOf(pass: Pass, seen: Seen<S>): Work<S, R> {
     const { rules, records } = this.kind;
     const isStale = async () => {
@@ -215,7 +129,7 @@ export class Reconciler<S extends Sandbox, R extends { type: string }, Own exten
   private record(pass: Pass, seen: Seen<S>, outcome: R, container: ContainerView | null): Promise<boolean> {
     // A process that was suspended sees every timeout expire, whatever happened meanwhile, so the right to act is checked.
     if ('reason' in outcome) pass.assertLease();
-    return this.kind.record(pass, seen, outcome, container);
+    return this.kind.steps.record(pass, seen, outcome, container);
   }
 
   private async close({ sandboxId, assertLease }: Pass, seen: Seen<S>): Promise<void> {
@@ -270,6 +184,7 @@ export class Reconcilers {
     private readonly engine: EngineView,
     private readonly steps: ContainerSteps,
     private readonly differences: Differences,
+    private readonly kinds: ContainerKinds,
   ) {}
 
   /** The number of passes that a saga runs at once. */
@@ -277,7 +192,9 @@ export class Reconcilers {
     return this.steps.quickCallsMax;
   }
 
+  /** Returns the reconciler of the kind, whose sandboxes are followed on the engine from now on. */
   of<S extends Sandbox, R extends { type: string }, Own extends { do: string }>(kind: ContainerKind<S, R, Own>): Reconciler<S, R, Own> {
+    this.kinds.register(kind);
     return new Reconciler(kind, this.engine, this.steps, this.differences);
   }
 }

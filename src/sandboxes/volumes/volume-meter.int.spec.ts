@@ -18,7 +18,7 @@ const due = [
 function meterOn(volumeSizes: ContainerRuntime['volumeSizes']) {
   const since: Date[] = [];
   const kinds = new ContainerKinds();
-  kinds.register({ kind: 'agent', thatMayWrite: async (time: Date) => (since.push(time), due) } as unknown as FollowedKind);
+  kinds.register({ kind: 'agent', rows: { thatMayWrite: async (time: Date) => (since.push(time), due) } } as unknown as FollowedKind);
   const meter = new VolumeMeter({ volumeSizes } as ContainerRuntime, kinds, { volumeMaxMb: 10, volumeFilesMax: 100 } as Config);
   return { meter, since };
 }

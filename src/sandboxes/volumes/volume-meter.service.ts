@@ -49,7 +49,7 @@ export class VolumeMeter {
   }
 
   private async thatMayWrite(since: Date): Promise<SandboxOfAccount[]> {
-    return (await Promise.all(this.kinds.all().map((kind) => kind.thatMayWrite(since)))).flat();
+    return (await Promise.all(this.kinds.all().map(({ rows }) => rows.thatMayWrite(since)))).flat();
   }
 
   private async sizes(sandboxIds: string[]): Promise<ReadonlyMap<string, VolumeSize>> {

@@ -21,7 +21,7 @@ function kindWith(kind: 'agent' | 'computer', ids: readonly string[]): FollowedK
     kind,
     rules: { ...rules, wantedStates: () => ['running'] },
     records: { load: async (id: string) => (ids.includes(id) ? { state: { generation: 2 }, revision: 0 } : null) },
-    live: async () => ids,
+    rows: { live: async () => ids },
   } as unknown as FollowedKind;
 }
 

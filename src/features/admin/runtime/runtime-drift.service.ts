@@ -32,7 +32,7 @@ export class RuntimeDrift {
     const listed = await this.runtime.list();
     const containers = listed.containers.filter(({ agentId }) => this.kinds.of(agentId) !== null);
     const volumes = listed.volumes.filter((sandboxId) => this.kinds.of(sandboxId) !== null);
-    const live = (await Promise.all(this.kinds.all().map((kind) => kind.live()))).flat();
+    const live = (await Promise.all(this.kinds.all().map(({ rows }) => rows.live()))).flat();
     const known = await this.existing([...new Set([...containers.map(({ agentId }) => agentId), ...volumes, ...live])]);
     const seen = containers.map((container) => ({ container, judged: judged(container, known.get(container.agentId) ?? null) }));
     const housed = new Set(containers.map(({ agentId }) => agentId));

@@ -1,6 +1,5 @@
 import { Injectable } from '@nestjs/common';
 
-import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
 import { Config } from '../../../kernel/config/config.ts';
 import type { ContainerSpec, ContainerView } from '../../../runtime/container.ts';
 import { RuntimeRefused } from '../../../runtime/runtime.errors.ts';
@@ -14,8 +13,6 @@ import { computerSpec } from './computer-spec.ts';
 
 /** The time in which a desktop ends by itself: a browser writes its profile first. */
 const STOP_GRACE_SECONDS = 10;
-/** The longest time for which the keys and buttons of a desktop are waited for, which batches of callers may have, ms. */
-const RELEASE_MS = 30_000;
 
 /** Knows what the containers of computers are made of, what they take of the machine, and how it is told that they are ready. */
 @Injectable()
@@ -23,7 +20,7 @@ export class ComputerContainers implements KindContainers<Computer> {
   constructor(
     private readonly variables: ComputerVariables,
     private readonly room: ComputerRoom,
-    readonly images: ComputerImages,
+    private readonly images: ComputerImages,
     private readonly desktops: DesktopPool,
     private readonly config: Config,
   ) {}
@@ -48,15 +45,6 @@ export class ComputerContainers implements KindContainers<Computer> {
       if (signal.aborted) return false;
       throw error;
     }
-  }
-
-  /**
-   * Releases the keys and buttons that a process which has ended may have left pressed. Throws `busy`, `desktop_unreachable` and
-   * `desktop_timeout`.
-   */
-  async releaseInput(sandboxId: string, { accountId, generation }: Computer, signal: AbortSignal): Promise<void> {
-    const computer = { computerId: computerIdOf(sandboxId), accountId, generation };
-    await this.desktops.releaseInput(computer, AbortSignal.any([signal, timeoutSignal(RELEASE_MS)]));
   }
 
   explainUnready(): Promise<null> {

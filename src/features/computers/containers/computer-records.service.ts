@@ -84,6 +84,11 @@ export class ComputerRecords implements KindRecords<Computer> {
     await this.computers.execute(computerIdOf(sandboxId), { type: 'RecordVolumeFull', reason }, systemContext(saga, accountId));
   }
 
+  /** The image of computers is nobody's to claim: the runtime keeps the one that it makes them of. */
+  isClaiming(): Promise<boolean> {
+    return Promise.resolve(false);
+  }
+
   /** Gives the memory back of a container that does not run. */
   releaseMemory(sandboxId: string): Promise<void> {
     return this.memory.release(sandboxId);

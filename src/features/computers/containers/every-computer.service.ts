@@ -2,10 +2,11 @@ import { Injectable } from '@nestjs/common';
 
 import { Database } from '../../../postgres/database/database.ts';
 import { tableOf } from '../../../eventsourcing/projections/projection.ts';
-import { computerIdOf, computerSandbox, type KnownSandbox, type SandboxOfAccount } from '../../../sandboxes/index.ts';
+import { computerIdOf, computerSandbox, type KindRows, type KnownSandbox, type SandboxOfAccount } from '../../../sandboxes/index.ts';
 import { abandonedBy, HOLD_COUNTS, IDLE_FROM } from '../../../sandboxes/services.ts';
 import type { Computer } from '../aggregate/computer-state.decider.ts';
 import { computersProjection } from '../rows/computers.projection.ts';
+import { ComputerImages } from './computer-images.service.ts';
 
 const PAGE = `
   select c.computer_id, c.state, ${IDLE_FROM} as last_active_at,
@@ -38,8 +39,13 @@ interface Row extends Record<string, unknown> {
 
 /** Lists the computers of all accounts, to be compared with the engine. */
 @Injectable()
-export class EveryComputer {
-  constructor(private readonly database: Database) {}
+export class EveryComputer implements KindRows<Computer> {
+  readonly readModels = [computersProjection.name];
+
+  constructor(
+    private readonly database: Database,
+    private readonly images: ComputerImages,
+  ) {}
 
   /** Returns the computers whose containers may have written to their volumes since then, 20,000 at most. */
   async thatMayWrite(since: Date): Promise<SandboxOfAccount[]> {
@@ -53,10 +59,12 @@ export class EveryComputer {
     return rows.map(({ computer_id }) => computerSandbox(computer_id));
   }
 
-  /** Returns those of the images that containers of computers are made of. */
-  async neededImages(images: readonly string[]): Promise<ReadonlySet<string>> {
-    const rows = await this.database.query<{ image: string }>(NEEDED, [[...images]]);
-    return new Set(rows.map(({ image }) => image));
+  /** The image that this process makes computers of is needed as well: the first of them has it before its row says so. */
+  async neededImages(digests: readonly string[]): Promise<ReadonlySet<string>> {
+    const rows = await this.database.query<{ image: string }>(NEEDED, [[...digests]]);
+    const needed = new Set(rows.map(({ image }) => image));
+    const { known } = this.images;
+    return known !== null && digests.includes(known) ? needed.add(known) : needed;
   }
 
   /** Returns a page of the computers, ordered by id, that follow the one with the sandbox id. */

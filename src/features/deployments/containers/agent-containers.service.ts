@@ -13,7 +13,7 @@ import type { Template } from '../../templates/index.ts';
 import type { BuildLog } from '../records/build-log.ts';
 import { containerSpec, runningAs } from './container-spec.ts';
 import { ContainerContents } from './container-contents.service.ts';
-import { DeploymentImages } from '../images/deployment-images.service.ts';
+import { ImageSources } from '../images/image-sources.service.ts';
 import { privateVariables } from './private-variables.ts';
 import { listeningOn, unreachableReason } from './listening-port.ts';
 import { wantedRelease } from './next-step.decider.ts';
@@ -32,8 +32,8 @@ const CONNECT_MS = 2_000;
 export class AgentContainers implements KindContainers<Agent> {
   constructor(
     private readonly runtime: ContainerRuntime,
-    readonly images: DeploymentImages,
-    readonly contents: ContainerContents,
+    private readonly images: ImageSources,
+    private readonly contents: ContainerContents,
     private readonly capture: LogCapture,
     private readonly config: Config,
   ) {}

@@ -1,24 +1,17 @@
 import { Injectable, Logger } from '@nestjs/common';
 
-import { type Agent, type AgentRecord, type Deployment, type EarlierImage } from '../../agents/index.ts';
+import type { Agent, AgentRecord, Deployment } from '../../agents/index.ts';
 import { retry } from '../../../kernel/async/retry.ts';
 import { RepositoryRefused } from '../../../builds/git/repository-refused.ts';
-import { parseImageReference } from '../../../kernel/network/image-reference.ts';
 import { ContainerRuntime } from '../../../runtime/runtime.ts';
-import type { ImageSource, ResolvedImage } from '../../../runtime/image-source.ts';
-import { ImageGone, ImageLost, RuntimeRefused } from '../../../runtime/runtime.errors.ts';
-import { Templates, type Template } from '../../templates/index.ts';
+import { ImageLost, RuntimeRefused } from '../../../runtime/runtime.errors.ts';
 import type { BuildLog } from '../records/build-log.ts';
+import { ImageAttempts } from './image-attempts.service.ts';
 import { ImageClaims } from './image-claims.service.ts';
-import { ImageReferences } from './image-references.service.ts';
-import { Repositories } from './repositories.service.ts';
-import { templateDockerfile } from './template-dockerfile.ts';
-import { templateProject } from './template-project.ts';
+import { ImageSources, type Image } from './image-sources.service.ts';
 
 /** The attempts to make an image available that is removed each time before it is claimed. */
 const RESOLVING = { firstMs: 50, lastMs: 1_000, attempts: 5 };
-
-type Image = ResolvedImage & { commitSha: string | null; framework?: string | null };
 
 /** Provides the image of a deployment: pulls it, builds it, or finds it on the engine if the account may use it. */
 @Injectable()
@@ -27,15 +20,10 @@ export class DeploymentImages {
 
   constructor(
     private readonly runtime: ContainerRuntime,
-    private readonly templates: Templates,
-    private readonly references: ImageReferences,
-    private readonly repositories: Repositories,
+    private readonly sources: ImageSources,
     private readonly claims: ImageClaims,
+    private readonly attempts: ImageAttempts,
   ) {}
-
-  template(templateId: string | null | undefined): Template | undefined {
-    return templateId ? this.templates.get(templateId) : undefined;
-  }
 
   /** Returns the kind of work that the engine does for the deployment's image. */
   workFor({ deployment }: Agent): 'build' | 'pull' {
@@ -53,8 +41,8 @@ export class DeploymentImages {
         command,
         commitSha,
         framework = null,
-      } = await this.claims.attempts.run(deployment.id, () => this.claimedImage(agentId, agent, deployment, log, signal));
-      const startTimeoutSeconds = this.template(framework ?? deployment.templateId)?.startTimeoutSeconds ?? null;
+      } = await this.attempts.run(deployment.id, () => this.claimedImage(agentId, agent, deployment, log, signal));
+      const startTimeoutSeconds = this.sources.template(framework ?? deployment.templateId)?.startTimeoutSeconds ?? null;
       const deploymentId = deployment.id;
       return { type: 'RecordImage', deploymentId, image, imageName: name, command, commitSha, framework, startTimeoutSeconds };
     } catch (error) {
@@ -73,9 +61,9 @@ export class DeploymentImages {
       if (earlier !== null) {
         // It is claimed before anybody looks for it, so that it needs no second look.
         await claim(earlier.image);
-        return { ...(await this.bringBack(earlier, agent.accountId, log, signal)), commitSha: earlier.commit_sha };
+        return { ...(await this.sources.bringBack(earlier, agent.accountId, log, signal)), commitSha: earlier.commit_sha };
       }
-      const found = await this.imageOf(agent, deployment, log, signal);
+      const found = await this.sources.imageOf(agent, deployment, log, signal);
       await claim(found.image);
       // It may have been removed before it was claimed.
       if (!(await this.runtime.images.has(found.image))) throw new ImageLost(found.name);
@@ -87,38 +75,5 @@ export class DeploymentImages {
       mayPass: (error) => error instanceof ImageLost,
       onRetry: () => log.line('The engine has lost the image meanwhile, so it is made available again'),
     });
-  }
-
-  private async imageOf(agent: Agent, deployment: Deployment, log: BuildLog, signal: AbortSignal): Promise<Image> {
-    const ensure = (source: ImageSource) => this.runtime.ensureImage(source, log.line, signal);
-    if (deployment.repoUrl !== null) return this.repositories.build(agent, deployment, log, signal, ensure);
-    return { ...(await ensure(await this.sourceOf(deployment, agent.accountId, log))), commitSha: null };
-  }
-
-  /** Pulls a pinned image anew. Throws `gone` if the pin has no name that a registry could know. */
-  async pullAgain(gone: ImageGone, accountId: string, log: (line: string) => void, signal: AbortSignal): Promise<void> {
-    if (parseImageReference(gone.image)?.digest == null) throw gone;
-    await this.runtime.ensureImage(this.references.sourceFor(gone.image, accountId), log, signal);
-  }
-
-  /** Returns the image of an earlier deployment as it was. One that the engine does not have any more is pulled again if a registry has it. */
-  private async bringBack(earlier: EarlierImage, accountId: string, log: BuildLog, signal: AbortSignal): Promise<ResolvedImage> {
-    const { image, image_name: name, command } = earlier;
-    try {
-      return await this.runtime.ensureImage({ kind: 'earlier', earlier: { image, name, command } }, log.line, signal);
-    } catch (error) {
-      if (!(error instanceof ImageGone)) throw error;
-      await this.pullAgain(error, accountId, log.line, signal);
-      return { image, name, command };
-    }
-  }
-
-  private async sourceOf({ imageName, templateId }: Deployment, accountId: string, log: BuildLog): Promise<ImageSource> {
-    if (imageName !== null) return this.references.sourceFor(imageName, accountId);
-    const template = this.template(templateId);
-    if (template === undefined) throw new RuntimeRefused(`The template ${templateId ?? ''} is not there any more.`);
-    const { source, port } = template;
-    if (source.kind === 'dockerfile') return templateDockerfile(source, accountId, this.repositories.builder);
-    return source.kind === 'project' ? templateProject(source, port, this.repositories.buildSettings, log) : source;
   }
 }

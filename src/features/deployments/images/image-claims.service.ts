@@ -2,7 +2,6 @@ import { Injectable } from '@nestjs/common';
 
 import { Database } from '../../../postgres/database/database.ts';
 import { digestOfColumn } from './image-sweep.queries.ts';
-import { ImageAttempts } from './image-attempts.service.ts';
 
 /** The largest number of claims that are looked at in one go. */
 const CLAIMS_MAX = 1_000;
@@ -18,10 +17,7 @@ export interface ImageClaim {
  */
 @Injectable()
 export class ImageClaims {
-  constructor(
-    private readonly database: Database,
-    readonly attempts: ImageAttempts,
-  ) {}
+  constructor(private readonly database: Database) {}
 
   /** Claims the image for a deployment. Waits for a removal that is under way, up to 10 s. */
   async claim(claim: ImageClaim, image: string): Promise<void> {

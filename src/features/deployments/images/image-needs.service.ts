@@ -24,17 +24,17 @@ export class ImageNeeds {
     const claims = await this.claims.list();
     const look = async (claim: ImageClaim) => {
       const kind = this.kinds.of(claim.agent_id);
-      if (kind !== null && !(await kind.isClaiming(claim.agent_id, claim.deployment_id))) ended.push(claim.deployment_id);
+      if (kind !== null && !(await kind.records.isClaiming(claim.agent_id, claim.deployment_id))) ended.push(claim.deployment_id);
     };
     for (let from = 0; from < claims.length; from += AT_ONCE) await Promise.all(claims.slice(from, from + AT_ONCE).map(look));
     const head = await this.events.head('core');
-    for (const { readModels } of this.kinds.all()) for (const name of readModels) await this.readModels.waitFor(name, head);
+    for (const { rows } of this.kinds.all()) for (const name of rows.readModels) await this.readModels.waitFor(name, head);
     await this.claims.release(ended);
   }
 
   /** Returns those of the images, given by digest or id, that sandboxes need according to the read models. */
   async known(digests: readonly string[]): Promise<ReadonlySet<string>> {
-    const needed = await Promise.all(this.kinds.all().map((kind) => kind.neededImages(digests)));
+    const needed = await Promise.all(this.kinds.all().map(({ rows }) => rows.neededImages(digests)));
     return new Set(needed.flatMap((each) => [...each]));
   }
 

@@ -73,6 +73,11 @@ export class AgentRecords implements KindRecords<Agent> {
     await this.agents.execute(agentId, { type: 'RecordVolumeFull', reason }, systemContext(saga, accountId));
   }
 
+  async isClaiming(agentId: string, deploymentId: string): Promise<boolean> {
+    const agent = (await this.load(agentId))?.state;
+    return agent?.status === 'deploying' && agent.deployment?.id === deploymentId;
+  }
+
   async close(agentId: string, { revision }: Seen<Agent>): Promise<void> {
     await this.agents.close(agentId, revision);
   }

@@ -1,61 +1,30 @@
-import { Injectable, type OnModuleInit } from '@nestjs/common';
-import { QueryBus } from '@nestjs/cqrs';
+import { Injectable } from '@nestjs/common';
 
-import { AgentsThatMayWrite, deploymentStep, EveryAgent, LiveAgentIds, type Agent, type AgentRecord } from '../../agents/index.ts';
+import { deploymentStep, type Agent, type AgentRecord } from '../../agents/index.ts';
 import { bothOf } from '../../../kernel/async/both-of.ts';
 import type { ContainerView } from '../../../runtime/container.ts';
 import { RuntimeUnavailable } from '../../../runtime/runtime.errors.ts';
-import type { ContainerKind, KnownSandbox, Pass, SandboxOfAccount, Seen, Work } from '../../../sandboxes/index.ts';
-import { ContainerKinds, deadlineSignal, EngineView } from '../../../sandboxes/services.ts';
-import { NeededImages } from '../images/image-sweep.queries.ts';
+import type { KindSteps, Pass, Seen, Work } from '../../../sandboxes/index.ts';
+import { deadlineSignal, EngineView } from '../../../sandboxes/services.ts';
+import { DeploymentImages } from '../images/deployment-images.service.ts';
 import { AgentRecords } from '../records/agent-records.ts';
 import { endedEarly, failureOf } from '../records/failures.ts';
 import { AgentContainers } from './agent-containers.service.ts';
-import { agentRules } from './agent-rules.ts';
+import { ContainerContents } from './container-contents.service.ts';
 import type { OwnStep } from './next-step.decider.ts';
 
 type AgentWork = Work<Agent, AgentRecord>;
 
-/** Tells the reconciler what is an agent's own: its images, its build log, and the scripts that a deployment ends with. */
+/** Does what is an agent's own: its images, its build log, and the scripts that a deployment ends with. */
 @Injectable()
-export class AgentKind implements ContainerKind<Agent, AgentRecord, OwnStep>, OnModuleInit {
-  readonly kind = 'agent';
-  readonly saga = 'deployments';
-  readonly readModels = ['agents', 'deployments'];
-  readonly rules = agentRules;
-
+export class AgentSteps implements KindSteps<Agent, AgentRecord, OwnStep> {
   constructor(
-    readonly records: AgentRecords,
-    readonly containers: AgentContainers,
+    private readonly records: AgentRecords,
+    private readonly images: DeploymentImages,
+    private readonly contents: ContainerContents,
+    private readonly containers: AgentContainers,
     private readonly engine: EngineView,
-    private readonly kinds: ContainerKinds,
-    private readonly queries: QueryBus,
   ) {}
-
-  onModuleInit(): void {
-    this.kinds.register(this);
-  }
-
-  page(after: string | null, limit: number): Promise<KnownSandbox<Agent>[]> {
-    return this.queries.execute(new EveryAgent(after, limit));
-  }
-
-  thatMayWrite(since: Date): Promise<SandboxOfAccount[]> {
-    return this.queries.execute(new AgentsThatMayWrite(since));
-  }
-
-  live(): Promise<string[]> {
-    return this.queries.execute(new LiveAgentIds());
-  }
-
-  neededImages(digests: readonly string[]): Promise<ReadonlySet<string>> {
-    return this.queries.execute(new NeededImages(digests));
-  }
-
-  async isClaiming(agentId: string, deploymentId: string): Promise<boolean> {
-    const agent = (await this.records.load(agentId))?.state;
-    return agent?.status === 'deploying' && agent.deployment?.id === deploymentId;
-  }
 
   /** Records an outcome. The log of a failed deployment first gets the reason, and the last output of the container if there was one. */
   async record(
@@ -73,7 +42,7 @@ export class AgentKind implements ContainerKind<Agent, AgentRecord, OwnStep>, On
     return this.records.record(agentId, seen, record);
   }
 
-  takeOwn(work: AgentWork, step: OwnStep): Promise<boolean> {
+  executeOwn(work: AgentWork, step: OwnStep): Promise<boolean> {
     if (step.do === 'resolve_image') return this.resolveImage(work, step.meanwhile);
     return work.record(work.seen, endedEarly(work.seen.state, step.container), step.container);
   }
@@ -87,12 +56,11 @@ export class AgentKind implements ContainerKind<Agent, AgentRecord, OwnStep>, On
     const { pass, seen } = work;
     const { sandboxId: agentId } = pass;
     const agent = seen.state;
-    const { images } = this.containers;
     const log = await this.records.openBuildLog(agentId, agent, agent.deployment?.id ?? '');
     try {
       await this.containers.logPrivateVariables(agentId, agent, log);
-      const resolve = (signal: AbortSignal) => images.resolve(agentId, agent, log, signal);
-      const resolving = this.engine.runWithinDeadline(pass, agent, images.workFor(agent), work.isStale, resolve);
+      const resolve = (signal: AbortSignal) => this.images.resolve(agentId, agent, log, signal);
+      const resolving = this.engine.runWithinDeadline(pass, agent, this.images.workFor(agent), work.isStale, resolve);
       const [record] = await bothOf(resolving, work.recordMeanwhile(meanwhile));
       // The work may take long. Other events on the stream meanwhile are no reason to repeat it, so the record follows the current
       // revision.
@@ -116,7 +84,7 @@ export class AgentKind implements ContainerKind<Agent, AgentRecord, OwnStep>, On
     const agent = seen.state;
     const ready = { type: 'RecordReady', generation } as const;
     const deploymentId = agent.deployment?.id ?? '';
-    const scripts = await this.containers.contents.scriptsOf(agentId);
+    const scripts = await this.contents.scriptsOf(agentId);
     if (scripts.length === 0) return work.record(seen, ready, null);
     if (!(await work.record(seen, { type: 'RecordScriptsBegun', deploymentId, generation }, null))) return false;
     // From here on, a pass that finds this container running removes it.
@@ -127,7 +95,7 @@ export class AgentKind implements ContainerKind<Agent, AgentRecord, OwnStep>, On
     try {
       failure = await pass.withoutSlot(() =>
         this.engine.runUntilStale(pass, false, work.isStale, (stale) =>
-          this.containers.contents.runScripts(pass, handle, scripts, log, AbortSignal.any([stale, late])),
+          this.contents.runScripts(pass, handle, scripts, log, AbortSignal.any([stale, late])),
         ),
       );
     } catch (error) {

@@ -1,0 +1,64 @@
+import { Injectable } from '@nestjs/common';
+
+import type { Agent, Deployment, EarlierImage } from '../../agents/index.ts';
+import { parseImageReference } from '../../../kernel/network/image-reference.ts';
+import type { ImageSource, ResolvedImage } from '../../../runtime/image-source.ts';
+import { ImageGone, RuntimeRefused } from '../../../runtime/runtime.errors.ts';
+import { ContainerRuntime } from '../../../runtime/runtime.ts';
+import { Templates, type Template } from '../../templates/index.ts';
+import type { BuildLog } from '../records/build-log.ts';
+import { ImageReferences } from './image-references.service.ts';
+import { Repositories } from './repositories.service.ts';
+import { templateDockerfile } from './template-dockerfile.ts';
+import { templateProject } from './template-project.ts';
+
+export type Image = ResolvedImage & { commitSha: string | null; framework?: string | null };
+
+/** Has the engine pull, build or bring back images, by what a deployment is made of. */
+@Injectable()
+export class ImageSources {
+  constructor(
+    private readonly runtime: ContainerRuntime,
+    private readonly templates: Templates,
+    private readonly references: ImageReferences,
+    private readonly repositories: Repositories,
+  ) {}
+
+  template(templateId: string | null | undefined): Template | undefined {
+    return templateId ? this.templates.get(templateId) : undefined;
+  }
+
+  /** Pulls or builds the image of the deployment. */
+  async imageOf(agent: Agent, deployment: Deployment, log: BuildLog, signal: AbortSignal): Promise<Image> {
+    const ensure = (source: ImageSource) => this.runtime.ensureImage(source, log.line, signal);
+    if (deployment.repoUrl !== null) return this.repositories.build(agent, deployment, log, signal, ensure);
+    return { ...(await ensure(await this.sourceOf(deployment, agent.accountId, log))), commitSha: null };
+  }
+
+  /** Pulls a pinned image anew. Throws `gone` if the pin has no name that a registry could know. */
+  async pullAgain(gone: ImageGone, accountId: string, log: (line: string) => void, signal: AbortSignal): Promise<void> {
+    if (parseImageReference(gone.image)?.digest == null) throw gone;
+    await this.runtime.ensureImage(this.references.sourceFor(gone.image, accountId), log, signal);
+  }
+
+  /** Returns the image of an earlier deployment as it was. One that the engine does not have any more is pulled again if a registry has it. */
+  async bringBack(earlier: EarlierImage, accountId: string, log: BuildLog, signal: AbortSignal): Promise<ResolvedImage> {
+    const { image, image_name: name, command } = earlier;
+    try {
+      return await this.runtime.ensureImage({ kind: 'earlier', earlier: { image, name, command } }, log.line, signal);
+    } catch (error) {
+      if (!(error instanceof ImageGone)) throw error;
+      await this.pullAgain(error, accountId, log.line, signal);
+      return { image, name, command };
+    }
+  }
+
+  private async sourceOf({ imageName, templateId }: Deployment, accountId: string, log: BuildLog): Promise<ImageSource> {
+    if (imageName !== null) return this.references.sourceFor(imageName, accountId);
+    const template = this.template(templateId);
+    if (template === undefined) throw new RuntimeRefused(`The template ${templateId ?? ''} is not there any more.`);
+    const { source, port } = template;
+    if (source.kind === 'dockerfile') return templateDockerfile(source, accountId, this.repositories.builder);
+    return source.kind === 'project' ? templateProject(source, port, this.repositories.buildSettings, log) : source;
+  }
+}

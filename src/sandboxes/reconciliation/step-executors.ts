@@ -1,0 +1,117 @@
+import { bothOf } from '../../kernel/async/both-of.ts';
+import type { ContainerView } from '../../runtime/container.ts';
+import type { Sandbox } from '../lifecycle/sandbox.decider.ts';
+import type { Step } from '../lifecycle/steps.decider.ts';
+import type { ContainerKind, Work } from './container-kind.ts';
+import type { ContainerSteps } from './container-steps.service.ts';
+import type { EngineView } from './engine-view.service.ts';
+
+/** The longest wait for a turn, in milliseconds, after which the sandbox is not read again. */
+const TURN_CAME_AT_ONCE_MS = 50;
+/** Returns false if a wait was interrupted or the decision is stale. */
+type Executor<S extends Sandbox, R, One> = (work: Work<S, R>, step: One) => Promise<boolean>;
+
+type Executors<S extends Sandbox, R, Own> = {
+  [Do in Step['do']]: Executor<S, R, Extract<Step<R, Own>, { do: Do }>>;
+};
+
+/** Executes the steps of one kind of sandboxes: one executor for each. */
+export class StepExecutors<S extends Sandbox, R extends { type: string }, Own extends { do: string }> {
+  private readonly executors: Executors<S, R, Own> = {
+    rest: () => Promise.resolve(true),
+    record: (work, { record }) => work.record(work.seen, record, null),
+    order: ({ pass, seen }, { order }) => this.kind.records.order(pass.sandboxId, seen, order),
+    erase: ({ pass, seen }) => this.kind.records.erase(pass.sandboxId, seen),
+    own: (work, { own }) => this.kind.steps.executeOwn(work, own),
+    create: (work) => this.make(work, () => this.steps.create(this.kind.containers, work.pass, work.seen.state)),
+    replace: (work, { container }) =>
+      this.make(work, () => this.steps.replace(this.kind.containers, work.pass, work.seen.state, container)),
+    start: (work, { container, meanwhile }) => this.start(work, container, meanwhile),
+    await_ready: (work, step) => this.awaitReady(work, step),
+    remove: (work, { container, gently }) =>
+      waiting(work, () => this.steps.remove(this.kind.containers, work.pass, work.seen.state, container, gently)),
+    stop: (work, { container }) => waiting(work, () => this.changeState(work, 'stop', container)),
+    freeze: (work, { container }) => succeeded(this.changeState(work, 'freeze', container)),
+    thaw: (work, { container }) => succeeded(this.changeState(work, 'thaw', container)),
+    kill: (work, { container }) => succeeded(this.changeState(work, 'kill', container)),
+    make_volume: (work) => waiting(work, () => this.steps.changeVolume(work.pass.sandboxId, 'make_volume')),
+    remove_volume: (work) => waiting(work, () => this.steps.changeVolume(work.pass.sandboxId, 'remove_volume')),
+  };
+
+  constructor(
+    private readonly kind: ContainerKind<S, R, Own>,
+    private readonly engine: EngineView,
+    private readonly steps: ContainerSteps,
+  ) {}
+
+  /** Executes a step. Returns false if a wait was interrupted or the decision is stale. */
+  execute(work: Work<S, R>, step: Step<R, Own>): Promise<boolean> {
+    const executor = this.executors[step.do] as Executor<S, R, Step<R, Own>>;
+    return executor(work, step);
+  }
+
+  private changeState({ seen }: Work<S, R>, how: 'stop' | 'freeze' | 'thaw' | 'kill', container: ContainerView): Promise<void> {
+    return this.steps.changeState(this.kind.containers, seen.state, how, container);
+  }
+
+  private make(work: Work<S, R>, make: () => Promise<ContainerView>): Promise<boolean> {
+    return this.runWithinLimit(work, async () => {
+      work.pass.made = await make();
+    });
+  }
+
+  private async start(work: Work<S, R>, container: ContainerView, meanwhile: R | undefined): Promise<boolean> {
+    const { pass, seen } = work;
+    const starting = this.runWithinLimit(work, async () => {
+      pass.started = container.handle;
+      // The start of a service that was killed may only now have come into effect, without the variables.
+      if (!(await this.steps.start(this.kind.containers, pass, seen.state, container))) pass.started = null;
+    });
+    const [started] = await bothOf(starting, work.recordMeanwhile(meanwhile));
+    return started;
+  }
+
+  /** Creates or starts a container as soon as the engine may start one more. Returns false if the sandbox changed during the wait. */
+  private runWithinLimit({ pass, seen, isStale }: Work<S, R>, run: () => Promise<void>): Promise<boolean> {
+    const asked = performance.now();
+    return pass.withoutSlot(() =>
+      this.engine.runWithinLimit(pass, seen.state.accountId, 'start', pass.signal, async () => {
+        const waited = performance.now() - asked > TURN_CAME_AT_ONCE_MS;
+        if (waited && (await isStale())) return false;
+        pass.assertLease();
+        await run();
+        return true;
+      }),
+    );
+  }
+
+  private async awaitReady(work: Work<S, R>, step: Extract<Step<R, Own>, { do: 'await_ready' }>): Promise<boolean> {
+    const { pass, seen } = work;
+    const { container, withinMs, otherwise } = step;
+    const { containers } = this.kind;
+    let cutShort = false;
+    const isReady = await pass.withoutSlot(() =>
+      this.engine.runUntilStale(pass, true, work.isStale, async (signal) => {
+        const answer = await containers.isReady(seen.state, container, withinMs, signal);
+        cutShort = signal.aborted;
+        return answer;
+      }),
+    );
+    if (isReady) return this.kind.steps.whenReady(work, container);
+    if (cutShort || otherwise === null) return false;
+    const why = await pass.withoutSlot(() => containers.explainUnready(seen.state, container));
+    const failure = why === null || !('reason' in otherwise) ? otherwise : { ...otherwise, reason: `${String(otherwise.reason)} ${why}` };
+    return work.record(seen, failure, container);
+  }
+}
+
+/** Runs work that mostly waits, without holding up other passes. */
+async function waiting({ pass }: Pick<Work<never, never>, 'pass'>, work: () => Promise<void>): Promise<boolean> {
+  await pass.withoutSlot(work);
+  return true;
+}
+
+async function succeeded(work: Promise<void>): Promise<boolean> {
+  await work;
+  return true;
+}
