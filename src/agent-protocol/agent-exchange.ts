@@ -1,6 +1,7 @@
 import { request, type ClientRequest, type IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 
+import { onTooManyInformational } from './informational-responses.ts';
 import { optionsFor } from './kept-connections.ts';
 import { AgentNotLocated } from './agent-endpoint.ts';
 import { AgentErrorResponse, AgentBrokeConnection, AgentUnreachable, ReplyTimeout, type Exchange } from './protocol.ts';
@@ -13,8 +14,6 @@ const READ_AHEAD_BYTES = 16 * 1_024;
 const PIECE_CHARACTERS = 256 * 1_024;
 /** The bound on a response's headers, and on a chunk's extensions and trailers, in bytes. */
 const HEADER_BYTES_MAX = 16 * 1_024;
-/** The number of informational responses such as `100 Continue` at most. */
-const INFORMATIONAL_MAX = 16;
 /** The number of pieces of a reply at most. A piece costs about the same however few bytes it has. */
 const PIECES_MAX = 20_000;
 /** The number of pieces that are kept separately, since each takes more memory than its bytes. */
@@ -139,15 +138,6 @@ function unreachable(error: Error): unknown {
 
 function isEventStream({ statusCode = 0, headers }: IncomingMessage): boolean {
   return statusCode >= 200 && statusCode < 300 && (headers['content-type'] ?? '').toLowerCase().startsWith(EVENT_STREAM);
-}
-
-/** Calls `end` after more than 16 informational responses, of which Node would read any number. */
-export function onTooManyInformational(asking: ClientRequest, end: () => void): void {
-  let count = 0;
-  asking.on('information', () => {
-    count += 1;
-    if (count === INFORMATIONAL_MAX + 1) end();
-  });
 }
 
 /** Takes the body of a response in. */

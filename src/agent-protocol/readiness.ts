@@ -6,7 +6,7 @@ import { timeoutSignal } from '../kernel/async/timeout-signal.ts';
 import { pause } from '../kernel/async/pause.ts';
 import type { AgentAddress } from '../kernel/network/agent-address.ts';
 import { connectToAgent } from './agent-connection.ts';
-import { onTooManyInformational } from './agent-exchange.ts';
+import { onTooManyInformational } from './informational-responses.ts';
 import type { HealthCheck } from './protocol.ts';
 
 /** The timeout of one attempt, ms. A server that accepts a connection and does not respond may be half started, so it is asked again. */

@@ -11,12 +11,11 @@ import { evolve, type Agent } from './aggregate/agent-state.decider.ts';
 import { agentNotFound } from './aggregate/agents.errors.ts';
 import type { AgentEvent } from './aggregate/agents.events.ts';
 import { AgentsThatMayWrite, EveryAgent, GetAgent, ListAgents, LiveAgentIds } from './agents.queries.ts';
-import { agentRow, type AgentRow, agentsTable, type ShownColumns } from './agents.table.ts';
+import { agentRow, type AgentRow, agentsReadModel, agentsTable, type ShownColumns } from './agents.table.ts';
 
 /** Lists the agents that are not deleted. Each row is the decider's fold of its stream, so that rules and answers can't differ. */
 export const agentsProjection: Projection<typeof agentsTable> = {
-  name: 'agents',
-  version: 3,
+  ...agentsReadModel,
   filter: { eventClass: 'core', categories: ['agent'] },
   table: agentsTable,
   keys: (event) => [idOf(event.stream)],

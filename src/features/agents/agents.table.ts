@@ -4,6 +4,9 @@ import type { ProjectionTable } from '../../eventsourcing/projections/projection
 import type { agentActivityTable } from '../../sandboxes/index.ts';
 import type { Agent } from './aggregate/agent-state.decider.ts';
 
+/** The read model of agents, by which its table is named (`tableOf`). */
+export const agentsReadModel = { name: 'agents', version: 3 } as const;
+
 export const agentsTable = {
   key: 'agent_id',
   columns: {

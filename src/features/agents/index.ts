@@ -39,6 +39,6 @@ export { agentStream } from './aggregate/agent-stream.ts';
 export { AgentId, agentIdOf, AgentIdMember } from './fields/agent-id.ts';
 export { AgentDto, AgentSettingsDto, RestAgentDto, toAgentDto, toRestAgentDto } from './agents.dto.ts';
 export { AgentsThatMayWrite, EveryAgent, GetAgent, LiveAgentIds } from './agents.queries.ts';
-export type { ShownAgent } from './agents.table.ts';
+export { agentsReadModel, type ShownAgent } from './agents.table.ts';
 export { publicPathOf } from './public-url.ts';
 export { startTimeoutOf, transitionDeadlines } from './aggregate/deadlines.decider.ts';

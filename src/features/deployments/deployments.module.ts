@@ -36,12 +36,13 @@ import {
   ListDeploymentsHandler,
 } from './deployments.projection.ts';
 import { DeploymentsSaga } from './deployments.saga.ts';
+import { DeploymentRecordsController } from './deployment-records.controller.ts';
 import { DeploymentsController } from './deployments.controller.ts';
 import { NeededImagesHandler } from './needed-images.handlers.ts';
 
 @Module({
   imports: [AgentsModule, CustomFilesModule, EnvironmentModule, LogsModule, SandboxContainersModule, TemplatesModule],
-  controllers: [DeploymentsController],
+  controllers: [DeploymentsController, DeploymentRecordsController],
   providers: [
     AgentContainers,
     AgentRows,

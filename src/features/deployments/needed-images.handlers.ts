@@ -1,6 +1,6 @@
 import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
-import { agentsProjection } from '../agents/services.ts';
+import { agentsReadModel } from '../agents/index.ts';
 import { Config } from '../../kernel/config/config.ts';
 import { Database } from '../../postgres/database/database.ts';
 import { tableOf } from '../../eventsourcing/projections/projection.ts';
@@ -16,7 +16,7 @@ export class NeededImagesHandler implements IQueryHandler<NeededImages> {
 
   async execute({ digests }: NeededImages): Promise<ReadonlySet<string>> {
     const deployments = tableOf(deploymentsProjection);
-    const agents = tableOf(agentsProjection);
+    const agents = tableOf(agentsReadModel);
     const candidate = digestOfColumn(`(state->'candidate'->>'image')`);
     const rows = await this.database.query<{ digest: string }>(
       `select digest from unnest($1::text[]) digest

@@ -2,7 +2,7 @@ import { request, type ClientRequest, type IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { pipeline } from 'node:stream/promises';
 
-import { onTooManyInformational } from '../../agent-protocol/agent-exchange.ts';
+import { onTooManyInformational } from '../../agent-protocol/informational-responses.ts';
 import { optionsFor } from '../../agent-protocol/kept-connections.ts';
 import { type AgentEndpoint, AgentNotLocated } from '../../agent-protocol/agent-endpoint.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';

@@ -8,7 +8,8 @@ import type { EngineView } from './engine-view.service.ts';
 
 /** The longest wait for a turn, in milliseconds, after which the sandbox is not read again. */
 const TURN_CAME_AT_ONCE_MS = 50;
-/** Returns false if a wait was interrupted or the decision is stale. */
+
+/** Executes one step. Returns false if a wait was interrupted or the decision is stale. */
 type Executor<S extends Sandbox, R, One> = (work: Work<S, R>, step: One) => Promise<boolean>;
 
 type Executors<S extends Sandbox, R, Own> = {

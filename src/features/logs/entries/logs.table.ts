@@ -1,4 +1,4 @@
-import { agentsProjection } from '../../agents/services.ts';
+import { agentsReadModel } from '../../agents/index.ts';
 import { typed, type WrittenRow } from '../../../postgres/database/table.ts';
 import { type ProjectionTable, tableOf } from '../../../eventsourcing/projections/projection.ts';
 import type { JsonObject } from '../../../eventsourcing/event-store/event-definition.ts';
@@ -8,7 +8,7 @@ import type { LogLevel } from '../output/logs.events.ts';
 export const KEPT_DAYS = 7;
 
 /** Selects the agents that exist; entries of others are removed. */
-export const AGENTS_THAT_ARE = `select agent_id from ${tableOf(agentsProjection)}`;
+export const AGENTS_THAT_ARE = `select agent_id from ${tableOf(agentsReadModel)}`;
 
 /** The table of the lines that agents print, and that of the journal. */
 export const logTable = {

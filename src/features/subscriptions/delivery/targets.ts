@@ -4,7 +4,7 @@ import { isIP } from 'node:net';
 
 import { Injectable } from '@nestjs/common';
 
-import { onTooManyInformational } from '../../../agent-protocol/agent-exchange.ts';
+import { onTooManyInformational } from '../../../agent-protocol/informational-responses.ts';
 import { Config } from '../../../kernel/config/config.ts';
 import { addressesOf, hostOf, isPublic, PrivateAddress, publicLookup } from '../../../kernel/network/public-addresses.ts';
 
