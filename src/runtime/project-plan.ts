@@ -2,10 +2,17 @@
 export const frameworkNames = ['langgraph', 'crewai', 'openclaw'] as const;
 export type FrameworkName = (typeof frameworkNames)[number];
 
+/** The folder of a project in which its own package manager is installed, where that is not npm. */
+export const managerFolder = '.mooring-manager';
+/** The folders of a project whose programs are on PATH, for its build and for its agent, the first one first. */
+export const programFolders = ['.venv/bin', 'node_modules/.bin', `${managerFolder}/node_modules/.bin`] as const;
+/** The folders that an installation makes. What a project has of them is left out. */
+export const installedFolders = ['node_modules', '.venv', managerFolder] as const;
+
 /**
  * The way in which a project that has no Dockerfile is installed, built and started. It is made of the project's files alone, by `planProject`, and each
  * runtime carries it out in its own way (docs/explanation/decisions/0040). All commands are in exec form and run in the project's folder, with its
- * `.venv/bin` and `node_modules/.bin` at the beginning of PATH.
+ * `programFolders` at the beginning of PATH.
  */
 export interface ProjectPlan {
   /** The kind of project that was found, for the build log, such as "a Python project (uv.lock)". */
@@ -24,6 +31,8 @@ export interface ProjectPlan {
   start: string[];
   /** The variables that the build and the agent get. They hold no secrets. */
   env: Record<string, string>;
+  /** Sentences on what was decided, for the build log. */
+  notes?: string[];
 }
 
 /** The operator's settings for the commands of all builds: a mirror of a registry, for instance. None of it may stay in the image. */

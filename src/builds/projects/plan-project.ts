@@ -1,7 +1,9 @@
 import type { FrameworkName, ProjectPlan } from '../../runtime/project-plan.ts';
 import { RuntimeRefused } from '../../runtime/runtime.errors.ts';
 import { commandOf, type Command } from './command-words.ts';
-import { jsonObject, nodeStart, npmQuiet, nodeSteps, packageJsonOf, type Steps } from './node-project.ts';
+import { npmQuiet } from './node-managers.ts';
+import { nodeStart, nodeSteps, startLine, type Steps } from './node-project.ts';
+import { jsonObject, packageJsonOf } from './package-json.ts';
 import { readProjectFiles, type ProjectFiles } from './project-files.ts';
 import { pipFile, pipPackages, pyprojectOf, pythonSteps } from './python-project.ts';
 
@@ -12,7 +14,7 @@ type Language = ProjectPlan['language'];
 
 const pythonLists = ['uv.lock', 'poetry.lock', 'pyproject.toml', 'requirements.txt', 'main.py', 'app.py'];
 const languageOfProgram: [RegExp, Language][] = [
-  [/^(node|npm|npx|yarn|pnpm|tsx|next|nest)$/, 'node'],
+  [/^(node|npm|npx|yarn|pnpm|bun|bunx|tsx|ts-node|nodemon|next|nest|nuxt|astro|remix-serve)$/, 'node'],
   [/^(python[\d.]*|gunicorn|uvicorn|hypercorn|daphne|flask|fastapi|waitress-serve|streamlit)$/, 'python'],
 ];
 
@@ -81,7 +83,7 @@ function openclaw(files: ProjectFiles): ProjectPlan | null {
   const isNamed = manifest !== null && Object.hasOwn(manifest.dependencies, 'openclaw');
   if (!isNamed && !files.names.has('openclaw.json')) return null;
   const found = `an OpenClaw project (${isNamed ? 'package.json' : 'openclaw.json'})`;
-  const steps: Steps = manifest === null ? { found, manifests: [], install: [], build: [] } : nodeSteps(files, manifest);
+  const steps: Steps = manifest === null ? { found, manifests: [], install: [], build: [] } : nodeSteps(files, manifest, '');
   if (!files.names.has(WITH_NODE)) return framework('openclaw', 'node', { ...steps, found }, files);
   // OpenClaw refuses to be installed by the Node that the base image has. One that the project does not bring is a development dependency of the template's.
   const withNode = (command: string[]) => ['node', WITH_NODE, ...command];
@@ -123,7 +125,7 @@ function procfile(files: ProjectFiles, port: number): ProjectPlan | null {
       'The command of web in the Procfile needs a shell, and agents are started without one: name the program and its arguments, with no other variable than $PORT, or give the project a Dockerfile.',
     );
   const language = procfileLanguage(files, command.words[0] ?? '');
-  const { found, ...steps } = language === 'node' ? bareOrNode(files) : pythonSteps(files, pyprojectOf(files));
+  const { found, ...steps } = language === 'node' ? bareOrNode(files, line) : pythonSteps(files, pyprojectOf(files));
   return planFrom(null, language, { ...steps, found: `a Procfile with web, and ${found}` }, command);
 }
 
@@ -150,7 +152,7 @@ function byLanguage(files: ProjectFiles): ProjectPlan {
       'The project is both a Node and a Python project: give it a Procfile with web, or a Dockerfile, so that it is clear how it is started.',
     );
   const manifest = packageJsonOf(files);
-  if (manifest !== null) return planFrom(null, 'node', nodeSteps(files, manifest), nodeStart(files, manifest));
+  if (manifest !== null) return planFrom(null, 'node', nodeSteps(files, manifest, startLine(manifest)), nodeStart(files, manifest));
   if (!isPython)
     throw new RuntimeRefused(
       `The project was not recognized. In its top folder these were looked for: Dockerfile, langgraph.json, [tool.crewai] in pyproject.toml, openclaw.json, Procfile with web, package.json, ${pythonLists.join(', ')}.`,
@@ -165,17 +167,17 @@ function languagesOf({ names }: ProjectFiles): { isNode: boolean; isPython: bool
   return { isNode: names.has('package.json'), isPython: pythonLists.some((name) => names.has(name)) };
 }
 
-function bareOrNode(files: ProjectFiles): Steps {
+function bareOrNode(files: ProjectFiles, line: string): Steps {
   const manifest = packageJsonOf(files);
   return manifest === null
     ? { found: 'a Node program without packages', manifests: [], install: [], build: [] }
-    : nodeSteps(files, manifest);
+    : nodeSteps(files, manifest, line);
 }
 
 function nodeStepsOf(files: ProjectFiles, beside: string): Steps {
   const manifest = packageJsonOf(files);
   if (manifest === null) throw new RuntimeRefused(`The project has a ${beside} with programs for Node, but no package.json beside it.`);
-  return nodeSteps(files, manifest);
+  return nodeSteps(files, manifest, '');
 }
 
 function planFrom(name: FrameworkName | null, language: Language, steps: Steps, { words, env }: Command): ProjectPlan {

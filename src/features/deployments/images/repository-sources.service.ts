@@ -48,6 +48,7 @@ export class RepositorySources {
     if (framework !== null) await addFrameworkFiles(directory, framework, this.templates.get(framework));
     // The template's files may name packages of their own.
     const whole = framework === null ? recognized : await plan();
+    for (const note of whole.notes ?? []) log.line(note);
     const { buildVariables: variables, buildCaFile: caFile } = this.config;
     return { kind: 'project', directory, plan: whole, settings: { variables, caFile } };
   }

@@ -17,6 +17,7 @@ export async function templateProject(
 ): Promise<ImageSource> {
   const plan = own ?? (await planProject(directory, port));
   log.line(`Found ${plan.found}`);
+  for (const note of plan.notes ?? []) log.line(note);
   if (plan.framework !== null)
     throw new RepositoryRefused(`The template is ${plan.found}: its template.json has to say how it is installed, built and started.`);
   return { kind: 'project', directory, plan, settings };

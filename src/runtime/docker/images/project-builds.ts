@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type Dockerode from 'dockerode';
-import type { ProjectPlan } from '../../project-plan.ts';
+import { installedFolders, programFolders, type ProjectPlan } from '../../project-plan.ts';
 import type { ImageSource } from '../../image-source.ts';
 import { folderEntries, hashOf, type TarEntry } from '../image-sources/build-context.ts';
 import { findImage } from '../image-sources/registry.ts';
@@ -15,8 +15,6 @@ type Project = ImageSource & { kind: 'project' };
 /** The version of the layout, a part of the hashes, so that a change of the steps makes other images. */
 const LAYOUT_VERSION = 1;
 const user = '10001:10001';
-/** Folders that the installation makes. What a repository has of them is left out. */
-const installed = /^app\/(node_modules|\.venv)(\/|$)/;
 
 export interface Engine {
   docker: Dockerode;
@@ -45,7 +43,7 @@ export class ProjectBuilds {
     log(`Building ${plan.found}, which is started by ${JSON.stringify(plan.start)}`);
     const base = await this.engine.base(plan.language, log, signal);
     const { Id, Config } = (await findImage(docker, base)) ?? { Id: base, Config: { Env: [] } };
-    const files = (await folderEntries(directory, 'app/')).filter(({ name }) => plan.install.length === 0 || !installed.test(name));
+    const files = (await folderEntries(directory, 'app/')).filter(({ name }) => plan.install.length === 0 || !isInstalled(name));
     const manifests = plan.manifests.includes('.') ? files : files.filter(({ name }) => isManifest(name, plan.manifests));
     const frame = frameOf(base, instance, plan, Config.Env ?? []);
     const packagesKey = keyOf(Id, frame, await hashOf(manifests), plan.install);
@@ -108,7 +106,7 @@ export class ProjectBuilds {
 /** Returns the lines of a Dockerfile that make the place in which a project lies. */
 function frameOf(base: string, instance: string, { env }: ProjectPlan, baseEnv: string[]): string[] {
   const path = baseEnv.find((line) => line.startsWith('PATH='))?.slice('PATH='.length) ?? '/usr/local/bin:/usr/bin:/bin';
-  const variables = { ...env, HOME: '/tmp', PATH: `/app/.venv/bin:/app/node_modules/.bin:${path}` };
+  const variables = { ...env, HOME: '/tmp', PATH: [...programFolders.map((folder) => `/app/${folder}`), path].join(':') };
   return [
     `FROM ${base}`,
     `LABEL ${labels.instance}=${instance}`,
@@ -130,6 +128,10 @@ function contextOf(dockerfile: string[], files: TarEntry[]): TarEntry[] {
     folder('app', 0o755),
     ...files,
   ];
+}
+
+function isInstalled(name: string): boolean {
+  return installedFolders.some((folder) => name === `app/${folder}` || name.startsWith(`app/${folder}/`));
 }
 
 function isManifest(name: string, manifests: string[]): boolean {

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { cp, lstat, mkdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import type { ProjectPlan } from '../../project-plan.ts';
+import { installedFolders, managerFolder, type ProjectPlan } from '../../project-plan.ts';
 import type { ImageSource, ResolvedImage } from '../../image-source.ts';
 import { RuntimeRefused } from '../../runtime.errors.ts';
 import { exists } from '../atomic-file.ts';
@@ -25,8 +25,6 @@ export interface ProjectPlaces {
   bytesMax: number;
 }
 
-/** Folders that the installation makes. What a project has of them is left out. */
-const installed = ['node_modules', '.venv'];
 /** Records of package managers that name the operator's mirror. They are not needed to run. */
 const traces = ['.package-lock.json', '.yarn-integrity', '.yarn-state.yml', '.modules.yaml', '.pnpm-workspace-state-v1.json'];
 const VERSION_MS = 20_000;
@@ -100,13 +98,14 @@ class ProjectBuild {
     await copyTree(directory, this.files, leftOut(plan));
     signal.throwIfAborted();
     await runAll([...(isShared ? [] : plan.install), ...plan.build]);
-    for (const trace of traces) await rm(join(this.files, 'node_modules', trace), { force: true });
+    for (const folder of ['.', managerFolder])
+      for (const trace of traces) await rm(join(this.files, folder, 'node_modules', trace), { force: true });
     if (!(await exists(join(directory, 'package-lock.json')))) await rm(join(this.files, 'package-lock.json'), { force: true });
   }
 }
 
 function leftOut({ install }: ProjectPlan): string[] {
-  return install.length === 0 ? [] : installed;
+  return install.length === 0 ? [] : [...installedFolders];
 }
 
 async function copyIfThere(from: string, to: string): Promise<void> {

@@ -1,5 +1,6 @@
 import { lstat, readdir, readFile, unlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { programFolders } from '../../project-plan.ts';
 import { isMissing } from '../atomic-file.ts';
 
 const ENVIRONMENT_FOLDER = '.venv';
@@ -8,7 +9,7 @@ const SCRIPT_BYTES_MAX = 1024 * 1024;
 
 /** Returns the PATH with the programs of the project's own packages at its beginning. */
 export function withOwnPrograms(project: string, path: string): string {
-  return [join(project, ENVIRONMENT_FOLDER, 'bin'), join(project, 'node_modules', '.bin'), path].join(':');
+  return [...programFolders.map((folder) => join(project, folder)), path].join(':');
 }
 
 /**
