@@ -15,14 +15,26 @@ export interface Command {
   words: string[];
   /** The variables that are set in front of the command. */
   env: Record<string, string>;
+  /** The variables without a known value that have the default that the line gives them. */
+  assumed?: string[];
+}
+
+/** `$NAME`, `${NAME}` and `${NAME:-a plain word}`, with the other operators of that form. */
+const variable = /\$(?:\{(\w+)(?:(:?[-=?+])([\w./:@%,+-]*))?\}|(\w+))?/g;
+
+interface Variables {
+  values: Record<string, string>;
+  /** Null if only variables with known values may occur. */
+  assumed: Set<string> | null;
 }
 
 /**
  * Splits a command line into the words that a shell would start the program with. Returns null if that takes a shell, as pipes, variables
- * and patterns do. `values` are the variables whose values are known.
+ * and patterns do. `values` are the variables whose values are known; others may occur only with a default, and if `takesDefaults` is given.
  */
-export function commandOf(line: string, values: Record<string, string> = {}): Command | null {
-  const found = wordsOf(line.trim(), values);
+export function commandOf(line: string, values: Record<string, string> = {}, takesDefaults = false): Command | null {
+  const variables: Variables = { values, assumed: takesDefaults ? new Set() : null };
+  const found = wordsOf(line.trim(), variables);
   if (found === null) return null;
   const env: Record<string, string> = {};
   let at = 0;
@@ -37,7 +49,8 @@ export function commandOf(line: string, values: Record<string, string> = {}): Co
   const [program] = words;
   if (program === undefined || program === '' || program.startsWith('-') || shellWords.has(program)) return null;
   if (shell.test(program) && words.some((word) => /^-[a-z]*c$/.test(word))) return null;
-  return { words, env };
+  const assumed = [...(variables.assumed ?? [])];
+  return { words, env, ...(assumed.length === 0 ? {} : { assumed }) };
 }
 
 interface Word {
@@ -46,7 +59,7 @@ interface Word {
   quotedFirst: boolean;
 }
 
-function wordsOf(line: string, values: Record<string, string>): Word[] | null {
+function wordsOf(line: string, variables: Variables): Word[] | null {
   // A start command becomes a line of a Dockerfile.
   if (/\p{Cc}/u.test(line.replaceAll('\t', ' '))) return null;
   const words: Word[] = [];
@@ -61,14 +74,15 @@ function wordsOf(line: string, values: Record<string, string>): Word[] | null {
     if (word === null && (char === '#' || char === '~')) return null;
     word ??= { text: '', quotedFirst: char === '"' || char === "'" };
     if (char === '$') {
-      const [whole = '', braced, bare] = /^\$(?:\{(\w+)\}|(\w+))/.exec(line.slice(at)) ?? [];
-      const value = valueOf(values, braced ?? bare);
-      if (value === null) return null;
+      variable.lastIndex = at;
+      const found = variable.exec(line);
+      const value = found === null ? null : valueOf(variables, found);
+      if (found === null || value === null) return null;
       word.text += value;
-      at += whole.length - 1;
+      at += found[0].length - 1;
     } else if (char === "'" || char === '"') {
       const end = line.indexOf(char, at + 1);
-      const quoted = end === -1 ? null : inQuotes(line.slice(at + 1, end), char, values);
+      const quoted = end === -1 ? null : inQuotes(line.slice(at + 1, end), char, variables);
       if (quoted === null) return null;
       word.text += quoted;
       at = end;
@@ -79,18 +93,25 @@ function wordsOf(line: string, values: Record<string, string>): Word[] | null {
   return words;
 }
 
-function inQuotes(text: string, quote: string, values: Record<string, string>): string | null {
+function inQuotes(text: string, quote: string, variables: Variables): string | null {
   if (quote === "'") return text;
   if (/[\\`]/.test(text)) return null;
   let isKnown = true;
-  const replaced = text.replaceAll(/\$(?:\{(\w+)\}|(\w+))?/g, (_, braced?: string, bare?: string) => {
-    const value = valueOf(values, braced ?? bare);
+  const replaced = text.replaceAll(variable, (...found: string[]) => {
+    const value = valueOf(variables, found);
     isKnown &&= value !== null;
     return value ?? '';
   });
   return isKnown ? replaced : null;
 }
 
-function valueOf(values: Record<string, string>, name: string | undefined): string | null {
-  return name !== undefined && Object.hasOwn(values, name) ? (values[name] ?? null) : null;
+/** Returns what a shell would put in the variable's place; null if that is not known. */
+function valueOf({ values, assumed }: Variables, [, braced, operator = '', word = '', bare]: (string | undefined)[]): string | null {
+  const name = braced ?? bare;
+  if (name === undefined) return null;
+  const value = Object.hasOwn(values, name) ? values[name] : undefined;
+  if (value !== undefined) return operator.endsWith('+') ? word : value;
+  if (assumed === null || !/[-=]$/.test(operator)) return null;
+  assumed.add(name);
+  return word;
 }

@@ -2,7 +2,17 @@ import { expectLinear, filled } from '../../../test/support/growth.ts';
 import { RuntimeRefused } from '../../runtime/runtime.errors.ts';
 import { planOf } from './plan-project.ts';
 
-const texts = ['Procfile', 'requirements.txt', 'pyproject.toml', 'package.json', 'langgraph.json', 'yarn.lock', 'pnpm-lock.yaml'];
+const texts = [
+  'Procfile',
+  'requirements.txt',
+  'pyproject.toml',
+  'Pipfile',
+  'main.py',
+  'package.json',
+  'langgraph.json',
+  'yarn.lock',
+  'pnpm-lock.yaml',
+];
 /** A quarter of the most that is read: a square of it takes tens of seconds. */
 const SIZE = 64 * 1024;
 /** The beginnings after which a file is read on, and the ends that may make it no match. */
@@ -12,6 +22,12 @@ const frames: Record<string, [string, string][]> = {
     ['web:', '\rx'],
     ['web: node "', '"'],
     ['web: A=', ''],
+    ['web: x ${A:-', ''],
+  ],
+  Pipfile: [['[packages]\na = "', '"']],
+  'main.py': [
+    ['', 'app = Flask()'],
+    ['a', '= Flask('],
   ],
   'requirements.txt': [['', '#']],
   'pyproject.toml': [
@@ -22,6 +38,7 @@ const frames: Record<string, [string, string][]> = {
   ],
   'package.json': [
     ['{"scripts":{"start":"x', '"}}'],
+    ['{"devDependencies":{"x":"1"},"scripts":{"start":"x', '"}}'],
     ['{"dependencies":{"a":"', '"}}'],
     ['{"packageManager":"npm@', '"}'],
     ['{"a":', '}'],
@@ -60,8 +77,11 @@ const units = [
 ];
 
 function read(name: string, text: string): void {
-  const others =
-    name === 'pyproject.toml' || name === 'requirements.txt' ? ['main.py'] : name.endsWith('lock.yaml') ? ['package.json'] : [];
+  const others = ['pyproject.toml', 'requirements.txt', 'Pipfile'].includes(name)
+    ? ['main.py']
+    : name.endsWith('lock.yaml')
+      ? ['package.json']
+      : [];
   const given = new Map([
     ...others.map((other) => [other, '{}'] as const),
     [name, text] as const,

@@ -93,6 +93,9 @@ describe('a project without a Dockerfile', () => {
     ['nothing that is known', { 'index.js': '' }, 'these were looked for: Dockerfile, langgraph.json'],
     ['both languages', { 'package.json': '{}', 'main.py': '' }, 'both a Node and a Python project'],
     ['a Procfile that needs a shell', { Procfile: 'web: cd x && node a.js' }, 'needs a shell'],
+    ['a Procfile with a default that needs a shell', { Procfile: 'web: node a.js ${A:-$(id)}' }, 'needs a shell'],
+    ['a Procfile with a variable that must be set', { Procfile: 'web: node a.js ${A:?}' }, 'needs a shell'],
+    ['a Pipfile that is broken', { Pipfile: '[', 'main.py': '' }, 'Pipfile is not valid TOML'],
     ['a Procfile with an unknown variable', { Procfile: 'web: node a.js $HOME' }, 'needs a shell'],
     ['a Procfile with a shell', { Procfile: 'web: bash -lc "node a.js"' }, 'needs a shell'],
     ['a Procfile with a program of no known language', { Procfile: 'web: ./serve' }, 'not clear in which language'],
@@ -281,13 +284,47 @@ describe('a project without a Dockerfile', () => {
     ['requirements.txt that reads files', { 'requirements.txt': 'a\n-r more.txt\n' }, ['.'], '-r requirements.txt'],
     ['requirements.txt with a package of its own', { 'requirements.txt': './own\n' }, ['.'], '-r requirements.txt'],
     ['pyproject.toml', { 'pyproject.toml': '[project]\ndependencies = ["a>1", "b"]\n' }, ['pyproject.toml'], 'a>1 b'],
-    ['pyproject.toml without a list', { 'pyproject.toml': '[tool.poetry.dependencies]\nx = "1"\n' }, ['.'], '.'],
+    [
+      'pyproject.toml of Poetry',
+      { 'pyproject.toml': '[tool.poetry.dependencies]\nx = "1"\n' },
+      ['pyproject.toml'],
+      '-r .mooring-requirements.txt',
+    ],
+    [
+      'pyproject.toml of Poetry with packages of its own',
+      { 'pyproject.toml': '[tool.poetry.dependencies]\nx = { path = "x" }\n' },
+      ['.'],
+      '--no-deps -r .mooring-local.txt',
+    ],
+    ['pyproject.toml whose list is elsewhere', { 'pyproject.toml': '[build-system]\n[project]\ndynamic = ["dependencies"]\n' }, ['.'], '.'],
+    [
+      'pyproject.toml whose list is a file',
+      { 'pyproject.toml': '[project]\ndynamic = ["dependencies"]\n[tool.setuptools.dynamic]\ndependencies = { file = ["r/base.txt"] }\n' },
+      ['.'],
+      '-r r/base.txt',
+    ],
+    [
+      'a workspace of uv without a lock file',
+      { 'pyproject.toml': '[project]\ndependencies = ["a"]\n[tool.uv.workspace]\nmembers = ["a"]\n' },
+      ['.'],
+      '--no-deps -r .mooring-local.txt',
+    ],
+    ['setup.py', { 'setup.py': '' }, ['.'], '.'],
+    ['setup.py beside a pyproject.toml of tools', { 'setup.py': '', 'pyproject.toml': '[tool.black]\n' }, ['.'], '.'],
+    ['Pipfile', { Pipfile: '[packages]\na = "*"\nb = "==1"\n' }, ['Pipfile'], 'a b==1'],
+    ['Pipfile.lock', { Pipfile: '[packages]\na = "*"\n', 'Pipfile.lock': '' }, ['Pipfile', 'Pipfile.lock'], '-r .mooring-requirements.txt'],
+    [
+      'requirements.txt, though pyproject.toml has a list',
+      { 'requirements.txt': 'a', 'pyproject.toml': '[project]\ndependencies = ["b"]\n' },
+      ['requirements.txt'],
+      '-r requirements.txt',
+    ],
     ['uv.lock', { 'pyproject.toml': '[project]\n', 'uv.lock': '' }, ['pyproject.toml', 'uv.lock'], '-r .mooring-requirements.txt'],
     [
       'uv.lock with packages of its own',
       { 'pyproject.toml': '[tool.uv.sources]\na = { path = "a" }\n', 'uv.lock': '' },
       ['.'],
-      '-r .mooring-requirements.txt',
+      '--no-deps -r .mooring-local.txt',
     ],
     [
       'poetry.lock',
@@ -300,6 +337,123 @@ describe('a project without a Dockerfile', () => {
     expect(found).toMatchObject({ language: 'python', manifests });
     expect(found.install[0]).toEqual(['python3', '-m', 'venv', '.venv']);
     expect(found.install).toContainEqual(['pip', 'install', '--no-cache-dir', '--disable-pip-version-check', ...packages.split(' ')]);
+  });
+
+  it('in Python without a list of packages has none installed', () => {
+    expect(plan({ 'main.py': '', 'pyproject.toml': '[tool.black]\n' })).toMatchObject({
+      found: 'a Python project (no list of packages)',
+      install: [['python3', '-m', 'venv', '.venv']],
+      build: [],
+    });
+  });
+
+  it('in Python is installed as a package too, which may fail unless a framework needs it', () => {
+    const pyproject = '[build-system]\n[project]\ndependencies = ["a"]\n';
+    const own = ['pip', 'install', '--no-cache-dir', '--disable-pip-version-check', '--no-deps', '.'];
+    const { build } = plan({ 'main.py': '', 'requirements.txt': '', 'pyproject.toml': pyproject });
+    expect(build).toEqual([['python3', '-c', expect.stringContaining('That is no failure'), ...own]]);
+    expect(plan({ 'pyproject.toml': `${pyproject}[tool.crewai]\n` }).build).toEqual([own]);
+    expect(plan({ 'main.py': '', 'pyproject.toml': `${pyproject}[tool.uv]\npackage = false\n` }).build).toEqual([]);
+  });
+
+  it.each<[string, string]>([
+    ['"~=1.0"', 'a~=1.0'],
+    ['"1.0"', 'a==1.0'],
+    ['{ version = ">=1", extras = ["x", "y"], markers = "python_version > \'3\'" }', "a[x,y]>=1 ; python_version > '3'"],
+    ['{ version = "*", sys_platform = "== \'win32\'" }', "a ; sys_platform == 'win32'"],
+    ['{ git = "https://git.example.com/a.git", ref = "v1" }', 'a @ git+https://git.example.com/a.git@v1'],
+    ['{ file = "https://example.com/a.whl" }', 'a @ https://example.com/a.whl'],
+    ['{ path = "libs/a", editable = true }', './libs/a'],
+  ])('in Python with the package %s in its Pipfile has %s installed', (asked, requirement) => {
+    const { install } = plan({ 'main.py': '', Pipfile: `[packages]\na = ${asked}\n` });
+    expect(install.at(-1)?.slice(4)).toEqual([requirement]);
+  });
+
+  it('in Python takes packages from the indexes that its Pipfile names beside the usual one', () => {
+    const source = (url: string) => `[[source]]\nurl = "${url}"\n`;
+    const Pipfile = `${source('https://pypi.org/simple')}${source('https://pip.example.com/simple')}[packages]\na = "*"\n`;
+    expect(plan({ 'main.py': '', Pipfile }).install.at(-1)?.slice(4)).toEqual(['--extra-index-url=https://pip.example.com/simple', 'a']);
+  });
+
+  const fastapi = 'from fastapi import FastAPI\n\napp: FastAPI = FastAPI(title="x")\n';
+  it.each<[string, Record<string, string>, string]>([
+    [
+      'uvicorn',
+      { 'main.py': fastapi, 'requirements.txt': 'fastapi\nUvicorn[standard]==0.34\n' },
+      'uvicorn main:app --host 0.0.0.0 --port 8080',
+    ],
+    [
+      'uvicorn of fastapi',
+      { 'main.py': fastapi, 'requirements.txt': 'fastapi[standard]\n' },
+      'uvicorn main:app --host 0.0.0.0 --port 8080',
+    ],
+    [
+      'uvicorn by Poetry',
+      { 'main.py': fastapi, 'pyproject.toml': '[tool.poetry.dependencies]\nuvicorn = "*"\n' },
+      'uvicorn main:app --host 0.0.0.0 --port 8080',
+    ],
+    [
+      'hypercorn',
+      { 'app.py': 'api = starlette.Starlette()\n', Pipfile: '[packages]\nhypercorn = "*"\n' },
+      'hypercorn app:api --bind 0.0.0.0:8080',
+    ],
+    ['gunicorn', { 'app.py': 'app = Flask(__name__)\n', 'requirements.txt': 'flask\ngunicorn' }, 'gunicorn app:app --bind 0.0.0.0:8080'],
+    [
+      'waitress',
+      { 'app.py': 'app = Flask(__name__)\n', 'pyproject.toml': '[project]\ndependencies = ["waitress>=3"]\n' },
+      'waitress-serve --listen=0.0.0.0:8080 app:app',
+    ],
+    [
+      'itself',
+      { 'main.py': `${fastapi}if __name__ == "__main__":\n    uvicorn.run(app)\n`, 'requirements.txt': 'uvicorn' },
+      'python main.py',
+    ],
+    ['itself at the top level', { 'app.py': 'app = Flask(__name__)\napp.run(port=80)\n', 'requirements.txt': 'gunicorn' }, 'python app.py'],
+    [
+      'no server, since it has no app',
+      { 'main.py': 'def make():\n    app = FastAPI()\n', 'requirements.txt': 'uvicorn' },
+      'python main.py',
+    ],
+  ])('in Python with an app is started by %s', (_, files, start) => {
+    expect(plan(files).start).toEqual(start.split(' '));
+  });
+
+  it.each<[string, string, string[]]>([
+    [fastapi, 'fastapi', ['"uvicorn"', '"web: uvicorn main:app --host 0.0.0.0 --port $PORT"']],
+    ['app = Flask(__name__)\n', 'flask', ['"gunicorn"', '"web: gunicorn main:app --bind 0.0.0.0:$PORT"']],
+  ])('in Python with an app that nothing starts names the line to add: %j', (program, packages, lines) => {
+    for (const line of lines) expect(() => plan({ 'main.py': program, 'requirements.txt': packages })).toThrow(line);
+  });
+
+  it.each<[string, string, string[]]>([
+    ['uvicorn main:app --port ${PORT:-8000}', 'uvicorn main:app --port 8080', []],
+    ['uvicorn main:app --port "${PORT-8000}"', 'uvicorn main:app --port 8080', []],
+    ['gunicorn app:app -w ${WEB_CONCURRENCY:-2}', 'gunicorn app:app -w 2', ['WEB_CONCURRENCY']],
+    ['cd /app && uvicorn main:app --port $PORT', 'uvicorn main:app --port 8080', []],
+  ])('with a Procfile is started by %j', (line, start, assumed) => {
+    const found = plan({ Procfile: `web: ${line}\n`, 'requirements.txt': '' });
+    expect(found.start).toEqual(start.split(' '));
+    expect(found.notes).toEqual(assumed.map((name) => expect.stringContaining(`${name} had the default`)));
+  });
+
+  it('with a Procfile says which of its processes are not started', () => {
+    const found = plan({ Procfile: 'release: python migrate.py\nweb: python a.py\nworker: celery\n', 'requirements.txt': '' });
+    expect(found.notes).toEqual(['Of the Procfile only web is started, and not release, worker: an agent is one program']);
+  });
+
+  it('listens where it is reached if its server is not told otherwise', () => {
+    const files = { Procfile: 'web: uvicorn main:app --port $PORT', 'requirements.txt': '' };
+    expect(plan(files).env).toMatchObject({ UVICORN_HOST: '0.0.0.0' });
+    expect(plan({ 'main.py': '' }).env).not.toHaveProperty('UVICORN_HOST');
+  });
+
+  it('of LangGraph in Python has the packages of the folders that it depends on', () => {
+    const { install } = plan({ 'langgraph.json': json({ graphs: { a: './my_agent/agent.py:x' }, dependencies: ['./my_agent', 'ms'] }) });
+    expect(install.map((command) => command.filter((word) => !word.startsWith('-') && !word.includes('\n')).join(' '))).toEqual([
+      'python3 venv .venv',
+      'pip install ms',
+      'python3 ./my_agent pip install',
+    ]);
   });
 
   it('of a framework has the packages of its template installed too', () => {

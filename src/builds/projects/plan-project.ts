@@ -1,18 +1,22 @@
 import type { FrameworkName, ProjectPlan } from '../../runtime/project-plan.ts';
 import { RuntimeRefused } from '../../runtime/runtime.errors.ts';
-import { commandOf, type Command } from './command-words.ts';
+import type { Command } from './command-words.ts';
 import { npmQuiet } from './node-managers.ts';
 import { nodeStart, nodeSteps, startLine, type Steps } from './node-project.ts';
 import { jsonObject, packageJsonOf } from './package-json.ts';
 import { readProjectFiles, type ProjectFiles } from './project-files.ts';
-import { pipFile, pipPackages, pyprojectOf, pythonSteps } from './python-project.ts';
+import { pipFile, pipFolder, pipPackages } from './pip-commands.ts';
+import { procfileOf } from './procfile.ts';
+import { pyprojectOf } from './pyproject.ts';
+import { pythonSteps } from './python-project.ts';
+import { listeningVariables, pythonStart } from './python-start.ts';
 
 /** The program of OpenClaw's template that runs a command with the Node that OpenClaw needs. */
 const WITH_NODE = '.mooring/with-node.mjs';
 
 type Language = ProjectPlan['language'];
 
-const pythonLists = ['uv.lock', 'poetry.lock', 'pyproject.toml', 'requirements.txt', 'main.py', 'app.py'];
+const pythonLists = ['uv.lock', 'poetry.lock', 'Pipfile', 'pyproject.toml', 'requirements.txt', 'setup.py', 'main.py', 'app.py'];
 const languageOfProgram: [RegExp, Language][] = [
   [/^(node|npm|npx|yarn|pnpm|bun|bunx|tsx|ts-node|nodemon|next|nest|nuxt|astro|remix-serve)$/, 'node'],
   [/^(python[\d.]*|gunicorn|uvicorn|hypercorn|daphne|flask|fastapi|waitress-serve|streamlit)$/, 'python'],
@@ -29,7 +33,7 @@ export async function planProject(directory: string, port = 8080): Promise<Proje
 
 /** Decides on the plan, as `planProject` does, from the contents of the files. */
 export function planOf(files: ProjectFiles, port: number): ProjectPlan {
-  return langgraph(files) ?? crew(files) ?? openclaw(files) ?? procfile(files, port) ?? byLanguage(files);
+  return langgraph(files) ?? crew(files) ?? openclaw(files) ?? procfile(files, port) ?? byLanguage(files, port);
 }
 
 function langgraph(files: ProjectFiles): ProjectPlan | null {
@@ -44,7 +48,7 @@ function langgraph(files: ProjectFiles): ProjectPlan | null {
     const steps = nodeStepsOf(files, 'langgraph.json');
     return framework('langgraph', 'node', { ...steps, found: `a LangGraph project in JavaScript (langgraph.json)` }, files);
   }
-  const steps = pythonSteps(files, pyprojectOf(files));
+  const steps = pythonSteps(files, pyprojectOf(files), true);
   const named = (Array.isArray(dependencies) ? dependencies : []).filter((item) => typeof item === 'string');
   const folders = named.filter((name) => /^\.\/?.+/.test(name) && name !== './');
   const packages = named.filter((name) => !name.startsWith('.'));
@@ -68,14 +72,10 @@ function graphPath(graph: unknown): string {
   return typeof graph === 'string' ? graph : '';
 }
 
-function pipFolder(name: string): string[] {
-  return ['pip', 'install', '--no-cache-dir', '--disable-pip-version-check', name];
-}
-
 function crew(files: ProjectFiles): ProjectPlan | null {
   const pyproject = pyprojectOf(files);
   if (pyproject?.isCrew !== true) return null;
-  return framework('crewai', 'python', { ...pythonSteps(files, pyproject), found: 'a crewAI project (pyproject.toml)' }, files);
+  return framework('crewai', 'python', { ...pythonSteps(files, pyproject, true), found: 'a crewAI project (pyproject.toml)' }, files);
 }
 
 function openclaw(files: ProjectFiles): ProjectPlan | null {
@@ -117,22 +117,13 @@ function framework(name: FrameworkName, language: Language, steps: Steps, { name
 }
 
 function procfile(files: ProjectFiles, port: number): ProjectPlan | null {
-  const line = webLine(files.texts.get('Procfile') ?? '');
-  if (line === undefined) return null;
-  const command = commandOf(line, { PORT: String(port) });
-  if (command === null)
-    throw new RuntimeRefused(
-      'The command of web in the Procfile needs a shell, and agents are started without one: name the program and its arguments, with no other variable than $PORT, or give the project a Dockerfile.',
-    );
+  const found = procfileOf(files.texts.get('Procfile') ?? '', port);
+  if (found === null) return null;
+  const { line, command, notes } = found;
   const language = procfileLanguage(files, command.words[0] ?? '');
-  const { found, ...steps } = language === 'node' ? bareOrNode(files, line) : pythonSteps(files, pyprojectOf(files));
-  return planFrom(null, language, { ...steps, found: `a Procfile with web, and ${found}` }, command);
-}
-
-/** Returns the command of the first line that begins with `web:`. */
-function webLine(text: string): string | undefined {
-  const line = text.split(/[\r\n]/).find((each) => each.startsWith('web:'));
-  return line?.slice('web:'.length).trim();
+  const steps = language === 'node' ? bareOrNode(files, line) : pythonSteps(files, pyprojectOf(files));
+  const whole = { ...steps, found: `a Procfile with web, and ${steps.found}`, notes: [...(steps.notes ?? []), ...notes] };
+  return planFrom(null, language, whole, command);
 }
 
 function procfileLanguage(files: ProjectFiles, program: string): Language {
@@ -145,7 +136,7 @@ function procfileLanguage(files: ProjectFiles, program: string): Language {
   );
 }
 
-function byLanguage(files: ProjectFiles): ProjectPlan {
+function byLanguage(files: ProjectFiles, port: number): ProjectPlan {
   const { isNode, isPython } = languagesOf(files);
   if (isNode && isPython)
     throw new RuntimeRefused(
@@ -157,10 +148,8 @@ function byLanguage(files: ProjectFiles): ProjectPlan {
     throw new RuntimeRefused(
       `The project was not recognized. In its top folder these were looked for: Dockerfile, langgraph.json, [tool.crewai] in pyproject.toml, openclaw.json, Procfile with web, package.json, ${pythonLists.join(', ')}.`,
     );
-  const file = ['main.py', 'app.py'].find((name) => files.names.has(name));
-  if (file === undefined)
-    throw new RuntimeRefused('The Python project does not say how it is started: give it a main.py, an app.py, or a Procfile with web.');
-  return planFrom(null, 'python', pythonSteps(files, pyprojectOf(files)), { words: ['python', file], env: {} });
+  const start = pythonStart(files, port);
+  return planFrom(null, 'python', pythonSteps(files, pyprojectOf(files)), start);
 }
 
 function languagesOf({ names }: ProjectFiles): { isNode: boolean; isPython: boolean } {
@@ -184,6 +173,6 @@ function planFrom(name: FrameworkName | null, language: Language, steps: Steps, 
   const fixed: Record<string, string> =
     language === 'node'
       ? { NODE_ENV: 'production', YARN_NODE_LINKER: 'node-modules' }
-      : { PYTHONUNBUFFERED: '1', UV_PYTHON_DOWNLOADS: 'never' };
+      : { PYTHONUNBUFFERED: '1', UV_PYTHON_DOWNLOADS: 'never', ...listeningVariables(words) };
   return { ...steps, framework: name, language, start: words, env: { ...fixed, ...env } };
 }

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { RuntimeRefused } from '../../runtime/runtime.errors.ts';
 
 const TEXT_BYTES_MAX = 256 * 1024;
-const HEAD_BYTES = 4 * 1024;
+const HEAD_BYTES = 64 * 1024;
 
 /** The names that are looked at, and which part of their content is needed. The folder `.mooring` holds the files of a framework's template. */
 const parts: Record<string, 'all' | 'head' | 'name'> = {
@@ -33,9 +33,12 @@ const parts: Record<string, 'all' | 'head' | 'name'> = {
   'server.ts': 'name',
   'uv.lock': 'name',
   'poetry.lock': 'name',
+  'Pipfile.lock': 'name',
+  Pipfile: 'all',
+  'setup.py': 'name',
   'requirements.txt': 'all',
-  'main.py': 'name',
-  'app.py': 'name',
+  'main.py': 'head',
+  'app.py': 'head',
   '.mooring/package.json': 'name',
   '.mooring/package-lock.json': 'name',
   '.mooring/requirements.txt': 'name',
@@ -45,7 +48,7 @@ const parts: Record<string, 'all' | 'head' | 'name'> = {
 /** The files of a project that decide how it is built. Links and folders of these names are not among them. */
 export interface ProjectFiles {
   names: ReadonlySet<string>;
-  /** The contents by name. Of a lock file it is the beginning only. */
+  /** The contents by name. Of lock files and programs it is the beginning only. */
   texts: ReadonlyMap<string, string>;
 }
 

@@ -1,120 +1,80 @@
-import { parse } from 'smol-toml';
-
-import { RuntimeRefused } from '../../runtime/runtime.errors.ts';
 import type { Steps } from './node-project.ts';
+import { listedInstall, pipFile, pipPackages, pipProject, pipWords, virtualEnvironment } from './pip-commands.ts';
+import { pipfileOf, type Pipfile } from './pipfile.ts';
 import type { ProjectFiles } from './project-files.ts';
+import type { Pyproject } from './pyproject.ts';
 
-/** A folder for the tools that read a lock file, which is removed after the installation. */
-const TOOLS = '.mooring-tools';
-const LOCKED = '.mooring-requirements.txt';
 /** A line of requirements.txt, without the spaces before it, that reads other files of the project. */
 const otherFiles = /^(-[rcef]\b|--(requirement|constraint|editable|find-links)\b|\.|\/)|\bfile:/;
-/** Keys of pyproject.toml beside which packages are taken from the project's own folders. */
-const localKeys: ReadonlySet<string> = new Set(['path', 'workspace', 'editable']);
-const pip = ['pip', 'install', '--no-cache-dir', '--disable-pip-version-check'];
-export const virtualEnvironment = ['python3', '-m', 'venv', '.venv'];
-const removeTools = ['python3', '-c', `import os, shutil; shutil.rmtree('${TOOLS}'); os.remove('${LOCKED}')`];
+/** A file of requirements within the project. */
+const innerFile = /^(?!-|\/)(?!(?:.*\/)?\.\.(?:\/|$))/;
 
-type Table = Record<string, unknown>;
-
-export interface Pyproject {
-  /** The requirements of `[project] dependencies`. The value is null if the file has no such table. */
-  dependencies: string[] | null;
-  isPackage: boolean;
-  /** Tells that the project takes packages from its own folders. */
-  hasLocalPackages: boolean;
-  isCrew: boolean;
-}
-
-/** Reads pyproject.toml. Returns null if there is none. Throws `RuntimeRefused` if it is not TOML. */
-export function pyprojectOf({ texts }: ProjectFiles): Pyproject | null {
-  const text = texts.get('pyproject.toml');
-  if (text === undefined) return null;
-  const value = tomlOf(text);
-  const tool = tableIn(value, 'tool');
-  const [poetry, uv, project] = [tableIn(tool, 'poetry'), tableIn(tool, 'uv'), tableIn(value, 'project')];
-  const dependencies = project['dependencies'] ?? (value['project'] === undefined ? null : []);
-  return {
-    dependencies: Array.isArray(dependencies) ? dependencies.filter((item) => typeof item === 'string') : null,
-    isPackage: value['build-system'] !== undefined && poetry['package-mode'] !== false && uv['package'] !== false,
-    hasLocalPackages: hasKey([poetry, uv['sources'], uv['workspace']], localKeys),
-    isCrew: Object.hasOwn(tool, 'crewai'),
-  };
-}
-
-function tomlOf(text: string): Table {
-  try {
-    return parse(text);
-  } catch {
-    throw new RuntimeRefused('The file pyproject.toml is not valid TOML.');
-  }
-}
-
-/** Returns whether a table within the values has one of the keys, however deep it is. Tables may be nested deeper than a function can call itself. */
-function hasKey(values: unknown[], keys: ReadonlySet<string>): boolean {
-  const left = [...values];
-  while (left.length > 0) {
-    const value = left.pop();
-    if (typeof value !== 'object' || value === null) continue;
-    for (const [key, inner] of Object.entries(value)) {
-      if (keys.has(key)) return true;
-      left.push(inner);
-    }
-  }
-  return false;
-}
-
-function tableIn(table: Table, name: string): Table {
-  const value = Object.hasOwn(table, name) ? table[name] : undefined;
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Table) : {};
+/** How the packages of a project are installed. */
+interface Packages {
+  /** The file that lists them. */
+  from: string;
+  manifests: string[];
+  install: string[][];
+  /** Tells that the project itself is installed with its packages. */
+  withProject?: boolean;
 }
 
 /**
- * Returns how the packages of a Python project are installed, by uv.lock, poetry.lock, pyproject.toml or requirements.txt in this order.
- * Locked packages are installed by pip, so that a mirror that is set for pip serves all of them.
+ * Returns how the packages of a Python project are installed: by uv.lock, poetry.lock, Pipfile.lock, requirements.txt, Pipfile, pyproject.toml or
+ * setup.py, in this order. Locked packages are installed by pip, so that a mirror that is set for pip serves all of them. The project itself is
+ * installed after them where it is a package; that may fail, unless it is needed as one.
  */
-export function pythonSteps(files: ProjectFiles, pyproject: Pyproject | null): Steps {
-  const { names, texts } = files;
-  const lock = pyproject === null ? undefined : ['uv.lock', 'poetry.lock'].find((name) => names.has(name));
-  const build = pyproject?.isPackage === true ? [[...pip, '--no-deps', '.']] : [];
-  const whole = (name: string, needsAll: boolean, manifests: string[], install: string[][], after = build): Steps => ({
-    found: `a Python project (${name})`,
-    manifests: needsAll ? ['.'] : manifests,
+export function pythonSteps(files: ProjectFiles, pyproject: Pyproject | null, isNeeded = false): Steps {
+  const { from, manifests, install, withProject = false } = packagesOf(files, pyproject, pipfileOf(files));
+  return {
+    found: `a Python project (${from})`,
+    manifests,
     install: [virtualEnvironment, ...install],
-    build: after,
-  });
-  if (lock !== undefined) return whole(lock, pyproject?.hasLocalPackages === true, ['pyproject.toml', lock], lockedInstall(lock));
-  if (names.has('requirements.txt')) {
-    const requirements = texts.get('requirements.txt') ?? '';
-    return whole('requirements.txt', readsOtherFiles(requirements), ['requirements.txt'], [[...pip, '-r', 'requirements.txt']]);
+    build: pyproject?.isPackage === true && !withProject ? [pipProject(isNeeded)] : [],
+  };
+}
+
+function packagesOf(files: ProjectFiles, pyproject: Pyproject | null, pipfile: Pipfile | null): Packages {
+  const { names, texts } = files;
+  if (pyproject !== null && names.has('uv.lock')) return byTool('uv', 'uv.lock', pyproject.hasLocalPackages.uv);
+  if (pyproject !== null && names.has('poetry.lock')) return byTool('poetry', 'poetry.lock', pyproject.hasLocalPackages.poetry);
+  if (pipfile !== null && names.has('Pipfile.lock')) {
+    const reader = pipfile.canHaveHashes ? 'pipenv' : 'pipenv without hashes';
+    const whole = byTool(reader, 'Pipfile.lock', pipfile.hasLocalPackages);
+    return whole.manifests.includes('.') ? whole : { ...whole, manifests: ['Pipfile', 'Pipfile.lock'] };
   }
-  if (pyproject === null) return whole('no list of packages', false, [], []);
-  const { dependencies } = pyproject;
-  if (dependencies === null || pyproject.hasLocalPackages) return whole('pyproject.toml', true, [], [[...pip, '.']], []);
-  return whole('pyproject.toml', false, ['pyproject.toml'], dependencies.length === 0 ? [] : [pipPackages(dependencies)]);
+  if (names.has('requirements.txt')) {
+    const readsMore = readsOtherFiles(texts.get('requirements.txt') ?? '');
+    return { from: 'requirements.txt', manifests: [readsMore ? '.' : 'requirements.txt'], install: [pipFile('requirements.txt')] };
+  }
+  if (pipfile !== null) {
+    const install = pipfile.names.length === 0 ? [] : [pipWords(...pipfile.arguments)];
+    return { from: 'Pipfile', manifests: [pipfile.hasLocalPackages ? '.' : 'Pipfile'], install };
+  }
+  return ofPyproject(files, pyproject);
+}
+
+function ofPyproject({ names }: ProjectFiles, pyproject: Pyproject | null): Packages {
+  const from = 'pyproject.toml';
+  const isBuilt = names.has('setup.py') || pyproject?.isPackage === true;
+  if (pyproject?.hasLocalPackages.uv === true) return byTool('uv without a lock', from, true);
+  if (pyproject?.poetryNames != null && (pyproject.dependencies === null || pyproject.hasLocalPackages.poetry))
+    return byTool('poetry without a lock', from, pyproject.hasLocalPackages.poetry);
+  if (pyproject?.dependencies != null) {
+    const install = pyproject.dependencies.length === 0 ? [] : [pipPackages(pyproject.dependencies)];
+    return { from, manifests: ['pyproject.toml'], install };
+  }
+  const dynamic = pyproject?.dynamicFiles.filter((name) => innerFile.test(name)) ?? [];
+  if (dynamic.length > 0) return { from: dynamic.join(', '), manifests: ['.'], install: dynamic.map(pipFile) };
+  if (isBuilt) return { from: pyproject === null ? 'setup.py' : from, manifests: ['.'], install: [pipWords('.')], withProject: true };
+  return { from: 'no list of packages', manifests: [], install: [] };
+}
+
+function byTool(reader: Parameters<typeof listedInstall>[0], from: string, hasLocalPackages: boolean): Packages {
+  const manifests = hasLocalPackages ? ['.'] : ['pyproject.toml', ...(from === 'pyproject.toml' ? [] : [from])];
+  return { from, manifests, install: listedInstall(reader, hasLocalPackages) };
 }
 
 function readsOtherFiles(requirements: string): boolean {
   return requirements.split(/[\r\n]/).some((line) => otherFiles.test(line.trimStart()));
-}
-
-/** Returns the command that installs these packages. Throws `RuntimeRefused` if one of them is no requirement but an option. */
-export function pipPackages(requirements: string[]): string[] {
-  const bad = requirements.find((requirement) => !/^[A-Za-z0-9]/.test(requirement));
-  if (bad !== undefined) throw new RuntimeRefused(`The Python project names a package that is none: ${JSON.stringify(bad.slice(0, 100))}.`);
-  return [...pip, ...requirements];
-}
-
-export function pipFile(name: string): string[] {
-  return [...pip, '-r', name];
-}
-
-function lockedInstall(lock: string): string[][] {
-  const tool = (name: string) => `${TOOLS}/bin/${name}`;
-  const packages = lock === 'uv.lock' ? ['uv<1'] : ['poetry>=2,<3', 'poetry-plugin-export>=1.9,<2'];
-  const read =
-    lock === 'uv.lock'
-      ? [tool('uv'), 'export', '--frozen', '--no-dev', '--no-emit-project', '--no-header', '--quiet', '-o', LOCKED]
-      : [tool('poetry'), 'export', '--only', 'main', '-f', 'requirements.txt', '-o', LOCKED];
-  return [['python3', '-m', 'venv', TOOLS], [tool('pip'), ...pip.slice(1), ...packages], read, [...pip, '-r', LOCKED], removeTools];
 }
