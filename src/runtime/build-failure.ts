@@ -1,21 +1,69 @@
-/** Last lines that do not say why a command failed. */
-const noise =
-  /^\s*$|A complete log of this run|Log files were not written|This is related to npm|^npm (notice|warn)|^npm (error|ERR!)(\s+\S+)?\s*$|^\[notice\]|^WARNING: /i;
+import { stripVTControlCharacters } from 'node:util';
 
-/** Returns whether a line of output says nothing about a failure. */
-export function isNoise(line: string): boolean {
-  return noise.test(line);
+/** Lines that do not say why a command failed. */
+const noise = new RegExp(
+  [
+    String.raw`^\s*$`,
+    'A complete log of this run|Log files were not written|This is related to npm',
+    '^npm (notice|warn)',
+    String.raw`^npm (error|ERR!)(\s+\S+)?\s*$`,
+    '^npm (error|ERR!) (code|path|command|errno|syscall|signal|workspace|location|in workspace|Lifecycle script)\\b',
+    String.raw`^\[notice\]|^WARNING: `,
+    'subprocess-exited-with-error|^note: This error originates from a subprocess|^hint: See above',
+    String.raw`\bELIFECYCLE\b|^error Command failed with exit code|^info Visit https:|^➤ YN0000:|^Node\.js v\d`,
+  ].join('|'),
+  'i',
+);
+/** The beginnings of errors, as compilers, package managers, shells and programs print them. */
+const anError = new RegExp(
+  [
+    String.raw`(^|[^\w])\w*(error|fatal)(\[\w+\])?:`,
+    String.raw`\berror TS\d+|\[error\]|\bERR_[A-Z_]+|^E: `,
+    String.raw`^npm (error|ERR!) |^error |^failed to compile|^error during build:`,
+    String.raw`: (command )?not found$|: No such file or directory$|: Permission denied$`,
+  ].join('|'),
+  'i',
+);
+const aWarning = /^\s*(\S+\s+)?(warn|warning|deprecat|info|debug)/i;
+
+/** Finds in the output of a command why it failed: its first error, or else its last line that says something. */
+export class FailureReason {
+  private first = '';
+  private last = '';
+  private goesOn = false;
+
+  /** Takes a line, which stays whole, because half a secret would not be recognized in it later. */
+  take(raw: string): void {
+    const line = stripVTControlCharacters(raw).trim();
+    if (noise.test(line)) return;
+    this.last = line;
+    if (this.goesOn) this.first += ` ${line}`;
+    this.goesOn = false;
+    if (this.first !== '' || aWarning.test(line) || !anError.test(line)) return;
+    this.first = line;
+    // What follows says what it is.
+    this.goesOn = line.endsWith(':');
+  }
+
+  /** Returns the reason; empty if nothing was said. */
+  get text(): string {
+    return this.first === '' ? this.last : this.first;
+  }
 }
 
 /**
- * Returns the sentence for the owner of a project whose command failed, such as "npm ci failed with exit code 1: <its last line>". The line is
- * whole, because half a secret would not be recognized in it later.
+ * Returns the sentence for the owner of a project whose command failed, such as "npm ci failed with exit code 1: <its first error>".
  */
-export function commandFailure(command: string[], exitCode: number | null, lastLine: string): string {
+export function commandFailure(command: string[], exitCode: number | null, reason: string): string {
   const words = command.filter((word) => !word.startsWith('-') && !word.includes('\n')).slice(0, 3);
-  const said = lastLine.trim();
+  const said = reason.trim();
   const killed = exitCode === 137 ? ', which means that it was killed, most often for a lack of memory' : '';
   return `${words.join(' ').slice(0, 100)} failed with exit code ${exitCode ?? 'unknown'}${killed}${said === '' ? '.' : `: ${said}`}`;
+}
+
+/** Returns the command as one line of a log. Programs in an argument are left out. */
+export function shownCommand(command: string[]): string {
+  return command.map((word) => (word.includes('\n') ? '…' : word)).join(' ');
 }
 
 /** Folders in which engines keep images, and their program that unpacks files. */

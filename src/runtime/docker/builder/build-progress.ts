@@ -1,6 +1,6 @@
 import { StringDecoder } from 'node:string_decoder';
 
-import { isNoise } from '../../build-failure.ts';
+import { FailureReason } from '../../build-failure.ts';
 import { OutputLines } from '../../output-lines.ts';
 
 /** A longer line of BuildKit's is left out: a step's output comes in smaller pieces. */
@@ -28,7 +28,7 @@ interface Step {
   name: string;
   isTold: boolean;
   lines: OutputLines;
-  last: string;
+  reason: FailureReason;
 }
 
 /** Tells in lines for people what BuildKit reports of one build as JSON, a line each, and remembers why it failed. */
@@ -37,7 +37,7 @@ export class BuildProgress {
   private readonly steps = new Map<string, Step>();
   private rest = '';
   private isSkipping = false;
-  private failed: { name: string; error: string; last: string } | null = null;
+  private failed: { name: string; error: string; reason: string } | null = null;
   private said = '';
 
   constructor(private readonly log: (line: string) => void) {}
@@ -61,8 +61,8 @@ export class BuildProgress {
     for (const { lines } of this.steps.values()) lines.end();
   }
 
-  /** Returns the step that failed, with its last line; null if none did. */
-  get failure(): { name: string; error: string; last: string } | null {
+  /** Returns the step that failed, with its first error; null if none did. */
+  get failure(): { name: string; error: string; reason: string } | null {
     return this.failed;
   }
 
@@ -94,21 +94,21 @@ export class BuildProgress {
     }
     if (completed !== undefined) step.lines.end();
     if (typeof error === 'string' && error !== '' && !/^(context canceled|rpc error: code = Canceled)/i.test(error))
-      this.failed ??= { name: step.name, error: error.slice(0, ERROR_CHARACTERS_MAX), last: step.last };
+      this.failed ??= { name: step.name, error: error.slice(0, ERROR_CHARACTERS_MAX), reason: step.reason.text };
   }
 
   private stepOf(digest: string | undefined): Step {
     const key = digest !== undefined && (this.steps.has(digest) || this.steps.size < STEPS_MAX) ? digest : '';
     const found = this.steps.get(key);
     if (found !== undefined) return found;
-    const step: Step = { name: '', isTold: false, lines: new OutputLines((line) => this.tell(step, line)), last: '' };
+    const step: Step = { name: '', isTold: false, lines: new OutputLines((line) => this.tell(step, line)), reason: new FailureReason() };
     this.steps.set(key, step);
     return step;
   }
 
   private tell(step: Step, line: string): void {
     if (line === '') return;
-    if (!isNoise(line)) step.last = line;
+    step.reason.take(line);
     this.log(line);
   }
 }
@@ -145,7 +145,7 @@ const refusals: [RegExp, (found: RegExpExecArray) => string][] = [
 /** Returns the sentence for the owner of a Dockerfile whose build failed. The line is whole, because half a secret would not be recognized later. */
 export function buildFailure({ failure, error }: Pick<BuildProgress, 'failure' | 'error'>): string {
   const said = failure?.error ?? error;
-  const all = [failure?.name, said, error, failure?.last].join('\n');
+  const all = [failure?.name, said, error, failure?.reason].join('\n');
   for (const [pattern, sentence] of refusals) {
     const found = pattern.exec(all);
     if (found !== null) return sentence(found);
@@ -153,7 +153,7 @@ export function buildFailure({ failure, error }: Pick<BuildProgress, 'failure' |
   const code = /did not complete successfully: exit code: (\d+)/.exec(said)?.[1];
   if (failure !== null && code !== undefined) {
     const killed = code === '137' ? ', which means that it was killed, most often for a lack of memory' : '';
-    return `${failure.name} failed with exit code ${code}${killed}${failure.last === '' ? '.' : `: ${failure.last.trim()}`}`;
+    return `${failure.name} failed with exit code ${code}${killed}${failure.reason === '' ? '.' : `: ${failure.reason.trim()}`}`;
   }
   return said === '' ? 'The build failed without a reason.' : `The build failed: ${said}`;
 }

@@ -3,7 +3,7 @@ import type { Duplex } from 'node:stream';
 import { rootCertificates } from 'node:tls';
 import type Dockerode from 'dockerode';
 import { ReadShare } from '../../../kernel/limits/read-share.ts';
-import { commandFailure, isNoise } from '../../build-failure.ts';
+import { commandFailure, FailureReason, shownCommand } from '../../build-failure.ts';
 import type { BuildSettings, ProjectPlan } from '../../project-plan.ts';
 import { OutputLines } from '../../output-lines.ts';
 import { RuntimeRefused } from '../../runtime.errors.ts';
@@ -121,7 +121,7 @@ async function runCommand(
   signal: AbortSignal,
 ): Promise<void> {
   signal.throwIfAborted();
-  log(`Running ${command.join(' ')}`);
+  log(`Running ${shownCommand(command)}`);
   const exec = await call(container.id, (abortSignal) =>
     container.exec({
       Cmd: command,
@@ -134,10 +134,10 @@ async function runCommand(
   const source = await call(container.id, (abortSignal) => exec.start({ hijack: false, stdin: false, abortSignal }));
   const stop = () => source.destroy();
   signal.addEventListener('abort', stop, { once: true });
-  let last = '';
+  const reason = new FailureReason();
   const take = (line: string) => {
     if (line === '') return;
-    if (!isNoise(line)) last = line;
+    reason.take(line);
     log(line);
   };
   const lines = { stdout: new OutputLines(take), stderr: new OutputLines(take) };
@@ -157,5 +157,5 @@ async function runCommand(
   }
   signal.throwIfAborted();
   const { ExitCode } = await call(container.id, (abortSignal) => exec.inspect({ abortSignal } as object));
-  if (ExitCode !== 0) throw new RuntimeRefused(commandFailure(command, ExitCode, last));
+  if (ExitCode !== 0) throw new RuntimeRefused(commandFailure(command, ExitCode, reason.text));
 }

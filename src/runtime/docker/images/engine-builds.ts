@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type Dockerode from 'dockerode';
 import { unlessAborted } from '../../../kernel/async/unless-aborted.ts';
+import { FailureReason } from '../../build-failure.ts';
 import { OutputLines } from '../../output-lines.ts';
 import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.errors.ts';
 import { tarOf, type TarEntry } from '../image-sources/build-context.ts';
@@ -38,7 +39,13 @@ export async function sendBuild(docker: Dockerode, request: BuildRequest, place:
     abortSignal: signal,
   };
   const tar = tarOf(request.entries);
-  const lines = new OutputLines((line) => line !== '' && log(line));
+  let reason = new FailureReason();
+  const lines = new OutputLines((line) => {
+    if (line === '') return;
+    if (/^Step \d/.test(line)) reason = new FailureReason();
+    else if (!/^ ---> |^Removing intermediate container /.test(line)) reason.take(line);
+    log(line);
+  });
   try {
     const stream = await portErrors(null, () => docker.buildImage(tar, options));
     await portErrors(null, () =>
@@ -48,12 +55,21 @@ export async function sendBuild(docker: Dockerode, request: BuildRequest, place:
         lines.take(Buffer.from(text));
       }),
     );
+  } catch (error) {
+    lines.end();
+    throw withReason(error, reason.text);
   } finally {
     lines.end();
     tar.destroy();
   }
   if (id === undefined) throw new RuntimeRefused('The build ended without an image.');
   return id;
+}
+
+/** Returns the engine's refusal of a command with what the command said, which the engine does not repeat. */
+function withReason(error: unknown, reason: string): unknown {
+  if (!(error instanceof RuntimeRefused) || !error.message.startsWith('The command ') || reason === '') return error;
+  return new RuntimeRefused(`${error.message}: ${reason}`, { cause: error.cause });
 }
 
 export interface EngineBuildsOptions {

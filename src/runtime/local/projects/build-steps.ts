@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { rootCertificates } from 'node:tls';
 import { fileURLToPath } from 'node:url';
-import { commandFailure } from '../../build-failure.ts';
+import { commandFailure, shownCommand } from '../../build-failure.ts';
 import type { BuildSettings } from '../../project-plan.ts';
 import { RuntimeRefused } from '../../runtime.errors.ts';
 import { folderSize } from '../folder-size.ts';
@@ -39,7 +39,7 @@ export class BuildSteps {
    * aborts.
    */
   async run(argv: string[], cwd: string, environment: Record<string, string>): Promise<void> {
-    const command = argv.join(' ').slice(0, COMMAND_CHARACTERS_MAX);
+    const command = shownCommand(argv).slice(0, COMMAND_CHARACTERS_MAX);
     this.options.log(`Running ${command}`);
     // The launcher ends when this input does, which is at the latest when the service ends.
     const stdin = new PassThrough();
@@ -59,10 +59,10 @@ export class BuildSteps {
         onStart: () => Promise.resolve(),
       }),
     ).finally(() => stdin.end());
-    const lastLine = this.output.endStep();
+    const reason = this.output.endStep();
     if (timedOut) throw new RuntimeRefused(`${command} did not end within ${STEP_MS_MAX / 3_600_000} hours`);
     if (exitCode === 0) return;
-    throw new RuntimeRefused(commandFailure(argv, exitCode, lastLine));
+    throw new RuntimeRefused(commandFailure(argv, exitCode, reason));
   }
 
   /**

@@ -1,5 +1,5 @@
 import { stripVTControlCharacters } from 'node:util';
-import { isNoise } from '../../build-failure.ts';
+import { FailureReason } from '../../build-failure.ts';
 import { OutputLines } from '../../output-lines.ts';
 import type { OutputStream } from '../../runtime.ts';
 
@@ -9,7 +9,7 @@ const LOG_BYTES_MAX = 4 * 1024 * 1024;
 /** Takes the output of a build's commands into its log. */
 export class StepOutput {
   private roomBytes = LOG_BYTES_MAX;
-  private lastLine = '';
+  private reason = new FailureReason();
   private readonly streams: Record<OutputStream, OutputLines>;
 
   constructor(private readonly log: (line: string) => void) {
@@ -21,18 +21,18 @@ export class StepOutput {
     this.streams[stream].take(bytes);
   }
 
-  /** Logs what is left of unfinished lines. Returns the last line of the command that says something, or '' if there was none. */
+  /** Logs what is left of unfinished lines. Returns why the command failed, if it did; '' if it said nothing. */
   endStep(): string {
     for (const lines of Object.values(this.streams)) lines.end();
-    const last = this.lastLine;
-    this.lastLine = '';
-    return last;
+    const { text } = this.reason;
+    this.reason = new FailureReason();
+    return text;
   }
 
   private line(raw: string): void {
     const text = stripVTControlCharacters(raw).trimEnd();
     if (text === '') return;
-    if (!isNoise(text)) this.lastLine = text;
+    this.reason.take(text);
     if (this.roomBytes <= 0) return;
     this.roomBytes -= Buffer.byteLength(text);
     this.log(this.roomBytes > 0 ? text : 'The output of the build is too long; the rest of it is not kept.');
