@@ -27,6 +27,8 @@ type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 export class GitServer {
   /** The `Authorization` headers that came, decoded, and null for each request that brought none. */
   readonly seen: (string | null)[] = [];
+  /** The time of commits; null stands for now. */
+  time: string | null = null;
   /** Answers instead of Git if it is set. */
   answer: Answer | null = null;
   /** The requests that are left unanswered. */
@@ -60,7 +62,7 @@ export class GitServer {
 
   /** Commits exactly these files to the branch, and returns the commit's hash. The repository is made if there is none. */
   commit(name: string, files: Record<string, GitEntry>, branch = 'main'): string {
-    this.git(name, ['init', '--bare', '--quiet', this.path(name)]);
+    this.git(name, ['init', '--bare', '--quiet', '--initial-branch=main', this.path(name)]);
     return this.commitTree(name, this.tree(name, files), branch);
   }
 
@@ -68,6 +70,16 @@ export class GitServer {
     const commit = this.git(name, ['commit-tree', tree, '-m', 'A commit']);
     this.git(name, ['update-ref', `refs/heads/${branch}`, commit]);
     return commit;
+  }
+
+  /** Names a commit by a tag, which is an object of its own if it has a message. */
+  tag(name: string, tag: string, commit: string, message?: string): void {
+    this.git(name, ['tag', ...(message === undefined ? [] : ['-a', '-m', message]), tag, commit]);
+  }
+
+  /** Makes a branch the repository's default. */
+  makeDefault(name: string, branch: string): void {
+    this.git(name, ['symbolic-ref', 'HEAD', `refs/heads/${branch}`]);
   }
 
   /** Writes a tree, whose files may be in folders, and returns its hash. */
@@ -107,7 +119,8 @@ export class GitServer {
 
   private git(name: string, args: string[], input: string | Buffer = ''): string {
     const cwd = args[0] === 'init' ? this.folder : this.path(name);
-    return execFileSync('git', args, { cwd, env: environment, input, stdio: ['pipe', 'pipe', 'pipe'] })
+    const times = this.time === null ? {} : { GIT_COMMITTER_DATE: this.time, GIT_AUTHOR_DATE: this.time };
+    return execFileSync('git', args, { cwd, env: { ...environment, ...times }, input, stdio: ['pipe', 'pipe', 'pipe'] })
       .toString()
       .trim();
   }

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { mkdtemp, readlink, rm, stat } from 'node:fs/promises';
+import { lstat, mkdtemp, readlink, rm, stat } from 'node:fs/promises';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -78,6 +78,54 @@ describe('fetching a repository', () => {
     expect((await fetchOf(server.url('a'), { branch: 'other' })).commitSha).not.toBe(commit);
   });
 
+  it.each(['over HTTP', 'from a local path'])('brings what a name stands for: a branch before a tag, a tag, a commit, %s', async (way) => {
+    const first = server.commit('a', { file: 'first' });
+    server.tag('a', 'v1', first);
+    server.tag('a', 'note', first, 'A note');
+    const second = server.commit('a', { file: 'second' });
+    server.tag('a', 'feat/ünï,(1)', second);
+    const branch = server.commit('a', { file: 'branch' }, 'feat/ünï,(1)');
+    const url = way === 'over HTTP' ? server.url('a') : `file://${server.path('a')}`;
+    const fetched = async (name: string) => {
+      const { directory, commitSha, found } = await fetchOf(url, { branch: name });
+      return [commitSha, found, readFileSync(join(directory, 'file'), 'utf8')];
+    };
+    expect(await fetched('feat/ünï,(1)')).toEqual([branch, 'the branch feat/ünï,(1)', 'branch']);
+    expect(await fetched('v1')).toEqual([first, 'the tag v1', 'first']);
+    expect(await fetched('note')).toEqual([first, 'the tag note', 'first']);
+    expect(await fetched(first)).toEqual([first, null, 'first']);
+    expect(await fetched('main')).toEqual([second, 'the branch main', 'second']);
+  });
+
+  it('takes the default branch for main where there is no main', async () => {
+    const commit = server.commit('a', { file: 'x' }, 'master');
+    server.commit('a', { file: 'y' }, 'other');
+    server.makeDefault('a', 'master');
+    const { commitSha, found } = await fetchOf(server.url('a'));
+    expect({ commitSha, found }).toEqual({ commitSha: commit, found: 'its default branch master, since it has no main' });
+    expect(await refusal(server.url('a'), { branch: 'nowhere' })).toContain('Its default branch is master.');
+  });
+
+  it('gives all files the time of their commit', async () => {
+    server.time = '2001-02-03T04:05:06Z';
+    server.commit('a', { 'src/main.js': 'x', link: { link: 'src/main.js' } });
+    const { directory } = await fetchOf(server.url('a'));
+    for (const name of ['src', 'src/main.js', 'link'])
+      expect((await lstat(join(directory, name))).mtime.toISOString()).toBe('2001-02-03T04:05:06.000Z');
+  });
+
+  it('says which submodules and files in Git LFS it did not bring', async () => {
+    const pointer = 'version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n';
+    const files = { 'model.bin': pointer, '.gitmodules': '[submodule "a"]\n\tpath = libs/a\n\turl = ../a\n' };
+    server.commit('a', { ...files, 'about.md': `See ${pointer}` });
+    expect((await fetchOf(server.url('a'))).notes).toEqual([
+      'Submodules are not fetched, so that their folders are empty: "libs/a"',
+      'Files in Git LFS are not fetched, so that they hold only pointers: "model.bin"',
+    ]);
+    server.commit('a', Object.fromEntries(Array.from({ length: 7 }, (_, at) => [`${at}.bin`, pointer])));
+    expect((await fetchOf(server.url('a'))).notes).toEqual([expect.stringContaining('"4.bin" and 2 more')]);
+  });
+
   it('brings a repository at a local path only if the operator allows it', async () => {
     const commit = server.commit('a', { file: 'x' });
     expect((await fetchOf(`file://${server.path('a')}`)).commitSha).toBe(commit);
@@ -86,7 +134,11 @@ describe('fetching a repository', () => {
 
   it('says what is wrong if there is no such branch, repository or server', async () => {
     server.commit('a', { file: 'x' });
-    expect(await refusal(server.url('a'), { branch: 'nowhere' })).toBe('RepositoryRefused: The repository has no branch nowhere.');
+    expect(await refusal(server.url('a'), { branch: 'nowhere' })).toBe(
+      'RepositoryRefused: The repository has no branch, tag or commit nowhere. Its default branch is main.',
+    );
+    expect(await refusal(server.url('a'), { branch: '0123abc' })).toContain('A commit is named by its whole hash.');
+    expect(await refusal(server.url('a'), { branch: '0'.repeat(40) })).toContain('has no branch, tag or commit 000');
     expect(await refusal(server.url('b'))).toContain('was not found');
     server.answer = (_, response) => response.end('<html>');
     expect(await refusal(server.url('a'))).toContain('no Git repository at this address');

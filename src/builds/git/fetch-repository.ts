@@ -1,16 +1,22 @@
-import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Readable } from 'node:stream';
 
 import type { ResolveHost } from '../../kernel/network/public-addresses.ts';
 import { GitGateway, type LeastSpeed } from './git-gateway.ts';
-import { ENDED_BY_SIGNAL, GitMissing, runGit } from './git-process.ts';
+import { ENDED_BY_SIGNAL, GitMissing, runGit, type GitCall, type GitResult } from './git-process.ts';
+import { NotFetched } from './not-fetched.ts';
 import { RepositoryRefused } from './repository-refused.ts';
-import type { RepositoryUrl } from './repository-url.ts';
+import { branchProblem, type RepositoryUrl } from './repository-url.ts';
 import { unpackCommit } from './unpack.ts';
 
 const MEMORY_BYTES_MAX = 4 * 1024 ** 3;
 const LEAST_SPEED: LeastSpeed = { bytes: 1_000, withinMs: 60_000 };
-const FETCHED = 'refs/heads/fetched';
+const FETCHED = 'refs/mooring/fetched';
+/** The commit that was fetched. A tag may lead to it by an object of its own. */
+const COMMIT = `${FETCHED}^{commit}`;
+/** The branch of a deployment that names none. */
+const DEFAULT_BRANCH = 'main';
 const fetchWords = [
   'fetch',
   '--quiet',
@@ -20,11 +26,16 @@ const fetchWords = [
   '--no-auto-maintenance',
   '--no-write-fetch-head',
 ];
+const aHash = /^([0-9a-f]{40}|[0-9a-f]{64})$/i;
+const aShortHash = /^[0-9a-f]{7,39}$/i;
+const noSuchRef = /couldn't find remote ref|not our ref|unadvertised object|remote error: upload-pack: not our ref/i;
+const OUTPUT_CHARACTERS_MAX = 64 * 1024;
 /** No attributes leave out or change files. */
 const attributes = '* -export-ignore -export-subst -text -eol -ident -filter -working-tree-encoding\n';
 
 export interface FetchRequest {
   repository: RepositoryUrl;
+  /** The name of a branch or tag, or the hash of a commit. Where a repository has no `main`, that stands for its default branch. */
   branch: string;
   isAllowed: boolean;
   credential: { username: string; password: string } | null;
@@ -50,12 +61,16 @@ export interface FetchedRepository {
   /** The folder with the files of the commit, without Git's own. */
   directory: string;
   commitSha: string;
+  /** The name by which the commit was found, such as "the tag v1"; null if it is the hash itself. */
+  found: string | null;
+  /** Sentences on what the commit names and was not fetched. */
+  notes: string[];
 }
 
 /**
- * Fetches the newest commit of a branch and unpacks its files. Throws `RepositoryRefused` with a sentence for the build log, or the signal's
- * reason. The caller removes the folder. If this process dies meanwhile, Git loses its connection or its reader and ends; its limits end it
- * otherwise.
+ * Fetches one commit and unpacks its files: the newest of a branch, or else that of a tag, or the one of that hash. Throws `RepositoryRefused` with
+ * a sentence for the build log, or the signal's reason. The caller removes the folder. If this process dies meanwhile, Git loses its connection or
+ * its reader and ends; its limits end it otherwise.
  */
 export async function fetchRepository(request: FetchRequest): Promise<FetchedRepository> {
   const { folder, signal } = request;
@@ -66,11 +81,9 @@ export async function fetchRepository(request: FetchRequest): Promise<FetchedRep
   await mkdir(directory, { recursive: true, mode: 0o700 });
   await makeRepository(git);
   try {
-    await fetchFiles(request, git, directory);
-    // Git lets a branch lead to nothing but a commit.
-    const commitSha = (await readFile(join(git, FETCHED), 'utf8')).trim();
+    const fetched = await fetchFiles(request, git, directory);
     await rm(git, { recursive: true, force: true });
-    return { directory, commitSha };
+    return { directory, ...fetched };
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof GitMissing)
@@ -87,32 +100,95 @@ async function makeRepository(git: string): Promise<void> {
   await writeFile(join(git, 'info', 'attributes'), attributes);
 }
 
-/** Fetches the branch's commit without its history into the repository `git`, and unpacks its files into the directory. */
-async function fetchFiles(request: FetchRequest, git: string, directory: string): Promise<void> {
-  const { repository, branch, isAllowed, credential, limits, signal, leastSpeed = LEAST_SPEED, resolve } = request;
+/** Fetches the commit without its history into the repository `git`, and unpacks its files into the directory. */
+async function fetchFiles(request: FetchRequest, git: string, directory: string): Promise<Omit<FetchedRepository, 'directory'>> {
+  const { repository, isAllowed, credential, limits, leastSpeed = LEAST_SPEED, resolve } = request;
   const isLocal = repository.protocol === 'file';
   const bytesMax = limits.receivedBytesMax;
   if (isLocal && !isAllowed) throw new RepositoryRefused('Repositories at local paths are not allowed by the operator.');
   if (repository.protocol === 'http' && !isAllowed) throw new RepositoryRefused('Repositories are fetched over https only.');
   const gateway = isLocal ? null : await GitGateway.open({ repository, isAllowed, credential, bytesMax, leastSpeed, resolve });
   try {
-    const { exitCode, stderr } = await runGit({
-      directory: git,
-      protocol: isLocal ? 'file' : 'http',
-      settings: { 'remote.origin.url': gateway?.url ?? repository.href },
-      args: [...fetchWords, 'origin', `+refs/heads/${branch}:${FETCHED}`],
-      // Without the option for attributes Git lists all files of the commit in memory first, to read those that the repository sets.
-      second: `archive --worktree-attributes --format=tar ${FETCHED}`,
-      read: (tar) => unpackCommit(tar, directory, { entriesMax: limits.filesMax, bytesMax: limits.filesBytesMax }),
-      limits: { fileBytesMax: bytesMax, memoryBytesMax: MEMORY_BYTES_MAX, cpuSecondsMax: limits.seconds },
-      signal,
-    });
-    if (exitCode === 0) return;
-    const sentence = (await isFetched(git)) ? 'The files of the commit could not be read.' : null;
-    throw new RepositoryRefused(sentence ?? gateway?.failure ?? refusalOf(exitCode, stderr, branch), { cause: new Error(stderr) });
+    const place: FetchPlace = { request, git, gateway, missing: new NotFetched() };
+    const found = await fetchRef(place, directory);
+    return { found, commitSha: await commitOf(place), notes: place.missing.notes };
   } finally {
     await gateway?.close();
   }
+}
+
+interface FetchPlace {
+  request: FetchRequest;
+  git: string;
+  gateway: GitGateway | null;
+  missing: NotFetched;
+}
+
+/** Fetches what the name stands for, and unpacks it. Returns what it was; null for a commit. */
+async function fetchRef(place: FetchPlace, directory: string): Promise<string | null> {
+  const { branch } = place.request;
+  if (await unpackRef(place, `refs/heads/${branch}`, directory)) return `the branch ${branch}`;
+  if (await unpackRef(place, `refs/tags/${branch}`, directory)) return `the tag ${branch}`;
+  if (aHash.test(branch) && (await unpackRef(place, branch.toLowerCase(), directory))) return null;
+  const name = await defaultBranch(place);
+  if (branch === DEFAULT_BRANCH && name !== null && (await unpackRef(place, `refs/heads/${name}`, directory)))
+    return `its default branch ${name}, since it has no ${DEFAULT_BRANCH}`;
+  const told = name === null ? '' : ` Its default branch is ${name}.`;
+  const short = aShortHash.test(branch) ? ' A commit is named by its whole hash.' : '';
+  throw new RepositoryRefused(`The repository has no branch, tag or commit ${branch}.${told}${short}`);
+}
+
+/** Fetches the ref and unpacks its files. Returns false if the repository has none of that name. */
+async function unpackRef(place: FetchPlace, ref: string, directory: string): Promise<boolean> {
+  const { filesMax: entriesMax, filesBytesMax: bytesMax } = place.request.limits;
+  const { exitCode, stderr } = await run(place, {
+    args: [...fetchWords, 'origin', `+${ref}:${FETCHED}`],
+    // Without the option for attributes Git lists all files of the commit in memory first, to read those that the repository sets.
+    second: `archive --worktree-attributes --format=tar ${COMMIT}`,
+    read: async (tar) => {
+      place.missing = await unpackCommit(tar, directory, { entriesMax, bytesMax });
+    },
+  });
+  if (exitCode === 0) return true;
+  if (place.gateway?.failure == null && noSuchRef.test(stderr)) return false;
+  const sentence = (await isFetched(place.git)) ? 'The files of the commit could not be read.' : null;
+  throw new RepositoryRefused(sentence ?? place.gateway?.failure ?? refusalOf(exitCode, stderr), { cause: new Error(stderr) });
+}
+
+/** Returns the name of the branch that the repository calls its default; null if it does not say it. */
+async function defaultBranch(place: FetchPlace): Promise<string | null> {
+  const said = await outputOf(place, ['ls-remote', '--symref', 'origin', 'HEAD']).catch((error: unknown) => {
+    if (error instanceof RepositoryRefused) return '';
+    throw error;
+  });
+  const name = /^ref: refs\/heads\/(\S+)\tHEAD$/m.exec(said)?.[1] ?? null;
+  return name === null || branchProblem(name) !== null ? null : name;
+}
+
+function commitOf(place: FetchPlace): Promise<string> {
+  return outputOf(place, ['rev-parse', '--verify', '--quiet', COMMIT]);
+}
+
+async function outputOf(place: FetchPlace, args: string[]): Promise<string> {
+  let said = '';
+  const read = async (stdout: Readable) => {
+    for await (const chunk of stdout) if (said.length < OUTPUT_CHARACTERS_MAX) said += (chunk as Buffer).toString();
+  };
+  const { exitCode, stderr } = await run(place, { args, read });
+  if (exitCode !== 0) throw new RepositoryRefused(place.gateway?.failure ?? refusalOf(exitCode, stderr), { cause: new Error(stderr) });
+  return said.trim();
+}
+
+function run({ request, git, gateway }: FetchPlace, call: Pick<GitCall, 'args' | 'second' | 'read'>): Promise<GitResult> {
+  const { repository, limits, signal } = request;
+  return runGit({
+    ...call,
+    directory: git,
+    protocol: gateway === null ? 'file' : 'http',
+    settings: { 'remote.origin.url': gateway?.url ?? repository.href },
+    limits: { fileBytesMax: limits.receivedBytesMax, memoryBytesMax: MEMORY_BYTES_MAX, cpuSecondsMax: limits.seconds },
+    signal,
+  });
 }
 
 function isFetched(git: string): Promise<boolean> {
@@ -123,8 +199,7 @@ function isFetched(git: string): Promise<boolean> {
 }
 
 /** Returns the sentence for a failed fetch. Git's own messages may hold the gateway's address and are not shown. */
-function refusalOf(exitCode: number, stderr: string, branch: string): string {
-  if (/couldn't find remote ref/i.test(stderr)) return `The repository has no branch ${branch}.`;
+function refusalOf(exitCode: number, stderr: string): string {
   if (/does not appear to be a git repository|not found/i.test(stderr)) return 'There is no Git repository at this address.';
   if (exitCode > ENDED_BY_SIGNAL || /out of memory|file too large|file size limit|died of signal|index-pack/i.test(stderr))
     return 'The repository is damaged, or too large to be fetched.';

@@ -22,7 +22,7 @@ export interface GitCall {
    * The words of a second call of Git, which runs if the first has succeeded. A shell of its own would take longer to start than a small
    * call takes. They hold nothing of a caller, since the shell parses them.
    */
-  second: string;
+  second?: string;
   directory: string;
   /** Configuration for this call alone, besides the closed one. */
   settings: Record<string, string>;
@@ -118,7 +118,7 @@ export async function runGit(call: GitCall): Promise<GitResult> {
   const { args, directory, limits, signal, read } = call;
   signal.throwIfAborted();
   const numbers = [limits.fileBytesMax / FILE_BLOCK_BYTES, limits.memoryBytesMax / 1024, limits.cpuSecondsMax];
-  const script = `${limited} && exec git ${call.second}`;
+  const script = call.second === undefined ? limited : `${limited} && exec git ${call.second}`;
   const child = spawn('/bin/sh', ['-c', script, 'git', ...numbers.map((n) => `${Math.ceil(n)}`), ...args], {
     cwd: directory,
     env: environmentOf(call),

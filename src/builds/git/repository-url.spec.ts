@@ -137,8 +137,29 @@ describe('the address of a repository', () => {
   });
 });
 
-describe('the name of a branch', () => {
-  it.each(['main', 'feature/x-1', 'v1.2.3', 'renovate/node-22.x', 'user@home', 'fix#12', '_x'])('%s is accepted', (name) => {
+describe('the name of a branch, a tag or a commit', () => {
+  it.each([
+    'main',
+    'feature/x-1',
+    'v1.2.3',
+    'renovate/node-22.x',
+    'user@home',
+    'fix#12',
+    '_x',
+    'feature/ünï-1',
+    '中文',
+    'می‌خواهم',
+    '👩‍💻',
+    'feat(ui)',
+    'a,b',
+    "it's",
+    'x=y',
+    '100%',
+    'a/-b',
+    'a&b;$c|d',
+    '+a',
+    '0123456789abcdef0123456789abcdef01234567',
+  ])('%s is accepted', (name) => {
     expect(branchProblem(name)).toBeNull();
   });
 
@@ -154,7 +175,6 @@ describe('the name of a branch', () => {
     'a.',
     '.a',
     'a/.b',
-    'a/-b',
     'a.lock',
     'a.lock/b',
     'a:b',
@@ -169,7 +189,9 @@ describe('the name of a branch', () => {
     'a@{1}',
     'a\nb',
     'a\u0000',
-    'ä',
+    '@',
+    'HEAD',
+    'a\ud800',
     'x'.repeat(201),
   ])('%j is refused', (name) => {
     expect(branchProblem(name)).not.toBeNull();

@@ -32,10 +32,14 @@ export function repositoryUrlProblem(text: string): string | null {
   return /[^/]/.test(url.pathname) ? null : 'must name a repository, as https://git.example.com/team/project.git';
 }
 
-/** Returns what is wrong with the name of a branch, or null. The rules are stricter than those of Git. */
+/**
+ * Returns what is wrong with the name of a branch or tag, or the hash of a commit, or null. The rules are Git's own (git check-ref-format) for what
+ * is valid as a branch.
+ */
 export function branchProblem(branch: string): string | null {
-  const hasForm = /^[A-Za-z0-9_][A-Za-z0-9_./+@#-]*$/.test(branch) && branch.length <= BRANCH_CHARACTERS_MAX;
-  return hasForm && !/\.\.|\/\/|\/$|\.$|\.lock(\/|$)|\/[.-]/.test(branch) ? null : 'must be the name of a branch';
+  const hasForm = branch !== '' && branch.length <= BRANCH_CHARACTERS_MAX && !/[\p{Cc}\p{Cs} ~^:?*[\\]/u.test(branch);
+  const isRef = !/^[-/]|\.\.|\/\/|\/$|\.$|@\{|(^|\/)\.|\.lock(\/|$)|^@$|^HEAD$/.test(branch);
+  return hasForm && isRef ? null : 'must be the name of a branch or tag, or the hash of a commit';
 }
 
 /** Takes an address apart that `repositoryUrlProblem` has accepted. */

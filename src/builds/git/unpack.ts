@@ -1,11 +1,12 @@
 import { createWriteStream } from 'node:fs';
-import { mkdir, symlink } from 'node:fs/promises';
+import { lutimes, mkdir, symlink, utimes, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 
 import { extract, type Header } from 'tar-stream';
 
+import { NotFetched } from './not-fetched.ts';
 import { RepositoryRefused } from './repository-refused.ts';
 
 const PATH_BYTES_MAX = 1_024;
@@ -22,10 +23,12 @@ export interface UnpackLimits {
 
 /**
  * Unpacks the tar of a commit into an empty folder. Nothing is written through a link: links are made last, and each leads to a place within
- * the folder. Throws `RepositoryRefused` for what exceeds the limits, and for names and links that could lead out of the folder.
+ * the folder. Each gets the time of the commit, which is that of its entry. Returns what the commit only names. Throws `RepositoryRefused` for what exceeds the limits, and for names and links that could lead out of the folder.
  */
-export async function unpackCommit(tar: Readable, directory: string, { entriesMax, bytesMax }: UnpackLimits): Promise<void> {
-  const links = new Map<string, string>();
+export async function unpackCommit(tar: Readable, directory: string, { entriesMax, bytesMax }: UnpackLimits): Promise<NotFetched> {
+  const links = new Map<string, { target: string; time: Date }>();
+  const folders = new Map<string, Date>();
+  const missing = new NotFetched();
   const entries = extract();
   const feeding = pipeline(tar, entries);
   // The failure of the tar also ends the loop below, which throws it.
@@ -44,15 +47,33 @@ export async function unpackCommit(tar: Readable, directory: string, { entriesMa
       if (links.has(path)) throw twice(path);
       // The library gives null for an empty target, against its type.
       const { linkname } = header as { linkname: string | null };
-      links.set(path, checkedLink(path, linkname ?? ''));
+      links.set(path, { target: checkedLink(path, linkname ?? ''), time: timeOf(header) });
       await drain(entry as AsyncIterable<Buffer>);
-    } else await write(entry as AsyncIterable<Buffer>, header, join(directory, path), path);
+    } else await write(entry as AsyncIterable<Buffer>, header, join(directory, path), { path, missing });
+    for (let folder = header.type === 'directory' ? path : dirname(path); folder !== '.' && !folders.has(folder); folder = dirname(folder))
+      folders.set(folder, timeOf(header));
   }
   await feeding;
-  for (const [path, target] of links) await symlink(target, join(directory, path)).catch((error: unknown) => rethrow(error, path));
+  for (const [path, { target, time }] of links) {
+    await symlink(target, join(directory, path)).catch((error: unknown) => rethrow(error, path));
+    await lutimes(join(directory, path), time, time);
+  }
+  // A folder changes with each file that is put into it.
+  for (const [path, time] of folders) await utimes(join(directory, path), time, time);
+  return missing;
 }
 
-async function write(content: AsyncIterable<Buffer>, { type, mode }: Header, to: string, path: string): Promise<void> {
+function timeOf({ mtime }: Header): Date {
+  return mtime ?? new Date(0);
+}
+
+async function write(
+  content: AsyncIterable<Buffer>,
+  header: Header,
+  to: string,
+  { path, missing }: { path: string; missing: NotFetched },
+): Promise<void> {
+  const { type, mode } = header;
   try {
     if (type === 'directory') {
       await mkdir(to, { recursive: true, mode: 0o755 });
@@ -60,10 +81,19 @@ async function write(content: AsyncIterable<Buffer>, { type, mode }: Header, to:
     }
     if (type !== 'file') throw new RepositoryRefused(`The repository has an entry that is no file, folder or link: ${shown(path)}.`);
     await mkdir(dirname(to), { recursive: true, mode: 0o755 });
-    await pipeline(content, createWriteStream(to, { flags: 'wx', mode: mode & 0o100 ? 0o755 : 0o644 }));
+    const options = { flag: 'wx', flags: 'wx', mode: mode & 0o100 ? 0o755 : 0o644 };
+    if (missing.reads(path, header.size)) await writeFile(to, missing.seen(path, await whole(content)), options);
+    else await pipeline(content, createWriteStream(to, options));
+    await utimes(to, timeOf(header), timeOf(header));
   } catch (error) {
     rethrow(error, path);
   }
+}
+
+async function whole(content: AsyncIterable<Buffer>): Promise<Buffer> {
+  const parts: Buffer[] = [];
+  for await (const part of content) parts.push(part);
+  return Buffer.concat(parts);
 }
 
 /** Reads an entry without content to its end, without which the next one does not come. */

@@ -95,6 +95,30 @@ describe('the fair limiter', () => {
     await Promise.all(all);
   });
 
+  it('tells work that does not start at once how much of its account runs, and how much waits before it', async () => {
+    const limiter = new FairLimiter({ limit: 3, perAccount: 2 });
+    const never = new AbortController();
+    const told: unknown[] = [];
+    const run = (account: string, agent: string) =>
+      void limiter
+        .run(
+          { account, agent },
+          never.signal,
+          () => new Promise(() => undefined),
+          (wait) => told.push([account, agent, wait]),
+        )
+        .catch(() => undefined);
+    for (const agent of ['a', 'b', 'c', 'd']) run('acme', agent);
+    run('other', 'a');
+    run('other', 'b');
+    expect(told).toEqual([
+      ['acme', 'c', { running: 2, before: 0 }],
+      ['acme', 'd', { running: 2, before: 1 }],
+      ['other', 'b', { running: 1, before: 0 }],
+    ]);
+    never.abort();
+  });
+
   it('removes waiting work whose signal aborts, and starts none whose signal has aborted', async () => {
     const works = new Works({ all: 1 });
     const gone = new AbortController();

@@ -13,6 +13,12 @@ export interface FairLimiterStats {
   accounts: { account: string; running: number; waiting: number }[];
 }
 
+/** The state of the queue for work that has to wait: how much of its account runs, and how much waits before it. */
+export interface Wait {
+  running: number;
+  before: number;
+}
+
 interface Waiter {
   amount: number;
   since: number;
@@ -48,9 +54,12 @@ export class FairLimiter {
     return this.used.all;
   }
 
-  /** Runs the work as soon as there is room for one more. Rejects with the signal's reason if it aborts before. */
-  async run<T>(share: Share, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-    const release = await this.acquire(share, signal);
+  /** Runs the work as soon as there is room for one more, and calls `onWait` if that is not at once. Rejects with the signal's reason if it aborts before. */
+  async run<T>(share: Share, signal: AbortSignal, work: () => Promise<T>, onWait?: (wait: Wait) => void): Promise<T> {
+    const before = this.waiting.of(share.account);
+    const acquiring = this.acquire(share, signal);
+    if (this.waiting.of(share.account) > before) onWait?.({ running: this.used.of(share.account), before });
+    const release = await acquiring;
     try {
       return await work();
     } finally {

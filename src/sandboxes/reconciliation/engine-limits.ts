@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 
 import { Config } from '../../kernel/config/config.ts';
 import { type Share, sharesOf } from '../../kernel/limits/account-counter.ts';
-import { FairLimiter } from '../../kernel/limits/fair-limiter.ts';
+import { FairLimiter, type Wait } from '../../kernel/limits/fair-limiter.ts';
 
 /** The kinds of work of which an engine does a limited number at once. Other calls are quick, and bounded by the passes that make them. */
 export type EngineWork = 'start' | 'build' | 'pull';
@@ -26,9 +26,9 @@ export class EngineLimits {
     };
   }
 
-  /** Runs the work as soon as a place is free. Rejects with the signal's reason if the signal aborts first. */
-  run<T>(kind: EngineWork, share: Share, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-    return this.limiters[kind].run(share, signal, async () => {
+  /** Runs the work as soon as a place is free, and calls `onWait` if that is not at once. Rejects with the signal's reason if the signal aborts first. */
+  run<T>(kind: EngineWork, share: Share, signal: AbortSignal, work: () => Promise<T>, onWait?: (wait: Wait) => void): Promise<T> {
+    const counted = async () => {
       this.running += 1;
       try {
         return await work();
@@ -36,7 +36,8 @@ export class EngineLimits {
         this.running -= 1;
         this.endedAt = performance.now();
       }
-    });
+    };
+    return this.limiters[kind].run(share, signal, counted, onWait);
   }
 
   /** The time since the engine did the last heavy work of this process, in milliseconds; 0 while it does some. */

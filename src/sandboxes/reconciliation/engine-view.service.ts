@@ -2,6 +2,7 @@ import { Injectable } from '@nestjs/common';
 
 import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import { Clock } from '../../kernel/clock.ts';
+import type { Wait } from '../../kernel/limits/fair-limiter.ts';
 import { EventWaits, type EventWatch } from '../../eventsourcing/log/event-waits.ts';
 import { ContainerRuntime } from '../../runtime/runtime.ts';
 import { Activity } from '../activity/activity.service.ts';
@@ -13,6 +14,15 @@ import type { Pass } from './pass.ts';
 
 /** The time without an event of the sandbox, in milliseconds, after which long work is no longer watched. */
 const WATCH_MS = 3_600_000;
+
+/** Work that the engine does a limited number of at once. */
+export interface LongWork<T> {
+  kind: EngineWork;
+  isStale: () => Promise<boolean>;
+  run: (signal: AbortSignal) => Promise<T>;
+  /** It is called if the work does not begin at once. */
+  onWait?: (wait: Wait) => void;
+}
 
 /** Reads the actual state of sandboxes, and interrupts what waits for it to change. */
 @Injectable()
@@ -61,26 +71,22 @@ export class EngineView {
     kind: EngineWork,
     signal: AbortSignal,
     work: () => Promise<T>,
+    onWait?: (wait: Wait) => void,
   ): Promise<T> {
-    return this.limits.run(kind, { account, agent: sandboxId }, signal, () => {
+    const afterWait = () => {
       // The wait may have been long.
       assertLease();
       return work();
-    });
+    };
+    return this.limits.run(kind, { account, agent: sandboxId }, signal, afterWait, onWait);
   }
 
   /** Runs long work as soon as the engine may do more of its kind. Its signal aborts when it is stale, or the transition is out of time. */
-  runWithinDeadline<T>(
-    pass: Pass,
-    sandbox: Sandbox,
-    kind: EngineWork,
-    isStale: () => Promise<boolean>,
-    work: (signal: AbortSignal) => Promise<T>,
-  ): Promise<T> {
+  runWithinDeadline<T>(pass: Pass, sandbox: Sandbox, { kind, isStale, run, onWait }: LongWork<T>): Promise<T> {
     return pass.withoutSlot(() =>
       this.runUntilStale(pass, false, isStale, (stale) => {
         const signal = AbortSignal.any([stale, deadlineSignal(sandbox, this.now())]);
-        return this.runWithinLimit(pass, sandbox.accountId, kind, signal, () => work(signal));
+        return this.runWithinLimit(pass, sandbox.accountId, kind, signal, () => run(signal), onWait);
       }),
     );
   }

@@ -102,9 +102,9 @@ export class Reconciler<S extends Sandbox, R extends { type: string }, Own exten
 
   /** Pulls the image anew that the engine has lost, such as after its disk was cleared or it was replaced by another one. */
   private async pullAgain({ pass, seen: { state }, isStale, isOver }: Work<S, R>, gone: ImageGone): Promise<void> {
-    const pull = (signal: AbortSignal) => this.kind.containers.pullAgain(state, gone, signal);
+    const run = (signal: AbortSignal) => this.kind.containers.pullAgain(state, gone, signal);
     try {
-      await this.engine.runWithinDeadline(pass, state, 'pull', isStale, pull);
+      await this.engine.runWithinDeadline(pass, state, { kind: 'pull', isStale, run });
     } catch (error) {
       if (pass.signal.aborted || !(await isOver())) throw error;
     }

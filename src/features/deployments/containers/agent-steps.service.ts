@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
 import { deploymentStep, type Agent, type AgentRecord } from '../../agents/index.ts';
+import type { Wait } from '../../../kernel/limits/fair-limiter.ts';
 import { bothOf } from '../../../kernel/async/both-of.ts';
 import type { ContainerView } from '../../../runtime/container.ts';
 import { RuntimeUnavailable } from '../../../runtime/runtime.errors.ts';
@@ -9,6 +10,7 @@ import { deadlineSignal, EngineView } from '../../../sandboxes/services.ts';
 import { DeploymentImages } from '../images/deployment-images.service.ts';
 import { AgentRecords } from '../records/agent-records.ts';
 import { endedEarly, failureOf } from '../records/failures.ts';
+import { waitLine } from '../records/wait-line.ts';
 import { AgentContainers } from './agent-containers.service.ts';
 import { ContainerContents } from './container-contents.service.ts';
 import type { OwnStep } from './next-step.decider.ts';
@@ -59,7 +61,11 @@ export class AgentSteps implements KindSteps<Agent, AgentRecord, OwnStep> {
     const log = await this.records.openBuildLog(agentId, agent, agent.deployment?.id ?? '');
     try {
       await this.containers.logPrivateVariables(agentId, agent, log);
-      const resolve = (signal: AbortSignal) => this.images.resolve(agentId, agent, log, signal);
+ this.images.resolve(agentId, agent, log, signal);
+      const resolving = this.engine.runWithinDeadline(pass, agent, this.images.workFor(agent), work.isStale, resolve);=>      const kind = this.images.workFor(agent);
+      const run = (signal: AbortSignal) => this.images.resolve(agentId, agent, log, signal);
+      const onWait = (wait: Wait) => log.line(waitLine(kind, wait));
+      const resolving = this.engine.runWithinDeadline(pass, agent, { kind, isStale: work.isStale, run, onWait });=> this.images.resolve(agentId, agent, log, signal);
       const resolving = this.engine.runWithinDeadline(pass, agent, this.images.workFor(agent), work.isStale, resolve);
       const [record] = await bothOf(resolving, work.recordMeanwhile(meanwhile));
       // The work may take long. Other events on the stream meanwhile are no reason to repeat it, so the record follows the current

@@ -23,5 +23,5 @@ export async function addFrameworkFiles(
     );
   if ((await lstat(join(directory, INTO)).catch(() => null)) !== null)
     throw new RepositoryRefused(`The repository has a ${INTO} of its own, a name that the files of ${framework} need.`);
-  await cp(folder, join(directory, INTO), { recursive: true });
+  await cp(folder, join(directory, INTO), { recursive: true, preserveTimestamps: true });
 }

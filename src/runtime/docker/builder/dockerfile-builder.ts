@@ -206,6 +206,7 @@ let lastStamp = 0;
  */
 async function unpack(builder: Builder, entries: TarEntry[]): Promise<void> {
   lastStamp = Math.max(Math.floor(Date.now() / 1_000), lastStamp + 1);
-  const begun = await runInBuilder(builder, shellCommand(beginBuild), tarOf(entries, new Date(lastStamp * 1_000)));
+  const stamped = entries.map((entry) => ({ ...entry, mtime: new Date(lastStamp * 1_000) }));
+  const begun = await runInBuilder(builder, shellCommand(beginBuild), tarOf(stamped));
   if (begun.exitCode !== 0) throw new RuntimeRefused(`The files could not be given to the builder: ${begun.said.slice(0, 500)}`);
 }

@@ -21,12 +21,17 @@ export interface TarEntry {
   source?: string;
   content?: string | Buffer;
   linkname?: string;
+  /** The time of the last change. */
+  mtime?: Date;
 }
+
+/** The times that every archive can hold, from what is older than a ZIP to what is later than one. */
+const TIMES = { first: Date.UTC(1980, 0, 2), last: Date.UTC(2107, 11, 30) };
 
 /**
  * Returns the folder's files, directories and symbolic links in a stable order, with paths under `prefix`; anything else is left out. Modes
  * become readable for all, and executable for all if the owner may execute, so that an agent's user can read files that were written with a
- * strict umask. Throws `RuntimeRefused` above 100,000 entries or 4 GiB.
+ * strict umask. Each keeps its time, in whole seconds, so that what a program says of a file's age is true. Throws `RuntimeRefused` above 100,000 entries or 4 GiB.
  */
 export async function folderEntries(directory: string, prefix: string): Promise<TarEntry[]> {
   const entries: TarEntry[] = [];
@@ -50,26 +55,31 @@ export async function folderEntries(directory: string, prefix: string): Promise<
 }
 
 async function entryOf(source: string, name: string, stats: Stats): Promise<TarEntry | null> {
-  if (stats.isDirectory()) return { name, type: 'directory', mode: 0o755 };
-  if (stats.isSymbolicLink()) return { name, type: 'symlink', mode: 0o777, linkname: await readlink(source) };
-  return stats.isFile() ? { name, type: 'file', mode: stats.mode & 0o100 ? 0o755 : 0o644, source } : null;
+  const mtime = timeOf(stats);
+  if (stats.isDirectory()) return { name, type: 'directory', mode: 0o755, mtime };
+  if (stats.isSymbolicLink()) return { name, type: 'symlink', mode: 0o777, linkname: await readlink(source), mtime };
+  return stats.isFile() ? { name, type: 'file', mode: stats.mode & 0o100 ? 0o755 : 0o644, source, mtime } : null;
+}
+
+function timeOf({ mtimeMs }: Stats): Date {
+  return new Date(Math.min(TIMES.last, Math.max(TIMES.first, Math.floor(mtimeMs / 1_000) * 1_000)));
 }
 
 /**
- * Returns a plain tar of the entries, which is written as it is read. All of them get the same time. The stream breaks if a source can't be read or
+ * Returns a plain tar of the entries, which is written as it is read. Those without a time of their own get the same. The stream breaks if a source can't be read or
  * changes its size.
  */
-export function tarOf(entries: TarEntry[], mtime = new Date(0)): Readable {
+export function tarOf(entries: TarEntry[]): Readable {
   const tar = pack();
-  void write(tar, entries, mtime).then(
+  void write(tar, entries).then(
     () => tar.finalize(),
     (error: Error) => tar.destroy(error),
   );
   return Readable.from(tar, { objectMode: false });
 }
 
-async function write(tar: Pack, entries: TarEntry[], mtime: Date): Promise<void> {
-  for (const { name, type, mode, source, content, linkname } of entries) {
+async function write(tar: Pack, entries: TarEntry[]): Promise<void> {
+  for (const { name, type, mode, source, content, linkname, mtime = new Date(0) } of entries) {
     const header = { name, type, mode, mtime };
     if (source === undefined) {
       tar.entry(linkname === undefined ? header : { ...header, linkname }, content ?? '');
