@@ -1,30 +1,23 @@
 import { stripVTControlCharacters } from 'node:util';
 
 /** Lines that do not say why a command failed. */
-const noise = new RegExp(
-  [
-    String.raw`^\s*$`,
-    'A complete log of this run|Log files were not written|This is related to npm',
-    '^npm (notice|warn)',
-    String.raw`^npm (error|ERR!)(\s+\S+)?\s*$`,
-    '^npm (error|ERR!) (code|path|command|errno|syscall|signal|workspace|location|in workspace|Lifecycle script)\\b',
-    String.raw`^\[notice\]|^WARNING: `,
-    'subprocess-exited-with-error|^note: This error originates from a subprocess|^hint: See above',
-    String.raw`\bELIFECYCLE\b|^error Command failed with exit code|^info Visit https:|^➤ YN0000:|^Node\.js v\d`,
-  ].join('|'),
-  'i',
-);
+const noise = [
+  /^$|A complete log of this run|Log files were not written|This is related to npm/i,
+  /^npm (notice|warn)/i,
+  /^npm (error|ERR!)( \S+)?$/i,
+  /^npm (error|ERR!) (code|path|command|errno|syscall|signal|workspace|location|in workspace|Lifecycle script)\b/i,
+  /^\[notice\]|^WARNING: /i,
+  /subprocess-exited-with-error|^note: This error originates from a subprocess|^hint: See above/i,
+  /\bELIFECYCLE\b|^error Command failed with exit code|^info Visit https:|^➤ YN0000:|^Node\.js v\d/i,
+];
 /** The beginnings of errors, as compilers, package managers, shells and programs print them. */
-const anError = new RegExp(
-  [
-    String.raw`(^|[^\w])\w*(error|fatal)(\[\w+\])?:`,
-    String.raw`\berror TS\d+|\[error\]|\bERR_[A-Z_]+|^E: `,
-    String.raw`^npm (error|ERR!) |^error |^failed to compile|^error during build:`,
-    String.raw`: (command )?not found$|: No such file or directory$|: Permission denied$`,
-  ].join('|'),
-  'i',
-);
-const aWarning = /^\s*(\S+\s+)?(warn|warning|deprecat|info|debug)/i;
+const anError = [
+  /\b\w*(error|fatal)(\[\w+\])?:/i,
+  /\berror TS\d|\[error\]|\bERR_[A-Z_]|^E: /i,
+  /^npm (error|ERR!) |^error |^failed to compile|^error during build:/i,
+  /: (command )?not found$|: No such file or directory$|: Permission denied$/i,
+];
+const aWarning = /^(npm |pnpm )?(warn|deprecat|info|debug)/i;
 
 /** Finds in the output of a command why it failed: its first error, or else its last line that says something. */
 export class FailureReason {
@@ -35,13 +28,13 @@ export class FailureReason {
   /** Takes a line, which stays whole, because half a secret would not be recognized in it later. */
   take(raw: string): void {
     const line = stripVTControlCharacters(raw).trim();
-    if (noise.test(line)) return;
+    if (noise.some((each) => each.test(line))) return;
     this.last = line;
     if (this.goesOn) this.first += ` ${line}`;
     this.goesOn = false;
-    if (this.first !== '' || aWarning.test(line) || !anError.test(line)) return;
+    if (this.first !== '' || aWarning.test(line) || !anError.some((each) => each.test(line))) return;
     this.first = line;
-    // What follows says what it is.
+    // The next line says more.
     this.goesOn = line.endsWith(':');
   }
 

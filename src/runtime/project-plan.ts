@@ -35,9 +35,19 @@ export interface ProjectPlan {
   notes?: string[];
 }
 
-/** The operator's settings for the commands of all builds: a mirror of a registry, for instance. None of it may stay in the image. */
+/** Variables of the agent that the commands of a build don't get, since these find their programs by them. */
+const fixed: ReadonlySet<string> = new Set(['PATH', 'HOME', 'LD_LIBRARY_PATH', 'LD_PRELOAD']);
+
+/** Returns the agent's variables that the commands of a build get. */
+export function variablesOfAgent({ agent = {} }: BuildSettings): Record<string, string> {
+  return Object.fromEntries(Object.entries(agent).filter(([name]) => !fixed.has(name)));
+}
+
+/** The variables and certificates that the commands of a build get beside the plan. */
 export interface BuildSettings {
-  /** The values of the variables that `MOORING_BUILD_ENV` names. They may hold credentials. */
+  /** The agent's own variables that are not secret. What was built with others is not taken for what these make. */
+  agent?: Record<string, string>;
+  /** The values of the variables that `MOORING_BUILD_ENV` names: a mirror of a registry, for instance. They may hold credentials, so that none of it may stay in the image. */
   variables: Record<string, string>;
   /** The file of `MOORING_BUILD_CA_FILE`: certificates in PEM that builds trust beside the usual ones. */
   caFile: string | null;

@@ -183,6 +183,22 @@ function projects(bed: TestBed): void {
     await bed.runtime.remove(view.handle);
   });
 
+  it('gives the agent’s own variables to the build, and builds anew when one has changed', async () => {
+    const script = `import { writeFileSync } from 'node:fs'; writeFileSync('built.txt', [process.env.API_URL, process.env.FLAVOR, process.env.PATH].join(' '));`;
+    const files = { ...nodeFiles, 'build.mjs': script };
+    const built = async (API_URL: string) => {
+      const settings = { ...noSettings, agent: { API_URL, FLAVOR: 'sweet', PATH: '/nowhere' } };
+      const { image } = await build(files, nodePlan, settings);
+      const { view, answer } = await answerOf(image);
+      await bed.runtime.remove(view.handle);
+      return answer;
+    };
+    const first = await built('https://one.example.com');
+    expect(first.built).toMatch(/^https:\/\/one\.example\.com sweet \/(?!nowhere)/);
+    expect((await built('https://two.example.com')).built).toContain('two.example.com sweet');
+    expect(first.flavor).toBe('salty');
+  });
+
   it('ends a build, with all that it started, when the deployment is canceled', async () => {
     const files = { ...nodeFiles, 'build.mjs': 'console.log("building"); setInterval(() => 0, 1_000);' };
     const cancel = new AbortController();

@@ -1,4 +1,4 @@
-import { RuntimeRefused } from '../../runtime/runtime.ts';
+import { RuntimeRefused } from '../../runtime/runtime.errors.ts';
 import type { ProjectFiles } from './project-files.ts';
 
 export interface PackageJson {

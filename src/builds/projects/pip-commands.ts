@@ -1,4 +1,4 @@
-import { RuntimeRefused } from '../../runtime/runtime.ts';
+import { RuntimeRefused } from '../../runtime/runtime.errors.ts';
 
 /** A folder for the tools that read lists of packages, which is removed after the installation. */
 const TOOLS = '.mooring-tools';

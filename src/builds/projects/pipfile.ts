@@ -9,7 +9,7 @@ const markers = ['os_name', 'sys_platform', 'platform_machine', 'platform_system
 
 export interface Pipfile {
   names: string[];
-  /** What pip installs for it: requirements, and the indexes beside the usual one. */
+  /** The arguments of pip: requirements, and the indexes beside the usual one. */
   arguments: string[];
   canHaveHashes: boolean;
   /** Tells that packages are taken from the project's own folders. */

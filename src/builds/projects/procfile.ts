@@ -1,4 +1,4 @@
-import { RuntimeRefused } from '../../runtime/runtime.ts';
+import { RuntimeRefused } from '../../runtime/runtime.errors.ts';
 import { commandOf, type Command } from './command-words.ts';
 
 export interface Procfile {

@@ -9,7 +9,7 @@ const otherFiles = /^(-[rcef]\b|--(requirement|constraint|editable|find-links)\b
 /** A file of requirements within the project. */
 const innerFile = /^(?!-|\/)(?!(?:.*\/)?\.\.(?:\/|$))/;
 
-/** How the packages of a project are installed. */
+/** The installation of a project's packages. */
 interface Packages {
   /** The file that lists them. */
   from: string;

@@ -16,7 +16,7 @@ const ofMembers = /^(-w|-F|-C|-r|--(workspaces?|filter|prefix|cwd|dir|recursive)
 const SCRIPTS_VISITED_MAX = 50;
 export const lifecycleScripts = ['preinstall', 'install', 'postinstall', 'prepublish', 'preprepare', 'prepare', 'postprepare'];
 
-/** What a command line calls, with the scripts of the project that it calls. */
+/** The programs and words of a command line, and of the scripts of the project that it calls. */
 export interface Calls {
   programs: ReadonlySet<string>;
   /** All words, so that names of packages in options are among them. */

@@ -1,6 +1,6 @@
 import { parse } from 'smol-toml';
 
-import { RuntimeRefused } from '../../runtime/runtime.ts';
+import { RuntimeRefused } from '../../runtime/runtime.errors.ts';
 
 export type Table = Record<string, unknown>;
 

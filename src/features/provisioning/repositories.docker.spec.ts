@@ -197,6 +197,27 @@ describe('an agent from a Git repository', () => {
     expect(log).toContain('Running npm run build');
   });
 
+  it('without a branch main is built from its default branch, with its readable variables, and its files carry the time of the commit', async () => {
+    git.time = '2020-01-02T03:04:05Z';
+    const build = `require('node:fs').writeFileSync('built', [process.env.API_URL, process.env.TOKEN].join())`;
+    const facts = `require('node:fs').readFileSync('built', 'utf8') + require('node:fs').statSync(__filename).mtime.toISOString()`;
+    const files = {
+      'package.json': JSON.stringify({ main: 'agent.js', scripts: { build: 'node build.js' } }),
+      'build.js': build,
+      'agent.js': agentProgram(`' + ${facts} + '`),
+    };
+    const commit = git.commit('default', files, 'master');
+    git.makeDefault('default', 'master');
+    git.time = null;
+    await call('PUT', '/api/v1/secrets/token', { value: 'canary-of-a-build' });
+    const environment = { API_URL: 'https://api.example.com', TOKEN: { secret: 'token' } };
+    const { json } = await call('POST', '/api/v1/provision', { name: 'x', repo_url: git.url('default'), env_vars: environment });
+    const { build_log: log } = await latest(json.agent_id);
+    expect(log).toContain(`Fetched the commit ${commit} of its default branch master, since it has no main`);
+    expect(json).toMatchObject({ status: 'active' });
+    expect(await reply(json.agent_id)).toBe('https://api.example.com,2020-01-02T03:04:05.000Z');
+  });
+
   it('of a framework is run with the port, health check and protocol of its template, until it is no more of that framework', async () => {
     const templates = mkdtempSync(join(tmpdir(), 'mooring-templates-'));
     mkdirSync(join(templates, 'openclaw/project'), { recursive: true });

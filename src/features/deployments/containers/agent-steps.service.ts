@@ -61,12 +61,10 @@ export class AgentSteps implements KindSteps<Agent, AgentRecord, OwnStep> {
     const log = await this.records.openBuildLog(agentId, agent, agent.deployment?.id ?? '');
     try {
       await this.containers.logPrivateVariables(agentId, agent, log);
- this.images.resolve(agentId, agent, log, signal);
-      const resolving = this.engine.runWithinDeadline(pass, agent, this.images.workFor(agent), work.isStale, resolve);=>      const kind = this.images.workFor(agent);
+      const kind = this.images.workFor(agent);
       const run = (signal: AbortSignal) => this.images.resolve(agentId, agent, log, signal);
       const onWait = (wait: Wait) => log.line(waitLine(kind, wait));
-      const resolving = this.engine.runWithinDeadline(pass, agent, { kind, isStale: work.isStale, run, onWait });=> this.images.resolve(agentId, agent, log, signal);
-      const resolving = this.engine.runWithinDeadline(pass, agent, this.images.workFor(agent), work.isStale, resolve);
+      const resolving = this.engine.runWithinDeadline(pass, agent, { kind, isStale: work.isStale, run, onWait });
       const [record] = await bothOf(resolving, work.recordMeanwhile(meanwhile));
       // The work may take long. Other events on the stream meanwhile are no reason to repeat it, so the record follows the current
       // revision.

@@ -63,7 +63,7 @@ export class DeploymentImages {
         await claim(earlier.image);
         return { ...(await this.sources.bringBack(earlier, agent.accountId, log, signal)), commitSha: earlier.commit_sha };
       }
-      const found = await this.sources.imageOf(agent, deployment, log, signal);
+      const found = await this.sources.imageOf(agentId, agent, deployment, log, signal);
       await claim(found.image);
       // It may have been removed before it was claimed.
       if (!(await this.runtime.images.has(found.image))) throw new ImageLost(found.name);

@@ -29,9 +29,9 @@ export class ImageSources {
   }
 
   /** Pulls or builds the image of the deployment. */
-  async imageOf(agent: Agent, deployment: Deployment, log: BuildLog, signal: AbortSignal): Promise<Image> {
+  async imageOf(agentId: string, agent: Agent, deployment: Deployment, log: BuildLog, signal: AbortSignal): Promise<Image> {
     const ensure = (source: ImageSource) => this.runtime.ensureImage(source, log.line, signal);
-    if (deployment.repoUrl !== null) return this.repositories.build(agent, deployment, log, signal, ensure);
+    if (deployment.repoUrl !== null) return this.repositories.build(agentId, agent, deployment, log, signal, ensure);
     return { ...(await ensure(await this.sourceOf(deployment, agent.accountId, log))), commitSha: null };
   }
 

@@ -12,6 +12,7 @@ import { parseRepositoryUrl } from '../../../builds/git/repository-url.ts';
 import type { ResolveHost } from '../../../kernel/network/public-addresses.ts';
 import type { BuildSettings } from '../../../runtime/project-plan.ts';
 import type { ImageSource } from '../../../runtime/image-source.ts';
+import { ListVariables } from '../../environment/index.ts';
 import { OpenSourceCredential } from '../../secrets/index.ts';
 import type { BuildLog } from '../records/build-log.ts';
 import { RepositorySources } from './repository-sources.service.ts';
@@ -53,6 +54,7 @@ export class Repositories implements OnApplicationBootstrap {
    * and the framework that the repository was recognized by, or null. Throws `RepositoryRefused`, and what `build` throws.
    */
   async build<T>(
+    agentId: string,
     { accountId }: Agent,
     deployment: Deployment,
     log: BuildLog,
@@ -63,7 +65,8 @@ export class Repositories implements OnApplicationBootstrap {
     const folder = join(this.root, deployment.id);
     try {
       const { directory, commitSha } = await this.fetch(deployment, accountId, folder, log, signal);
-      const source = await this.sources.sourceIn(directory, accountId, log, signal);
+      const agent = await this.readableVariables(accountId, agentId);
+      const source = await this.sources.sourceIn(directory, { accountId, settings: { ...this.buildSettings, agent } }, log, signal);
       const built = await build(source);
       return { ...built, commitSha, framework: source.kind === 'project' ? source.plan.framework : null };
     } finally {
@@ -71,10 +74,15 @@ export class Repositories implements OnApplicationBootstrap {
     }
   }
 
+  private async readableVariables(accountId: string, agentId: string): Promise<Record<string, string>> {
+    const variables = await this.queries.execute(new ListVariables(accountId, agentId));
+    return Object.fromEntries(variables.flatMap(({ key, isSecret, value }) => (isSecret || value === null ? [] : [[key, value]])));
+  }
+
   private async fetch({ repoUrl, branch }: Deployment, accountId: string, folder: string, log: BuildLog, signal: AbortSignal) {
     const repository = parseRepositoryUrl(repoUrl ?? '');
     const name = branch ?? 'main';
-    log.line(`Fetching the branch ${name} of ${repository.href}`);
+    log.line(`Fetching ${name} of ${repository.href}`);
     const { protocol, authority: host } = repository;
     const credential = protocol === 'file' ? null : await this.queries.execute(new OpenSourceCredential(accountId, { kind: 'git', host }));
     const fetched = await fetchRepository({
@@ -92,7 +100,8 @@ export class Repositories implements OnApplicationBootstrap {
       signal,
       resolve: this.resolve,
     });
-    log.line(`Fetched the commit ${fetched.commitSha}`);
+    log.line(`Fetched the commit ${fetched.commitSha}${fetched.found === null ? '' : ` of ${fetched.found}`}`);
+    for (const note of fetched.notes) log.line(note);
     return fetched;
   }
 

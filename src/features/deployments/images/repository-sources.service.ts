@@ -7,6 +7,7 @@ import type { Share } from '../../../kernel/limits/account-counter.ts';
 import { Config } from '../../../kernel/config/config.ts';
 import { RepositoryRefused } from '../../../builds/git/repository-refused.ts';
 import { readProjectFiles } from '../../../builds/projects/project-files.ts';
+import type { BuildSettings } from '../../../runtime/project-plan.ts';
 import type { ImageSource } from '../../../runtime/image-source.ts';
 import { Templates } from '../../templates/index.ts';
 import type { BuildLog } from '../records/build-log.ts';
@@ -16,6 +17,12 @@ import { SourceReader } from './source-reader.service.ts';
 
 const DOCKERFILE = 'Dockerfile';
 const DOCKERFILE_BYTES_MAX = 256 * 1024;
+
+/** The account that a repository is built for, and what the commands of a build get. */
+export interface SourceOwner {
+  accountId: string;
+  settings: BuildSettings;
+}
 
 /** Finds out how images are built from the files of repositories. */
 @Injectable()
@@ -28,11 +35,11 @@ export class RepositorySources {
   ) {}
 
   /** Returns the source for the repository in the folder. Throws `RepositoryRefused`, or the runtime's refusal of a project. */
-  async sourceIn(directory: string, accountId: string, log: BuildLog, signal: AbortSignal): Promise<ImageSource> {
+  async sourceIn(directory: string, { accountId, settings }: SourceOwner, log: BuildLog, signal: AbortSignal): Promise<ImageSource> {
     const share = { account: accountId, agent: directory };
     const path = join(directory, DOCKERFILE);
     const found = await lstat(path).catch(() => null);
-    if (found?.isFile() !== true) return this.projectIn(directory, log, share, signal);
+    if (found?.isFile() !== true) return this.projectIn(directory, settings, log, share, signal);
     if (found.size > DOCKERFILE_BYTES_MAX) throw new RepositoryRefused(`The Dockerfile has more than ${DOCKERFILE_BYTES_MAX / 1024} KiB.`);
     log.line('Found a Dockerfile');
     const names = await this.reader.basesOf(await readFile(path, 'utf8'), this.config.builder, share, signal);
@@ -40,7 +47,13 @@ export class RepositorySources {
     return { kind: 'dockerfile', directory, dockerfile: DOCKERFILE, start: null, accountId, bases };
   }
 
-  private async projectIn(directory: string, log: BuildLog, share: Share, signal: AbortSignal): Promise<ImageSource> {
+  private async projectIn(
+    directory: string,
+    settings: BuildSettings,
+    log: BuildLog,
+    share: Share,
+    signal: AbortSignal,
+  ): Promise<ImageSource> {
     const plan = async () => this.reader.planOf(await readProjectFiles(directory), share, signal);
     const recognized = await plan();
     log.line(`Found ${recognized.found}`);
@@ -49,7 +62,6 @@ export class RepositorySources {
     // The template's files may name packages of their own.
     const whole = framework === null ? recognized : await plan();
     for (const note of whole.notes ?? []) log.line(note);
-    const { buildVariables: variables, buildCaFile: caFile } = this.config;
-    return { kind: 'project', directory, plan: whole, settings: { variables, caFile } };
+    return { kind: 'project', directory, plan: whole, settings };
   }
 }

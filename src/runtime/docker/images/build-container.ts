@@ -4,7 +4,7 @@ import { rootCertificates } from 'node:tls';
 import type Dockerode from 'dockerode';
 import { ReadShare } from '../../../kernel/limits/read-share.ts';
 import { commandFailure, FailureReason, shownCommand } from '../../build-failure.ts';
-import type { BuildSettings, ProjectPlan } from '../../project-plan.ts';
+import { variablesOfAgent, type BuildSettings, type ProjectPlan } from '../../project-plan.ts';
 import { OutputLines } from '../../output-lines.ts';
 import { RuntimeRefused } from '../../runtime.errors.ts';
 import { filesInto } from '../engine/archive.ts';
@@ -58,7 +58,7 @@ export async function runBuildStep(place: BuildPlace, step: BuildStep, log: (lin
   try {
     input = await attachInput(container);
     // The engine writes files only into a container in which nothing has run.
-    const environment = { ...step.settings.variables, ...(await trust(container, step.settings)) };
+    const environment = { ...variablesOfAgent(step.settings), ...step.settings.variables, ...(await trust(container, step.settings)) };
     await call(container.id, (abortSignal) => container.start({ abortSignal }));
     for (const command of step.commands) await runCommand(container, command, environment, log, signal);
     signal.throwIfAborted();

@@ -138,7 +138,7 @@ describe('an image', () => {
   it('whose Dockerfile fails or is missing is refused with the builder’s message', async () => {
     await expect(ensure(dockerfile())).rejects.toThrow(/Dockerfile/);
     write({ Dockerfile: `FROM ${bed.image}\nRUN ["/bin/ls", "/nothing"]\n` });
-    await expect(ensure(dockerfile())).rejects.toThrow(/returned a non-zero code: 1/);
+    await expect(ensure(dockerfile())).rejects.toThrow(/returned a non-zero code: 1: .*No such file or directory$/);
     expect(log.join('\n')).toContain('No such file or directory');
   });
 

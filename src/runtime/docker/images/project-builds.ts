@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type Dockerode from 'dockerode';
-import { installedFolders, programFolders, type ProjectPlan } from '../../project-plan.ts';
+import { installedFolders, programFolders, variablesOfAgent, type ProjectPlan } from '../../project-plan.ts';
 import type { ImageSource } from '../../image-source.ts';
 import { folderEntries, hashOf, type TarEntry } from '../image-sources/build-context.ts';
 import { findImage } from '../image-sources/registry.ts';
@@ -46,7 +46,7 @@ export class ProjectBuilds {
     const files = (await folderEntries(directory, 'app/')).filter(({ name }) => plan.install.length === 0 || !isInstalled(name));
     const manifests = plan.manifests.includes('.') ? files : files.filter(({ name }) => isManifest(name, plan.manifests));
     const frame = frameOf(base, instance, plan, Config.Env ?? []);
-    const packagesKey = keyOf(Id, frame, await hashOf(manifests), plan.install);
+    const packagesKey = keyOf(Id, frame, await hashOf(manifests), plan.install, variablesOfAgent(settings));
     const name = `mooring-${instance}:project-${keyOf(packagesKey, await hashOf(files), plan.build, plan.start)}`;
     if ((await findImage(docker, name)) !== null) {
       log(`Using cache: nothing has changed since ${name} was built`);

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { cp, lstat, mkdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { installedFolders, managerFolder, type ProjectPlan } from '../../project-plan.ts';
+import { installedFolders, managerFolder, variablesOfAgent, type ProjectPlan } from '../../project-plan.ts';
 import type { ImageSource, ResolvedImage } from '../../image-source.ts';
 import { RuntimeRefused } from '../../runtime.errors.ts';
 import { exists } from '../atomic-file.ts';
@@ -43,7 +43,12 @@ export async function ensureProjectImage(
   const { directory, plan, settings } = source;
   refuseShellString(plan.start);
   const version = plan.language === 'python' ? await pythonVersion(signal) : `Node ${process.version}`;
-  const image = await contentHash(directory, ['project', { ...plan, found: '' }, version], leftOut(plan), signal);
+  const image = await contentHash(
+    directory,
+    ['project', { ...plan, found: '' }, version, variablesOfAgent(settings)],
+    leftOut(plan),
+    signal,
+  );
   const resolved = { image, name: `project:${image.slice(0, 12)}`, command: plan.start };
   if (await exists(join(images, image))) {
     log(`Using cache: nothing has changed since ${resolved.name} was built`);
@@ -80,7 +85,9 @@ class ProjectBuild {
   async run(folder: string, log: (line: string) => void, signal: AbortSignal): Promise<void> {
     const { directory, plan, settings } = this.source;
     const given = await this.steps.variables();
-    const environment = { ...given, ...plan.env, PATH: withOwnPrograms(this.files, given.PATH ?? ''), ...settings.variables };
+    const PATH = withOwnPrograms(this.files, given.PATH ?? '');
+    const agent = variablesOfAgent(settings);
+    const environment = { ...given, ...plan.env, ...agent, PATH, ...settings.variables };
     const runAll = async (commands: string[][]) => {
       for (const command of commands) await this.steps.run(command, this.files, environment);
     };
@@ -88,7 +95,7 @@ class ProjectBuild {
     const isShared = plan.install.length > 0 && !plan.manifests.includes('.');
     if (isShared) {
       for (const manifest of plan.manifests) await copyIfThere(join(directory, manifest), join(this.files, manifest));
-      const key = await contentHash(this.files, ['packages', plan.install, plan.env, this.version], [], signal);
+      const key = await contentHash(this.files, ['packages', plan.install, plan.env, this.version, agent], [], signal);
       if (await this.packages.take(key, this.files)) log('Using cache: the packages were installed before');
       else {
         await runAll(plan.install);
@@ -98,8 +105,8 @@ class ProjectBuild {
     await copyTree(directory, this.files, leftOut(plan));
     signal.throwIfAborted();
     await runAll([...(isShared ? [] : plan.install), ...plan.build]);
-    for (const folder of ['.', managerFolder])
-      for (const trace of traces) await rm(join(this.files, folder, 'node_modules', trace), { force: true });
+    for (const owner of ['.', managerFolder])
+      for (const trace of traces) await rm(join(this.files, owner, 'node_modules', trace), { force: true });
     if (!(await exists(join(directory, 'package-lock.json')))) await rm(join(this.files, 'package-lock.json'), { force: true });
   }
 }

@@ -1,0 +1,25 @@
+import { planOfFiles as plan } from '../../../test/support/planned-projects.ts';
+
+describe('a project without a Dockerfile', () => {
+  it.each<[string, string, string[]]>([
+    ['uvicorn main:app --port ${PORT:-8000}', 'uvicorn main:app --port 8080', []],
+    ['uvicorn main:app --port "${PORT-8000}"', 'uvicorn main:app --port 8080', []],
+    ['gunicorn app:app -w ${WEB_CONCURRENCY:-2}', 'gunicorn app:app -w 2', ['WEB_CONCURRENCY']],
+    ['cd /app && uvicorn main:app --port $PORT', 'uvicorn main:app --port 8080', []],
+  ])('with a Procfile is started by %j', (line, start, assumed) => {
+    const found = plan({ Procfile: `web: ${line}\n`, 'requirements.txt': '' });
+    expect(found.start).toEqual(start.split(' '));
+    expect(found.notes).toEqual(assumed.map((name) => expect.stringContaining(`${name} had the default`)));
+  });
+
+  it('with a Procfile says which of its processes are not started', () => {
+    const found = plan({ Procfile: 'release: python migrate.py\nweb: python a.py\nworker: celery\n', 'requirements.txt': '' });
+    expect(found.notes).toEqual(['Of the Procfile only web is started, and not release, worker: an agent is one program']);
+  });
+
+  it('listens where it is reached if its server is not told otherwise', () => {
+    const files = { Procfile: 'web: uvicorn main:app --port $PORT', 'requirements.txt': '' };
+    expect(plan(files).env).toMatchObject({ UVICORN_HOST: '0.0.0.0' });
+    expect(plan({ 'main.py': '' }).env).not.toHaveProperty('UVICORN_HOST');
+  });
+});

@@ -1,0 +1,12 @@
+import { planOf } from '../../src/builds/projects/plan-project.ts';
+import type { ProjectPlan } from '../../src/runtime/project-plan.ts';
+
+/** Returns the plan of a project with these files. */
+export function planOfFiles(files: Record<string, string>, port = 8080): ProjectPlan {
+  return planOf({ names: new Set(Object.keys(files)), texts: new Map(Object.entries(files)) }, port);
+}
+
+export const json = (value: object): string => JSON.stringify(value);
+
+/** Returns the commands of a line in which they are separated by `&&`. */
+export const commandsOf = (line: string): string[][] => line.split(' && ').map((command) => command.split(' '));
