@@ -105,6 +105,15 @@ describe('a file of a project', () => {
         );
   });
 
+  it('may name as many packages and words as it can hold', () => {
+    const project = (size: number) => {
+      const words = Array.from({ length: size / 16 }, (_, at) => `w${at}`);
+      const devDependencies = Object.fromEntries(words.map((word) => [`d${word}`, '1']));
+      return JSON.stringify({ scripts: { start: words.join(' ') }, devDependencies });
+    };
+    expectLinear(project, (text) => read('package.json', text), SIZE);
+  });
+
   it('may have tables that are nested deeper than a function can call itself', () => {
     const project = (inner: string) => ({
       names: new Set(['main.py', 'pyproject.toml']),

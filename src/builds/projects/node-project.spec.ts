@@ -117,12 +117,15 @@ describe('a project without a Dockerfile', () => {
     ['a program before the start', { prestart: 'prisma migrate deploy', start: 'node a.js' }, 'prisma'],
     ['a program among others', { start: 'NODE_ENV=production cross-env A=1 tsx a.ts | cat' }, 'tsx'],
     ['a package in an option', { start: 'node -r tsx/register a.ts' }, 'tsx'],
+    ['a script of a shell, which may call one', { start: 'sh start.sh' }, 'sh'],
+    ['a program of the project, which may call one', { start: './start' }, './start'],
+    ['a package with a scope', { start: 'node --import @swc-node/register/esm a.ts' }, '@swc-node/register'],
     ['a package in a setting', { start: 'NODE_OPTIONS=--import=tsx node a.ts' }, 'tsx'],
     ['a script of a member', { start: 'pnpm --filter api start' }, 'pnpm --filter'],
     ['a script of a member with the same name', { start: 'npm start --workspace api' }, 'npm start'],
   ])('in Node keeps the packages of the development if the start needs %s', (_, scripts, need) => {
     const files = {
-      'package.json': json({ scripts, dependencies: { ms: '2' }, devDependencies: { tsx: '4', eslint: '9' } }),
+      'package.json': json({ scripts, dependencies: { ms: '2' }, devDependencies: { tsx: '4', eslint: '9', '@swc-node/register': '1' } }),
       'package-lock.json': '',
     };
     const found = plan(files);
@@ -138,7 +141,7 @@ describe('a project without a Dockerfile', () => {
   it.each<[string, object]>([
     ['node', { start: 'node --enable-source-maps dist/a.js' }],
     ['a program of the production', { start: 'ms start -p $PORT' }],
-    ['a script of the project', { start: 'mkdir -p /tmp/x && ./run.sh | tee log' }],
+    ['programs of the image', { start: 'mkdir -p /tmp/x && node a.js | tee log' }],
   ])('in Node leaves them out if it is started by %s', (_, scripts) => {
     const files = { 'package.json': json({ scripts, dependencies: { ms: '2' }, devDependencies: { tsx: '4' } }) };
     expect(plan(files).install).toEqual(commandsOf('npm install --omit=dev --no-audit --no-fund'));

@@ -1,8 +1,8 @@
 import type { PackageJson } from './package-json.ts';
 
-/** Words that a shell runs itself, and programs that every base image has. */
+/** Words that a shell runs itself, and programs that every base image has and that run no other ones. */
 const ofTheImage = new Set(
-  'node npm : . [ basename cat cd chmod cp cut dirname echo exit export expr false grep head kill ls ln mkdir mv printf pwd read rm rmdir sed set sh sleep sort source tail tee test touch tr trap true umask uname unset wait wc'.split(
+  'node npm : [ basename cat cd chmod cp cut dirname echo exit export expr false grep head kill ls ln mkdir mv printf pwd read rm rmdir sed set sleep sort tail tee test touch tr trap true umask uname unset wait wc'.split(
     ' ',
   ),
 );
@@ -19,7 +19,7 @@ export const lifecycleScripts = ['preinstall', 'install', 'postinstall', 'prepub
 /** The programs and words of a command line, and of the scripts of the project that it calls. */
 export interface Calls {
   programs: ReadonlySet<string>;
-  /** All words, so that names of packages in options are among them. */
+  /** All words, as far as they may be the name of a package, so that those in options are among them. */
   words: ReadonlySet<string>;
 }
 
@@ -35,7 +35,7 @@ export function callsOf(scripts: Record<string, string>, line: string): Calls {
   for (let text = waiting.pop(); text !== undefined; text = waiting.pop())
     for (const part of text.split(/[|&;()\n]+/)) {
       const found = part.split(/\s+/).filter((word) => word !== '');
-      for (const word of found) for (const piece of word.split(/[=,'"]/)) words.add(piece);
+      for (const word of found) for (const piece of word.split(/[=,'"]/)) words.add(packageOf(piece));
       const [called, script] = calledIn(found, scripts, programs);
       if (called !== undefined) programs.add(called);
       if (script === undefined || visited.has(script) || visited.size >= SCRIPTS_VISITED_MAX) continue;
@@ -83,17 +83,13 @@ export function developmentNeed(
 ): string | null {
   const { programs, words } = callsOf(scripts, line);
   const isOfProduction = (name: string) => Object.hasOwn(dependencies, name) || Object.hasOwn(optionalDependencies, name);
-  const named = Object.keys(devDependencies).find((name) => !isOfProduction(name) && isNamed(name, words));
+  const named = Object.keys(devDependencies).find((name) => !isOfProduction(name) && words.has(name));
   if (named !== undefined) return named;
-  return [...programs].find((program) => !isOfProduction(program) && !isSafe(program)) ?? null;
+  const isSafe = (program: string) => ofTheImage.has(program) || managers.has(program) || isOfProduction(program);
+  return [...programs].find((program) => !isSafe(program)) ?? null;
 }
 
-function isNamed(name: string, words: ReadonlySet<string>): boolean {
-  if (words.has(name)) return true;
-  return [...words].some((word) => word.startsWith(`${name}/`));
-}
-
-function isSafe(program: string): boolean {
-  if (ofTheImage.has(program) || managers.has(program)) return true;
-  return program.includes('/') && !program.includes('node_modules') && !program.includes(' ');
+/** Returns the part of a word that may be the name of a package, as `tsx` in `tsx/register`. */
+function packageOf(word: string): string {
+  return word.split('/', word.startsWith('@') ? 2 : 1).join('/');
 }
