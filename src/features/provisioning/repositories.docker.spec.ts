@@ -201,12 +201,12 @@ describe('an agent from a Git repository', () => {
     git.time = '2020-01-02T03:04:05Z';
     const build = `require('node:fs').writeFileSync('built', [process.env.API_URL, process.env.TOKEN].join())`;
     const facts = `require('node:fs').readFileSync('built', 'utf8') + require('node:fs').statSync(__filename).mtime.toISOString()`;
-    const files = {
+    const entries = {
       'package.json': JSON.stringify({ main: 'agent.js', scripts: { build: 'node build.js' } }),
       'build.js': build,
       'agent.js': agentProgram(`' + ${facts} + '`),
     };
-    const commit = git.commit('default', files, 'master');
+    const commit = git.commit('default', entries, 'master');
     git.makeDefault('default', 'master');
     git.time = null;
     await call('PUT', '/api/v1/secrets/token', { value: 'canary-of-a-build' });
