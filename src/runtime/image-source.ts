@@ -25,6 +25,8 @@ export interface DockerfileSource {
   accountId: string;
   /** The images that it names, as it writes them. They are fetched as `reference` says before it is built, which takes nothing from elsewhere. */
   bases?: ReferenceSource[];
+  /** The values of its arguments. None of them is secret: they are seen in the image's history. */
+  args?: Record<string, string>;
 }
 
 /** The source of an image; `computer` stands for the desktop of computers. */

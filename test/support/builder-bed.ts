@@ -14,6 +14,7 @@ export interface Build {
   accountId?: string;
   /** The images that the Dockerfile names. */
   bases?: string[];
+  args?: Record<string, string>;
   signal?: AbortSignal;
   log?: string[];
   runtime?: DockerRuntime;
@@ -47,6 +48,7 @@ export class BuilderBed {
     files,
     accountId = 'one',
     bases = [],
+    args = {},
     signal = timeoutSignal(120_000),
     log = [],
     runtime = this.runtime,
@@ -58,7 +60,8 @@ export class BuilderBed {
         writeFileSync(join(directory, name), content);
       }
       const named = bases.map((reference): ReferenceSource => ({ kind: 'reference', reference, mayUse: async () => true }));
-      const source = { kind: 'dockerfile' as const, directory, dockerfile: 'Dockerfile', start: ['sleep', '300'], accountId, bases: named };
+      const start = ['sleep', '300'];
+      const source = { kind: 'dockerfile' as const, directory, dockerfile: 'Dockerfile', start, accountId, bases: named, args };
       return await runtime.ensureImage(source, (line) => log.push(line), signal);
     } finally {
       rmSync(directory, { recursive: true });

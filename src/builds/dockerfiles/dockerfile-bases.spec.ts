@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-import { basesOf } from './dockerfile-bases.ts';
+import { basesOf, needsOf } from './dockerfile-bases.ts';
 
 /** Every builder takes these. */
 const usual: [string, string[]][] = [
@@ -190,6 +190,27 @@ describe('the images that a Dockerfile takes files from', () => {
     expect(basesOf(dockerfile, 'buildkit')).toEqual(['golang:1', 'alpine']);
     // The engine's own builder knows a stage by its name once it has been built.
     expect(basesOf(dockerfile.replace('=B', '=b'), 'engine')).toEqual(['golang:1', 'b', 'alpine']);
+  });
+
+  it.each<[string, string[], Record<string, string>]>([
+    ['ARG TAG=20\nFROM node:$TAG', ['node:22'], { TAG: '22' }],
+    ['ARG TAG\nFROM node:${TAG:-20}', ['node:22'], { TAG: '22' }],
+    // Only what the file declares, where it declares it.
+    ['FROM node\nARG API_URL\nENV X=$API_URL', ['node'], { API_URL: 'https://api.example.com' }],
+    ['FROM node\nRUN true', ['node'], {}],
+    // A value is taken as it is.
+    ['ARG NAME\nARG B=x\nFROM alpine:${B}', ['alpine:x'], { NAME: '$B' }],
+    // Builders give these themselves, or would build otherwise.
+    ['ARG TARGETARCH\nFROM alpine\nARG BUILDKIT_SYNTAX', ['alpine'], {}],
+  ])('%j are these with the values that its arguments get', (dockerfile, bases, args) => {
+    const given = { TAG: '22', API_URL: 'https://api.example.com', NAME: '$B', TARGETARCH: 'x', BUILDKIT_SYNTAX: 'evil.example/x' };
+    for (const builder of ['buildkit', 'engine'] as const) expect(needsOf(dockerfile, builder, given)).toEqual({ bases, args });
+  });
+
+  it('are refused if the value of an argument names an address', () => {
+    const given = { U: 'http://169.254.169.254/x', I: 'no image' };
+    expect(() => needsOf('FROM alpine\nARG U=files\nADD $U /x', 'buildkit', given)).toThrow('ADD that may fetch');
+    expect(() => needsOf('ARG I=alpine\nFROM $I', 'engine', given)).toThrow('not the name of an image');
   });
 
   it('may not bear the name of a stage, since BuildKit would take the image for it', () => {

@@ -18,16 +18,31 @@ const address = /^([a-z][a-z0-9+.-]*:\/\/|[^\s/:@]+@[^\s/:@]+:|git@)/i;
 const plainPath = /^[\w.,=*?/@+-]+$/;
 const architectures: Record<string, string> = { x64: 'amd64' };
 
+/** Names of arguments that builders give values to themselves, or that change how BuildKit builds. */
+const ofBuilders = /^(BUILDKIT_|SOURCE_DATE_EPOCH$|(TARGET|BUILD)(PLATFORM|OS|OSVERSION|ARCH|VARIANT|STAGE)$)/;
+
+/** The images that a Dockerfile takes files from, and the values of the arguments that it declares. */
+export interface DockerfileNeeds {
+  bases: string[];
+  args: Record<string, string>;
+}
+
+/** Returns the images that a Dockerfile takes files from, if its arguments have no other values than its own. */
+export function basesOf(dockerfile: string, builder: Builder): string[] {
+  return needsOf(dockerfile, builder, {}).bases;
+}
+
 /**
  * Returns the images that a Dockerfile of strangers takes files from, for the caller to check and to make available before the build. Throws
  * `RepositoryRefused`, with the line, for what a builder would fetch by itself, and for what can't be read here exactly as the builder reads
- * it. BuildKit is also held by its source policy, so that a mistake here is refused there; the engine's own builder is held by this alone.
+ * it. BuildKit is also held by its source policy, so that a mistake here is refused there; the engine's own builder is held by this alone. The
+ * arguments that the file declares get the values of that name among `given`, and the build has to get exactly these.
  */
-export function basesOf(dockerfile: string, builder: Builder): string[] {
+export function needsOf(dockerfile: string, builder: Builder, given: Readonly<Record<string, string>>): DockerfileNeeds {
   const parsed = parseDockerfile(dockerfile);
-  const check = new Check(parsed, builder);
+  const check = new Check(parsed, builder, given);
   for (const instruction of parsed.instructions) check.next(instruction);
-  return check.end();
+  return { bases: check.end(), args: Object.fromEntries(check.args) };
 }
 
 /** One pass over the instructions of a Dockerfile. */
@@ -42,6 +57,8 @@ class Check {
   /** The variables before the first FROM. */
   private readonly globals: Map<string, string>;
   private readonly declared = new Set<string>();
+  /** The values that the build gets for arguments of the file. */
+  readonly args = new Map<string, string>();
   /** The variables of the stage, as far as this file says them: its base image may have others. */
   private variables = new Map<string, string>();
   private readonly escape: string;
@@ -50,6 +67,7 @@ class Check {
   constructor(
     { instructions, escape, directives }: Dockerfile,
     private readonly builder: Builder,
+    private readonly given: Readonly<Record<string, string>>,
   ) {
     this.escape = escape;
     const names = instructions.filter(({ name }) => name === 'FROM').map(({ words }) => (words[2] ?? '').toLowerCase());
@@ -125,7 +143,7 @@ class Check {
     this.variables = new Map();
   }
 
-  /** Takes in the defaults of arguments. Builders get no other values for them. */
+  /** Takes in the values of arguments: those that the build gets, or else their defaults. */
   private arg({ text, line }: Instruction): void {
     const isGlobal = this.stages.length === 0;
     const words = assignmentWords(text, this.escape);
@@ -133,9 +151,11 @@ class Check {
     if (words.length === 0) refuse(line, 'has ARG without a name.');
     for (const word of words) {
       const [name, value] = cut(word);
+      const given = this.argument(name);
       if (!isGlobal) {
-        const given = value ?? this.globals.get(name);
-        if (given !== undefined) this.variables.set(name, this.known(given, line));
+        const own = value ?? this.globals.get(name);
+        if (given !== undefined) this.variables.set(name, given);
+        else if (own !== undefined) this.variables.set(name, this.known(own, line));
         continue;
       }
       if (!variableName.test(name)) refuse(line, `has ARG ${shown(name)} before FROM, which is no name of a variable.`);
@@ -143,8 +163,16 @@ class Check {
       if (this.builder === 'engine' && (this.declared.has(name) || takesValues))
         refuse(line, 'has an ARG before FROM that is set twice, or that takes values from its own line.');
       this.declared.add(name);
-      if (value !== null) this.globals.set(name, this.expanded(value, this.globals, line).text);
+      if (given !== undefined) this.globals.set(name, given);
+      else if (value !== null) this.globals.set(name, this.expanded(value, this.globals, line).text);
     }
+  }
+
+  /** Returns the value that the build gets for the argument, and notes that it does. */
+  private argument(name: string): string | undefined {
+    const value = Object.hasOwn(this.given, name) && !ofBuilders.test(name) ? this.given[name] : undefined;
+    if (value !== undefined) this.args.set(name, value);
+    return value;
   }
 
   private env(instruction: Instruction): void {

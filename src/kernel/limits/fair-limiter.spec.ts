@@ -96,7 +96,7 @@ describe('the fair limiter', () => {
   });
 
   it('tells work that does not start at once how much of its account runs, and how much waits before it', async () => {
-    const limiter = new FairLimiter({ limit: 3, perAccount: 2 });
+    const limiter = new FairLimiter({ all: 3, account: 2 });
     const never = new AbortController();
     const told: unknown[] = [];
     const run = (account: string, agent: string) =>

@@ -42,9 +42,12 @@ export class RepositorySources {
     if (found?.isFile() !== true) return this.projectIn(directory, settings, log, share, signal);
     if (found.size > DOCKERFILE_BYTES_MAX) throw new RepositoryRefused(`The Dockerfile has more than ${DOCKERFILE_BYTES_MAX / 1024} KiB.`);
     log.line('Found a Dockerfile');
-    const names = await this.reader.basesOf(await readFile(path, 'utf8'), this.config.builder, share, signal);
-    const bases = names.map((name) => this.references.sourceFor(name, accountId));
-    return { kind: 'dockerfile', directory, dockerfile: DOCKERFILE, start: null, accountId, bases };
+    const { builder } = this.config;
+    const given = settings.agent ?? {};
+    const needs = await this.reader.needsOf({ text: await readFile(path, 'utf8'), builder, given }, share, signal);
+    const bases = needs.bases.map((name) => this.references.sourceFor(name, accountId));
+    const { args } = needs;
+    return { kind: 'dockerfile', directory, dockerfile: DOCKERFILE, start: null, accountId, bases, args };
   }
 
   private async projectIn(

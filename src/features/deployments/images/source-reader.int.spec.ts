@@ -5,6 +5,7 @@ import { answerOf, type SourceAnswer, type SourceQuestion } from './source-readi
 const opened: SourceReader[] = [];
 afterEach(() => Promise.all(opened.splice(0).map((each) => each.onApplicationShutdown())));
 const { signal } = new AbortController();
+const dockerfile = (text: string) => ({ text, builder: 'buildkit' as const, given: {} });
 const share = (account: string) => ({ account, agent: 'a' });
 
 function readerWith(ask: (question: SourceQuestion) => Promise<SourceAnswer>): SourceReader {
@@ -15,10 +16,12 @@ describe('a reader of tenants’ files', () => {
   it('reads them in a thread, and hands on its answers and refusals', async () => {
     const reader = SourceReader.open();
     opened.push(reader);
-    expect(await reader.basesOf('FROM node:22', 'buildkit', share('acme'), signal)).toEqual(['node:22']);
+    const given = { TAG: '22', OTHER: 'x' };
+    const asked = { ...dockerfile('ARG TAG=20\nFROM node:$TAG'), given };
+    expect(await reader.needsOf(asked, share('acme'), signal)).toEqual({ bases: ['node:22'], args: { TAG: '22' } });
     const files = { names: new Set(['main.py']), texts: new Map<string, string>() };
     expect(await reader.planOf(files, share('acme'), signal)).toMatchObject({ language: 'python', start: ['python', 'main.py'] });
-    await expect(reader.basesOf('RUN x', 'buildkit', share('acme'), signal)).rejects.toMatchObject({
+    await expect(reader.needsOf(dockerfile('RUN x'), share('acme'), signal)).rejects.toMatchObject({
       name: 'RepositoryRefused',
       message: expect.stringContaining('before the first FROM'),
     });
@@ -30,12 +33,12 @@ describe('a reader of tenants’ files', () => {
   });
 
   it('refuses files that it fails on, since another try would fail as well', async () => {
-    expect(answerOf({ kind: 'dockerfile', text: null as unknown as string, builder: 'buildkit' })).toMatchObject({
+    expect(answerOf({ kind: 'dockerfile', text: null as unknown as string, builder: 'buildkit', given: {} })).toMatchObject({
       kind: 'failed',
       cause: expect.stringContaining('TypeError'),
     });
     const reader = readerWith(() => Promise.resolve({ kind: 'failed', cause: 'RangeError: Maximum call stack size exceeded' }));
-    await expect(reader.basesOf('FROM a', 'buildkit', share('acme'), signal)).rejects.toMatchObject({
+    await expect(reader.needsOf(dockerfile('FROM a'), share('acme'), signal)).rejects.toMatchObject({
       name: 'RepositoryRefused',
       message: 'The files that say how the image is built can’t be read.',
       cause: { message: 'RangeError: Maximum call stack size exceeded' },
@@ -52,7 +55,7 @@ describe('a reader of tenants’ files', () => {
       asked += 1;
       return Promise.reject(new ThreadFailed(reason));
     });
-    await expect(reader.basesOf('FROM a', 'buildkit', share('acme'), signal)).rejects.toMatchObject({
+    await expect(reader.needsOf(dockerfile('FROM a'), share('acme'), signal)).rejects.toMatchObject({
       name: 'RepositoryRefused',
       message: expect.stringContaining(words),
     });
@@ -63,9 +66,9 @@ describe('a reader of tenants’ files', () => {
     const order: string[] = [];
     const reader = readerWith((question) => {
       if (question.kind === 'dockerfile') order.push(question.text);
-      return Promise.resolve({ kind: 'bases', bases: [] });
+      return Promise.resolve({ kind: 'needs', needs: { bases: [], args: {} } });
     });
-    const reading = (account: string, text: string) => reader.basesOf(text, 'buildkit', share(account), signal);
+    const reading = (account: string, text: string) => reader.needsOf(dockerfile(text), share(account), signal);
     await Promise.all([...Array.from({ length: 20 }, (_, at) => reading('acme', `a${at}`)), reading('other', 'b')]);
     expect(order.slice(0, 3)).toEqual(['a0', 'a1', 'b']);
   });

@@ -7,6 +7,7 @@ import { FairLimiter } from '../../../kernel/limits/fair-limiter.ts';
 import type { Builder } from '../../../kernel/config/config.ts';
 import { ThreadFailed, WorkerThread } from '../../../kernel/async/worker-thread.ts';
 import { RepositoryRefused } from '../../../builds/git/repository-refused.ts';
+import type { DockerfileNeeds } from '../../../builds/dockerfiles/dockerfile-bases.ts';
 import type { ProjectFiles } from '../../../builds/projects/project-files.ts';
 import type { ProjectPlan } from '../../../runtime/project-plan.ts';
 import { RuntimeRefused } from '../../../runtime/runtime.errors.ts';
@@ -41,11 +42,15 @@ export class SourceReader implements OnApplicationShutdown {
     return this.thread.close();
   }
 
-  /** Returns the images that the Dockerfile names. Throws `RepositoryRefused`, and the signal's reason if it aborts before the file's turn. */
-  async basesOf(text: string, builder: Builder, share: Share, signal: AbortSignal): Promise<string[]> {
-    const answer = await this.read({ kind: 'dockerfile', text, builder }, share, signal);
-    if (answer.kind !== 'bases') throw new Error('a Dockerfile was read as something else');
-    return answer.bases;
+  /** Returns the images that the Dockerfile names, and the values of its arguments among those given. Throws `RepositoryRefused`, and the signal's reason if it aborts before the file's turn. */
+  async needsOf(
+    dockerfile: { text: string; builder: Builder; given: Record<string, string> },
+    share: Share,
+    signal: AbortSignal,
+  ): Promise<DockerfileNeeds> {
+    const answer = await this.read({ kind: 'dockerfile', ...dockerfile }, share, signal);
+    if (answer.kind !== 'needs') throw new Error('a Dockerfile was read as something else');
+    return answer.needs;
   }
 
   /** Returns the plan of a project. Throws `RepositoryRefused`, the runtime's refusal, and the signal's reason if it aborts before the files' turn. */

@@ -2,15 +2,17 @@ import type { Builder } from '../../../kernel/config/config.ts';
 import { planOf } from '../../../builds/projects/plan-project.ts';
 import type { ProjectFiles } from '../../../builds/projects/project-files.ts';
 import type { ProjectPlan } from '../../../runtime/project-plan.ts';
-import { basesOf } from '../../../builds/dockerfiles/dockerfile-bases.ts';
+import { needsOf, type DockerfileNeeds } from '../../../builds/dockerfiles/dockerfile-bases.ts';
 
 /** The port that agents of projects get. */
 const PORT = 8080;
 
-export type SourceQuestion = { kind: 'dockerfile'; text: string; builder: Builder } | { kind: 'project'; files: ProjectFiles };
+export type SourceQuestion =
+  | { kind: 'dockerfile'; text: string; builder: Builder; given: Record<string, string> }
+  | { kind: 'project'; files: ProjectFiles };
 
 export type SourceAnswer =
-  | { kind: 'bases'; bases: string[] }
+  | { kind: 'needs'; needs: DockerfileNeeds }
   | { kind: 'plan'; plan: ProjectPlan }
   /** A sentence for the owner of the files. */
   | { kind: 'refused'; by: 'RepositoryRefused' | 'RuntimeRefused'; message: string }
@@ -20,7 +22,7 @@ export type SourceAnswer =
 /** Reads what a tenant wrote. Never throws: an error of the reader, such as one of the stack, is about these files alone. */
 export function answerOf(question: SourceQuestion): SourceAnswer {
   try {
-    if (question.kind === 'dockerfile') return { kind: 'bases', bases: basesOf(question.text, question.builder) };
+    if (question.kind === 'dockerfile') return { kind: 'needs', needs: needsOf(question.text, question.builder, question.given) };
     return { kind: 'plan', plan: planOf(question.files, PORT) };
   } catch (error) {
     const { name, message } = error as Error;

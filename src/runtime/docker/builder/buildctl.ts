@@ -38,6 +38,8 @@ export interface Wanted {
   /** The images that the Dockerfile names, as it writes them. */
   bases: readonly { reference: string; layout: BaseLayout }[];
   labels: Readonly<Record<string, string>>;
+  /** The values of the Dockerfile's arguments. */
+  args?: Readonly<Record<string, string>>;
   /** The value is true if every step is run, whatever the cache has. */
   isFresh?: boolean;
 }
@@ -46,12 +48,13 @@ export interface Wanted {
  * Returns the command of a build. With `cmdline` BuildKit takes its own reader of Dockerfiles, whatever the file says; the policy is what keeps it from
  * fetching anything.
  */
-export function buildCommand({ dockerfile, bases, labels, isFresh = false }: Wanted): string[] {
+export function buildCommand({ dockerfile, bases, labels, args = {}, isFresh = false }: Wanted): string[] {
   const options = [
     `filename=${dockerfile}`,
     'cmdline=built-in',
     ...bases.map(({ reference, layout }, at) => `context:${contextName(reference)}=oci-layout://base${at}@${layout.digest}`),
     ...Object.entries(labels).map(([name, value]) => `label:${name}=${value}`),
+    ...Object.entries(args).map(([name, value]) => `build-arg:${name}=${value}`),
   ];
   return [
     'buildctl',

@@ -94,6 +94,12 @@ USER 10001
     expect(another.image).not.toBe(first.image);
   }, 120_000);
 
+  it('gets the values of the arguments that it declares, as they are', async () => {
+    const value = 'hello, you = "me"\nagain';
+    const log = await bed.lines(['ARG GREETING=none', 'RUN echo "$GREETING"'], { args: { GREETING: value, OTHER: 'x' } });
+    expect(log).toEqual(expect.arrayContaining(['hello, you = "me"', 'again']));
+  });
+
   it('that fails is refused with its step, its exit code and its last line', async () => {
     await expect(bed.lines(['RUN echo the reason && exit 7'])).rejects.toThrow(
       /RUN echo the reason && exit 7 failed with exit code 7: the reason$/,

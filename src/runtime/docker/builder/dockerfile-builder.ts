@@ -43,6 +43,8 @@ export interface DockerfileBuild {
   dockerfile: string;
   /** The images that the Dockerfile names, as it writes them and as the engine has them. */
   bases: readonly { reference: string; image: Dockerode.ImageInspectInfo }[];
+  /** The values of the Dockerfile's arguments. */
+  args?: Readonly<Record<string, string>>;
   /** The name that the image gets on the engine. */
   name: string;
 }
@@ -125,7 +127,8 @@ export class DockerfileBuilder {
       return layout === undefined ? [] : [{ reference, layout }];
     });
     await unpack(builder, wanted.entries);
-    const built = await this.run(builder, { dockerfile: wanted.dockerfile, bases, labels: { [labels.instance]: instance } }, log);
+    const { dockerfile, args } = wanted;
+    const built = await this.run(builder, { dockerfile, bases, args, labels: { [labels.instance]: instance } }, log);
     const { config } = JSON.parse(built.config) as { config?: ImageConfig };
     refuseOwnLabels(config?.Labels, instance);
     refuseLargeConfig(config);

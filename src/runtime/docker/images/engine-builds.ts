@@ -20,6 +20,8 @@ export interface BuildRequest {
   dockerfile: string;
   /** The name of the image; null stands for none. */
   name: string | null;
+  /** The values of the Dockerfile's arguments. */
+  args?: Readonly<Record<string, string>>;
 }
 
 /** The engine's options that say where and how a build's steps run. */
@@ -35,6 +37,7 @@ export async function sendBuild(docker: Dockerode, request: BuildRequest, place:
     dockerfile: request.dockerfile,
     forcerm: true,
     memory: BUILD_MEMORY_BYTES,
+    ...(request.args === undefined ? {} : { buildargs: { ...request.args } }),
     ...place,
     abortSignal: signal,
   };

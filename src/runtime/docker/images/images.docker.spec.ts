@@ -9,7 +9,7 @@ import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
 import { DockerBed } from '../../../../test/support/docker-bed.ts';
 import { importNodeImage } from '../../../../test/support/images.ts';
 import { until } from '../../../../test/support/until.ts';
-import type { ImageSource, ResolvedImage } from '../../image-source.ts';
+import type { DockerfileSource, ImageSource, ResolvedImage } from '../../image-source.ts';
 import type { ContainerView } from '../../container.ts';
 import { ImageGone, RuntimeRefused, ShellCommand } from '../../runtime.errors.ts';
 
@@ -31,7 +31,7 @@ describe('an image', () => {
     for (const [name, content] of Object.entries(files)) writeFileSync(join(folder, name), content, { mode: 0o600 });
   };
   const named = (reference: string): ImageSource => ({ kind: 'reference', reference, mayUse: async () => true });
-  const dockerfile = (start: string[] | null = null): ImageSource => ({
+  const dockerfile = (start: string[] | null = null): DockerfileSource => ({
     kind: 'dockerfile',
     directory: folder,
     dockerfile: 'Dockerfile',
@@ -133,6 +133,12 @@ describe('an image', () => {
     const changed = await ensure(dockerfile());
     expect(changed.image).not.toBe(first.image);
     expect(changed.name).not.toBe(first.name);
+  });
+
+  it('gets the values of the arguments that its Dockerfile declares', async () => {
+    write({ Dockerfile: `FROM ${bed.image}\nARG GREETING=none\nRUN ["/bin/echo", "it says $GREETING"]\nENV SAID=$GREETING\n` });
+    const { image } = await ensure({ ...dockerfile(), args: { GREETING: 'hello, you = me' } });
+    expect((await bed.docker.getImage(image).inspect()).Config.Env).toContain('SAID=hello, you = me');
   });
 
   it('whose Dockerfile fails or is missing is refused with the builder’s message', async () => {

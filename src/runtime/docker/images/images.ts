@@ -192,11 +192,11 @@ export class Images {
     const bases = await this.fetchBases(source.bases ?? [], log, signal);
     const given = this.own.nameForBuild();
     const entries = await folderEntries(source.directory, '');
-    const { accountId, dockerfile } = source;
-    if (this.builder !== null) await this.builder.build({ accountId, entries, dockerfile, bases, name: given }, log, signal);
+    const { accountId, dockerfile, args = {} } = source;
+    if (this.builder !== null) await this.builder.build({ accountId, entries, dockerfile, bases, args, name: given }, log, signal);
     else {
       if (existsSync(join(source.directory, '.dockerignore'))) log('.dockerignore is not looked at: the whole folder is sent to the build');
-      const request = { entries, dockerfile, name: given };
+      const request = { entries, dockerfile, name: given, args };
       await this.layers.follow(signal, (note) => this.engineBuilds.build(request, noting(note, log), signal));
     }
     const found = await this.found(given);
