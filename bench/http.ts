@@ -76,7 +76,14 @@ async function patches(service: Target, agentIds: string[], url: string): Promis
   const limit = async () => {
     const before = machineCpuMs();
     const perSecond = await appendsPerSecond(append, WRITERS, SLICE_MS);
-    return { perSecond, cpuMs: NaN, machineMs: (machineCpuMs() - before) / ((perSecond * SLICE_MS) / 1_000) };
+    return {
+      count: NaN,
+      perSecond,
+      cpuMs: NaN,
+      p50Ms: NaN,
+      p95Ms: NaN,
+      machineMs: (machineCpuMs() - before) / ((perSecond * SLICE_MS) / 1_000),
+    };
   };
   const figures = await inTurn(() => patchRate(service, agentIds), limit);
   await close();

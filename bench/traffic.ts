@@ -33,12 +33,14 @@ export async function run(): Promise<object> {
   }
 }
 
-async function inTurns(ours: Target, bare: Target): Promise<{ mooring: Rate; http_proxy: Rate; ratio: number }> {
+type Figures = Pick<Rate, 'perSecond' | 'cpuMs' | 'machineMs'>;
+
+async function inTurns(ours: Target, bare: Target): Promise<{ mooring: Figures; http_proxy: Figures; ratio: number }> {
   const rate = (target: Target) => rateOf(target, CALLERS, SLICE_MS, () => ['GET', PATH]);
   await Promise.all([rate(ours), rate(bare)]);
   const rounds: { mooring: Rate; http_proxy: Rate }[] = [];
   for (let round = 0; round < ROUNDS; round += 1) rounds.push({ http_proxy: await rate(bare), mooring: await rate(ours) });
-  const median = (of: (round: (typeof rounds)[number]) => Rate): Rate => {
+  const median = (of: (round: (typeof rounds)[number]) => Rate): Figures => {
     const figure = (name: keyof Rate) =>
       percentile(
         rounds.map((round) => of(round)[name]),

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 
 /** The kernel's ticks a second in /proc, which Linux keeps at 100 for user space. */
 const TICKS = 100;
@@ -36,6 +36,36 @@ export function cpuMs(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return ((Number(fields[11]) + Number(fields[12])) * 1_000) / TICKS;
+}
+
+/** Returns the processor time that the threads of a process have used so far, in ms, finer than the ticks of `cpuMs`. */
+export function threadsCpuMs(pid: number): number {
+  let ns = 0;
+  try {
+    for (const id of readdirSync(`/proc/${pid}/task`))
+      ns += Number(readFileSync(`/proc/${pid}/task/${id}/schedstat`, 'utf8').split(' ')[0]);
+  } catch {
+    // A process that has just ended, such as one of PostgreSQL's.
+  }
+  return ns / 1_000_000;
+}
+
+/** Returns the processor time that each child of a process has used so far, in ms. */
+export function childrenCpuMs(pid: number): Map<number, number> {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);
+  return new Map(children.map((child) => [child, threadsCpuMs(child)]));
+}
+
+/** Returns the processor time that the children of a process have used since, in ms, of those that lived all the time. */
+export function childrenCpuSince(pid: number, before: ReadonlyMap<number, number>): number {
+  let sum = 0;
+  for (const [child, ms] of childrenCpuMs(pid)) if (before.has(child)) sum += ms - (before.get(child) ?? 0);
+  return sum;
+}
+
+/** Returns the id of the process that started the process. */
+export function parentOf(pid: number): number {
+  return Number(/PPid:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
 }
 
 /** Returns the processor time that everything on the machine has used so far, in ms. */

@@ -16,6 +16,8 @@ import { REAL_IMAGE, removeReal } from './real-agents.ts';
 /** An engine, wherever it runs. */
 export interface RunningEngine {
   environment: Record<string, string>;
+  /** False if none of its containers is the machine's own. */
+  onMachine?: boolean;
   close(): Promise<void>;
 }
 
@@ -25,6 +27,8 @@ export interface BedOptions {
   outside?: RunningEngine;
   environment?: Record<string, string>;
   nodeOptions?: string[];
+  /** The entry file of the service, if it is not the one that was built last. */
+  entry?: string | undefined;
   /** The number of services that share the database. */
   replicas?: number;
 }
@@ -56,7 +60,8 @@ export class ScaleBed {
     const database = await OutsidePostgres.start();
     const engine = options.outside ?? (await EngineStandIn.start(options.engine));
     const dataDir = await mkdtemp(join(tmpdir(), 'mooring-scale-'));
-    const bed = new ScaleBed(database, engine, dataDir, [], options.outside !== undefined || options.engine?.real !== undefined);
+    const hasReal = options.outside === undefined ? options.engine?.real !== undefined : options.outside.onMachine !== false;
+    const bed = new ScaleBed(database, engine, dataDir, [], hasReal);
     ScaleBed.open.add(bed);
     try {
       for (let n = 0; n < (options.replicas ?? 1); n++) bed.services.push(await StartedService.start(bed.serviceOptions(options, n)));
@@ -69,11 +74,12 @@ export class ScaleBed {
     return bed;
   }
 
-  private serviceOptions({ environment, nodeOptions }: BedOptions, n: number): ServiceOptions {
+  private serviceOptions({ environment, nodeOptions, entry }: BedOptions, n: number): ServiceOptions {
     return {
       runtime: 'docker',
       dataDir: this.dataDir,
       nodeOptions,
+      ...(entry === undefined ? {} : { entry }),
       environment: {
         ...this.runningEngine.environment,
         DATABASE_URL: this.database.url,

@@ -1,0 +1,13 @@
+import { EngineStandIn } from '../../test/support/engine-stand-in/engine-stand-in.ts';
+import { messagesProgram } from '../../test/support/engine-stand-in/program.ts';
+import { RELAY_IMAGE } from './relay-agents.ts';
+
+/** The process of `startRelayAgents`. */
+const engine = await EngineStandIn.start({ programs: { [RELAY_IMAGE]: messagesProgram() } });
+process.once('disconnect', () => process.exit(0));
+process.send?.({ environment: engine.environment });
+process.on('message', (order) => {
+  if (order === 'addresses')
+    process.send?.({ addresses: engine.containers.bearing(['mooring.agent'], false).map(({ parts }) => parts.address) });
+  else void engine.close().then(() => process.exit(0));
+});
