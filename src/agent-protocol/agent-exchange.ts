@@ -1,8 +1,8 @@
-import { request, type ClientRequest, type IncomingMessage } from 'node:http';
+import type { ClientRequest, IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 
 import { onTooManyInformational } from './informational-responses.ts';
-import { optionsFor } from './kept-connections.ts';
+import { requestTo } from './kept-connections.ts';
 import { AgentNotLocated } from './agent-endpoint.ts';
 import { AgentErrorResponse, AgentBrokeConnection, AgentUnreachable, ReplyTimeout, type Exchange } from './protocol.ts';
 import { EventStreamParser, type ReceivedEvent } from './event-stream-parser.ts';
@@ -79,7 +79,7 @@ function exchange({ body, ...call }: AgentCall, accept: string, onEvent?: EventL
     ...call.headers,
   };
   const method = body === undefined ? 'GET' : 'POST';
-  const asking = request({ ...optionsFor(endpoint), path, method, headers, maxHeaderSize: HEADER_BYTES_MAX });
+  const asking = requestTo(endpoint, { path, method, headers, maxHeaderSize: HEADER_BYTES_MAX });
   const replied = replyTo(asking, call, onEvent);
   send(asking, body);
   return replied;

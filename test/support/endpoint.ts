@@ -4,5 +4,5 @@ import type { AgentEndpoint } from '../../src/agent-protocol/agent-endpoint.ts';
 
 /** Returns an endpoint with that address, to which no connection is kept yet. */
 export function endpointAt({ host = '127.0.0.1', port }: { host?: string; port: number }): AgentEndpoint {
-  return { key: randomUUID(), locate: () => Promise.resolve({ host, port }) };
+  return { key: randomUUID(), agentId: randomUUID(), accountId: 'account', locate: () => Promise.resolve({ host, port }) };
 }

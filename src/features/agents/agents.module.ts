@@ -2,6 +2,7 @@ import { Module } from '@nestjs/common';
 
 import { Projections } from '../../eventsourcing/projections/projections.ts';
 import { SandboxesModule } from '../../sandboxes/sandboxes.module.ts';
+import { AgentConnections } from './activity/agent-connections.service.ts';
 import { AgentWakes } from './activity/agent-wakes.service.ts';
 import { AgentAnswers } from './agent-answers.ts';
 import { AwaitAgentHandler } from './agent-wait.handlers.ts';
@@ -34,6 +35,7 @@ import { SourceHosts } from './policies/source-hosts.service.ts';
   providers: [
     Agents,
     AgentAnswers,
+    AgentConnections,
     AgentWaits,
     AgentWakes,
     AgentWriter,

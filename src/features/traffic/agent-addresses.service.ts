@@ -32,8 +32,9 @@ export class AgentAddresses {
    */
   of(agentId: string, agent: Agent): AgentEndpoint {
     const port = this.templates.get(agent.release?.templateId ?? '')?.port ?? DEFAULT_PORT;
-    const container = { agentId, generation: agent.generation };
-    return endpointOf(container, port, () => this.address(agent, container, port));
+    const { generation, accountId, activeSince } = agent;
+    const container = { agentId, generation };
+    return endpointOf({ ...container, accountId, activeSince }, port, () => this.address(agent, container, port));
   }
 
   private address(agent: Agent, container: ContainerName, port: number): Promise<AgentAddress> {

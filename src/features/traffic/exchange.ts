@@ -1,9 +1,9 @@
-import { request, type ClientRequest, type IncomingMessage } from 'node:http';
+import type { ClientRequest, IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { pipeline } from 'node:stream/promises';
 
 import { onTooManyInformational } from '../../agent-protocol/informational-responses.ts';
-import { optionsFor } from '../../agent-protocol/kept-connections.ts';
+import { requestTo } from '../../agent-protocol/kept-connections.ts';
 import { type AgentEndpoint, AgentNotLocated } from '../../agent-protocol/agent-endpoint.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
 import { upgradeOf } from '../../http/requests/upgrades.ts';
@@ -51,7 +51,7 @@ export async function exchange(order: ExchangeOrder): Promise<void> {
     throw new Refusal('invalid_request', 'The body may have no transfer coding but chunked.');
   const received = { method, raw: rawHeaders, isUpgrade: upgradeOf(call.incoming) !== null, prefix };
   const headers = headersForAgent(received, { ...call.reachedBy, httpVersion, requestId: call.requestId });
-  const asking = request({ ...optionsFor(endpoint), method, path, headers, maxHeaderSize: HEADER_BYTES_MAX });
+  const asking = requestTo(endpoint, { method, path, headers, maxHeaderSize: HEADER_BYTES_MAX });
   asking.on('error', () => undefined);
   call.onClose(() => asking.destroy());
   if (call.isClosed) asking.destroy();

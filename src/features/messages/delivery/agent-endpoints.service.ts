@@ -17,11 +17,11 @@ export class AgentEndpoints {
     private readonly templates: Templates,
   ) {}
 
-  of(agentId: string, { generation, release }: Agent): { endpoint: AgentEndpoint; protocol: ProtocolSpec } {
+  of(agentId: string, { accountId, activeSince, generation, release }: Agent): { endpoint: AgentEndpoint; protocol: ProtocolSpec } {
     const template = release?.templateId ? this.templates.get(release.templateId) : undefined;
     const container = { agentId, generation };
     const port = template?.port ?? DEFAULT_PORT;
-    const endpoint = endpointOf(container, port, () => this.runtime.address(container, port));
+    const endpoint = endpointOf({ ...container, accountId, activeSince }, port, () => this.runtime.address(container, port));
     return { endpoint, protocol: template?.protocol ?? { name: 'mooring' } };
   }
 }

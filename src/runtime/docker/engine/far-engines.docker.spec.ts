@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
-import { request, type IncomingMessage } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
 import { dirname } from 'node:path';
 
@@ -9,7 +9,7 @@ import { DockerBed } from '../../../../test/support/docker-bed.ts';
 import { FarEngine } from '../../../../test/support/far-engine.ts';
 import { until } from '../../../../test/support/until.ts';
 import { ready } from '../../../agent-protocol/readiness.ts';
-import { optionsFor } from '../../../agent-protocol/kept-connections.ts';
+import { requestTo } from '../../../agent-protocol/kept-connections.ts';
 import { endpointOf } from '../../../agent-protocol/agent-endpoint.ts';
 import type { ContainerView } from '../../container.ts';
 import { RuntimeRefused } from '../../runtime.errors.ts';
@@ -44,8 +44,8 @@ async function running(runtime: DockerRuntime, bed: DockerBed): Promise<Containe
 
 /** Asks the agent as chats do, and returns the status of its answer. */
 async function asked(runtime: DockerRuntime, view: ContainerView): Promise<number | undefined> {
-  const endpoint = endpointOf(view, PORT, () => runtime.address(view, PORT));
-  const [answer] = (await once(request({ ...optionsFor(endpoint), path: '/none' }).end(), 'response')) as [IncomingMessage];
+  const endpoint = endpointOf({ ...view, accountId: 'account', activeSince: null }, PORT, () => runtime.address(view, PORT));
+  const [answer] = (await once(requestTo(endpoint, { path: '/none' }).end(), 'response')) as [IncomingMessage];
   answer.resume();
   return answer.statusCode;
 }
