@@ -189,11 +189,43 @@ describe('an agent with work in flight', () => {
     await activity.beforeApplicationShutdown();
   });
 
-  it('is released a moment after its last use, without a reader', async () => {
+  it('stays held for eight seconds without a reader, so that its next use costs no statement, and counts as unused meanwhile', async () => {
+    jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask', 'performance'] });
     const activity = newActivity();
-    const released = await Promise.all(['b1', 'b2'].map((agentId) => activity.hold(agentId)));
-    for (const hold of released) hold.release();
+    const computer = 'computer-b5';
+    for (const id of ['b5', computer]) (await activity.hold(id)).release();
+    const query = jest.spyOn(database, 'query');
+    const written = () => Promise.all(query.mock.results.map(({ value }) => value as Promise<unknown>));
+    const usedAt = Date.now();
+    for (let ms = 0; ms < 7_500; ms += 500) {
+      await jest.advanceTimersByTimeAsync(500);
+      await written();
+    }
+    const before = query.mock.calls.length;
+    const row = activity.rowOf('b5');
+    expect(row).not.toBeNull();
+    const hold = await activity.hold('b5');
+    expect(hold.row).toBe(row);
+    expect(query.mock.calls).toHaveLength(before);
+    const [counts] = await database.query<{ until: Date; used: Date }>(
+      `select h.expires_at as until, a.last_active_at as used from agent_holds h join agent_activity a using (agent_id) where agent_id = 'b5'`,
+    );
+    jest.useRealTimers();
+    // The clock of the database has not moved, so a renewal in the name of its last use lies some seconds before it.
+    expect(counts?.used.getTime()).toBeLessThan(usedAt + 1_000);
+    expect(activity.rowOf(computer)).toBeNull();
+    hold.release();
+    query.mockRestore();
+    await activity.beforeApplicationShutdown();
+  });
+
+  it('is released eight seconds after its last use at the latest, for every replica', async () => {
+    const [activity, looking] = [newActivity(), newActivity()];
+    for (const id of ['b1', 'b2']) (await activity.hold(id)).release();
+    expect(await looking.held('b1')).toBe(true);
+    const later = jest.spyOn(Date, 'now').mockReturnValue(Date.now() + 8_000);
     await until('the rows are gone', async () => ((await rows('b1')).length + (await rows('b2')).length === 0 ? true : undefined));
+    later.mockRestore();
     await activity.beforeApplicationShutdown();
   });
 

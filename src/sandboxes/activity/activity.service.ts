@@ -4,16 +4,23 @@ import { SharedQuestions } from '../../kernel/async/shared-questions.ts';
 import { Database } from '../../postgres/database/database.ts';
 import { LEASE_IS_FREE } from '../../postgres/leases/leases.ts';
 import { Replica, REPLICA } from '../../postgres/leases/replica.ts';
+import { kindOf, type SandboxKind } from '../sandbox-id.ts';
 
 /** The time in seconds after which a hold that is not renewed expires. */
 export const HOLD_TTL_SECONDS = 10;
 const RENEW_EVERY_MS = 2_500;
 /** The age in milliseconds at which a hold may have expired unnoticed, because the process was suspended and did not renew it. */
 const DOUBTFUL_MS = 6_000;
+/** The age in milliseconds at which the row of a sandbox that nobody uses is renewed, so that it does not become doubtful before it goes. */
+const LINGERING_RENEWAL_MS = DOUBTFUL_MS - RENEW_EVERY_MS;
 /**
- * The time in milliseconds for which a row stays after its last release, so that a sandbox that is used again by then costs no statement.
+ * The time in milliseconds for which a row stays after its last release, so that a sandbox that is used again by then costs no statement. It is
+ * shorter than any time after which an idle sandbox is put to sleep. The rows of computers also keep memory from others, and show what a process
+ * that ended left half done, so they stay only for a moment.
  */
-const LINGER_MS = 1_000;
+const LINGER_MS: Record<SandboxKind, number> = { agent: 8_000, computer: 1_000 };
+/** The time in milliseconds between two looks for rows to delete. */
+const RELEASE_EVERY_MS = 500;
 
 /**
  * The condition under which a row `h` of `agent_holds` keeps its sandbox awake. The hold of a replica that is known to be dead does not count,
@@ -99,13 +106,14 @@ export interface HeldRow {
 /** A durable promise that work for the sandbox is in flight, which is not put to sleep while the promise exists. */
 export interface Hold {
   readonly row: HeldRow;
-  /** Ends the hold and notes that the sandbox was used until now. Idempotent. The row is deleted a second later, with others. */
+  /** Ends the hold and notes that the sandbox was used until now. Idempotent. The row is deleted some time later, with others. */
   release(): void;
 }
 
 /** The hold of this process on one sandbox: one row, however many callers share it. */
 interface Held {
   readonly sandboxId: string;
+  readonly lingerMs: number;
   holders: number;
   /** The row; null while there is none, or it may have expired. */
   row: HeldRow | null;
@@ -249,23 +257,23 @@ export class Activity implements BeforeApplicationShutdown {
   private release(held: Held): void {
     held.holders -= 1;
     held.usedAt = Date.now();
-    if (held.holders === 0) this.releaseLater(LINGER_MS);
+    if (held.holders === 0) this.releaseLater();
   }
 
   /** Starts the timer that all sandboxes share. When it fires, one statement releases all that have been idle for long enough. */
-  private releaseLater(ms: number): void {
+  private releaseLater(): void {
     if (this.isStopping) return;
     this.releasing ??= setTimeout(() => {
       this.releasing = null;
-      const idleSince = Date.now() - LINGER_MS / 2;
-      void this.releaseAll(({ holders, usedAt }) => holders === 0 && usedAt <= idleSince).then(() => {
-        if ([...this.bySandbox.values()].some(({ holders }) => holders === 0)) this.releaseLater(LINGER_MS / 2);
+      const now = Date.now();
+      void this.releaseAll(({ holders, usedAt, lingerMs }) => holders === 0 && now - usedAt >= lingerMs).then(() => {
+        if ([...this.bySandbox.values()].some(({ holders }) => holders === 0)) this.releaseLater();
       });
-    }, ms).unref();
+    }, RELEASE_EVERY_MS).unref();
   }
 
-  /** Releases the sandbox now if it has no holders, so that a caller that is about to put it to sleep need not wait for the timer. */
-  private async releaseIdle(sandboxId: string): Promise<void> {
+  /** Releases the sandbox now if it has no holders, so that who is about to put it to sleep need not wait for the timer. Never throws. */
+  async releaseIdle(sandboxId: string): Promise<void> {
     const held = this.bySandbox.get(sandboxId);
     if (held?.holders === 0) await this.releaseAll((other) => other === held);
   }
@@ -296,14 +304,16 @@ export class Activity implements BeforeApplicationShutdown {
   }
 
   private async renew(): Promise<void> {
-    const inUse = [...this.bySandbox.values()].filter(({ holders }) => holders > 0);
     const now = Date.now();
+    const isDue = ({ holders, row, renewedAt }: Held) => holders > 0 || (row !== null && now - renewedAt >= LINGERING_RENEWAL_MS);
+    const due = [...this.bySandbox.values()].filter(isDue);
     // The row may have expired before it is renewed, so the next caller may not rely on it.
-    for (const held of inUse) if (now - held.renewedAt > DOUBTFUL_MS) held.row = null;
-    const ids = inUse.map(({ sandboxId }) => sandboxId);
+    for (const held of due) if (now - held.renewedAt > DOUBTFUL_MS) held.row = null;
+    const ids = due.map(({ sandboxId }) => sandboxId);
+    const ago = due.map(({ holders, usedAt }) => (holders > 0 ? 0 : (now - usedAt) / 1_000));
     try {
-      await this.database.query(RENEW, [this.owner, ids, ids.map(() => 0), HOLD_TTL_SECONDS]);
-      for (const held of inUse) held.renewedAt = now;
+      await this.database.query(RENEW, [this.owner, ids, ago, HOLD_TTL_SECONDS]);
+      for (const held of due) held.renewedAt = now;
       await this.database.query(`delete from agent_holds where expires_at < clock_timestamp() - ${FORGOTTEN_AFTER}`);
     } catch (error) {
       this.warn(error as Error);
@@ -316,5 +326,5 @@ export class Activity implements BeforeApplicationShutdown {
 }
 
 function newHeld(sandboxId: string): Held {
-  return { sandboxId, holders: 0, row: null, written: Promise.resolve(), renewedAt: 0, usedAt: 0 };
+  return { sandboxId, lingerMs: LINGER_MS[kindOf(sandboxId)], holders: 0, row: null, written: Promise.resolve(), renewedAt: 0, usedAt: 0 };
 }

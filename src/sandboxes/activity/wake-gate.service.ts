@@ -136,9 +136,11 @@ export class WakeGate implements OnModuleInit, OnModuleDestroy {
     for (const { stream, position } of events) {
       const sandboxId = sandboxOfStream(stream);
       const row = sandboxId === null ? null : this.activity.rowOf(sandboxId);
-      if (row === null) continue;
+      if (sandboxId === null || row === null) continue;
       this.seenAwake.delete(row);
       this.heardUpTo.set(row, position);
+      // Most events end the container's run or put it to sleep. A replica that does so must not wait for a row that nobody here needs.
+      void this.activity.releaseIdle(sandboxId);
     }
   }
 }

@@ -54,6 +54,8 @@ export const rest: Step = { do: 'rest' };
 export const LAST_LOOK_MS = 1_000;
 /** The time until the next look, in milliseconds, at a sandbox that is in use although its idle time is over. */
 const IN_USE_AGAIN_MS = 30_000;
+/** The time until the next look, in milliseconds, at a sandbox that was asked to sleep and is in use. Another replica may let go of it any moment. */
+const IN_USE_BEFORE_SLEEP_MS = 1_000;
 
 /**
  * Returns the earliest of the sandbox's own deadlines, at which to look again without an event; null if it has none. For `idleSeconds` see
@@ -66,6 +68,7 @@ export function nextCheckAt(sandbox: Sandbox, actual: Actual, idleSeconds: numbe
   const idleAt = idleSince(sandbox, actual, idleSeconds);
   // Work in flight counts as use when it ends; until then the sandbox is polled.
   if (idleAt !== null) times.push(actual.held ? Math.max(idleAt, now.getTime() + IN_USE_AGAIN_MS) : idleAt);
+  if (actual.held && isGoingToSleep(sandbox)) times.push(now.getTime() + IN_USE_BEFORE_SLEEP_MS);
   const deepAt = deepSleepAt(sandbox, rules);
   if (deepAt !== null) times.push(deepAt);
   return times.length === 0 ? null : new Date(Math.min(...times));

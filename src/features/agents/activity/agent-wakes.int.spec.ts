@@ -7,7 +7,10 @@ import type { TestServer } from '../../../../test/support/http-server.ts';
 import { refusalOf } from '../../../../test/support/decider-spec.ts';
 import { until } from '../../../../test/support/until.ts';
 import { Aggregates } from '../../../eventsourcing/aggregates/aggregates.ts';
+import { LogFollower } from '../../../eventsourcing/log/log-follower.ts';
 import { systemContext } from '../../../kernel/context/command-context.ts';
+import { Database } from '../../../postgres/database/database.ts';
+import { Replica } from '../../../postgres/leases/replica.ts';
 import { Activity } from '../../../sandboxes/services.ts';
 import type { Agent } from '../aggregate/agent-state.decider.ts';
 import { AgentWakes } from './agent-wakes.service.ts';
@@ -111,6 +114,27 @@ it('reads the state of an agent that is used repeatedly once, and again after an
   );
   load.mockRestore();
   execute.mockRestore();
+});
+
+it('lets go of an agent that another replica puts to sleep as soon as it hears of that, some seconds before it would by itself', async () => {
+  const agentId = await agents.active('acme');
+  const another = new Activity(server.app.get(Database, { strict: false }), new Replica());
+  await awake(agentId, async () => 'done');
+  expect(await another.held(agentId)).toBe(true);
+  const deadlineAt = new Date(Date.now() + 60_000).toISOString();
+  await agents.says(agentId, { type: 'SleepAgent', accountId: 'acme', depth: 'frozen', reason: 'requested', deadlineAt });
+  await until('nobody holds it', async () => ((await another.held(agentId)) ? undefined : true), { timeoutMs: 4_000 });
+});
+
+it('holds an agent that is put to sleep for as long as work is under way', async () => {
+  const agentId = await agents.active('acme');
+  const another = new Activity(server.app.get(Database, { strict: false }), new Replica());
+  await awake(agentId, async () => {
+    const deadlineAt = new Date(Date.now() + 60_000).toISOString();
+    await agents.says(agentId, { type: 'SleepAgent', accountId: 'acme', depth: 'frozen', reason: 'requested', deadlineAt });
+    await server.app.get(LogFollower, { strict: false }).catchUpToHead();
+    expect(await another.held(agentId)).toBe(true);
+  });
 });
 
 it('does not let another account use the remembered state', async () => {

@@ -222,13 +222,13 @@ const table: Row[] = [
 
   ['falling asleep', state(...fallingAsleep), one('running'), terms(), 'freeze g1'],
   ['falling asleep, frozen', state(...fallingAsleep), one('frozen'), terms(), 'RecordSlept frozen'],
-  ['falling asleep, at work', state(...fallingAsleep), one('running', 1, { held: true }), terms(), 'rest 300'],
+  ['falling asleep, at work', state(...fallingAsleep), one('running', 1, { held: true }), terms(), 'rest 1'],
   ['falling asleep, at work until its time is over', state(...fallingAsleep), one('running', 1, { held: true }), overdue, 'order wake'],
   ['falling asleep where nothing can be frozen', state(...fallingAsleep), one('running'), terms({ canFreeze: false }), 'stop g1'],
   ['falling asleep, could not be frozen in time', state(...fallingAsleep), one('running'), overdue, 'stop g1'],
   ['falling asleep, ended', state(...fallingAsleep), one('exited'), terms(), 'RecordSlept stopped'],
   ['falling into deep sleep', fallingDeep, one('running'), terms(), 'stop g1'],
-  ['falling into deep sleep, at work', fallingDeep, one('running', 1, { held: true }), terms(), 'rest 300'],
+  ['falling into deep sleep, at work', fallingDeep, one('running', 1, { held: true }), terms(), 'rest 1'],
   ['falling into deep sleep, stopped', fallingDeep, one('exited'), terms(), 'RecordSlept stopped'],
 
   ['asleep', state(...sleeping), one('frozen'), terms(), 'rest 900'],
