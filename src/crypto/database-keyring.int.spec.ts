@@ -132,6 +132,21 @@ describe('the keyring', () => {
     expect(rows).toEqual([expect.objectContaining({ wrapped: null, shredded_at: expect.any(Date) })]);
   });
 
+  it('hands over a text that was sealed just now, and neither a changed one nor one whose key is destroyed', async () => {
+    const [subject, use] = [randomUUID(), { isReadNext: true }];
+    const seal = () => keyring.seal(subject, 'c', 'secret', use);
+    const value = await seal();
+    expect([await keyring.open(subject, 'c', value, use), await keyring.open(subject, 'c', value, use)]).toEqual(['secret', 'secret']);
+    const changed = await seal();
+    const ct = Buffer.from(changed.ct, 'base64');
+    ct[0] = (ct[0] as number) ^ 1;
+    await expect(keyring.open(subject, 'c', { ...changed, ct: ct.toString('base64') }, use)).rejects.toThrow('unable to authenticate');
+    await expect(keyring.open(subject, 'c', { ...(await seal()), key: 2 }, use)).rejects.toThrow('no data key 2');
+    const last = await seal();
+    await keyring.shred(subject);
+    expect(await keyring.open(subject, 'c', last, use)).toBeNull();
+  });
+
   it('creates no key for a subject that was shredded before its first value', async () => {
     const subject = randomUUID();
     await Promise.all([keyring.shred(subject), keyring.seal(subject, 'c', 'x').catch(() => undefined)]);

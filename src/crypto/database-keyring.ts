@@ -8,27 +8,16 @@ import { isDatabaseAway } from '../postgres/database/database-away.ts';
 import type { Database } from '../postgres/database/database.ts';
 import { Startup } from '../kernel/startup.ts';
 import { deriveMacKey, newDataKey, openText, sealText, unwrapDataKey, wrapDataKey } from './envelope.ts';
-import { type Sealed, Keyring } from './keyring.ts';
+import { KeyCache, type SubjectKeys } from './key-cache.ts';
+import { type FollowedLog, type KeyUse, type Sealed, type SubjectEnds, Keyring } from './keyring.ts';
+import { LatelySealed } from './lately-sealed.ts';
 import type { MasterKeys } from './master-keys.ts';
 import type { ShredLedger } from './shred-ledger.ts';
 
-/**
- * The time for which an unwrapped key is used without reading the table again, in milliseconds. A replica can open values for at most this
- * long after another replica has shredded the subject.
- */
-const FRESH_MS = 1_000;
-/** The most subjects whose keys are kept unwrapped. */
-const CACHED_SUBJECTS = 1_000;
 /** The key version that new values are sealed under. */
 const CURRENT_VERSION = 1;
 /** The most attempts at keys that a rotation of the master key changes meanwhile. */
 const ATTEMPTS_MAX = 5;
-
-/** A subject's keys by version; `shredded` is true if the subject has a tombstone. */
-interface SubjectKeys {
-  byVersion: Map<number, KeyObject>;
-  shredded: boolean;
-}
 
 interface KeyRow {
   subject: string;
@@ -54,7 +43,8 @@ export class SubjectShredded extends Error {
  */
 export class DatabaseKeyring extends Keyring implements OnModuleInit {
   private readonly logger = new Logger('Keyring');
-  private readonly cache = new Map<string, { keys: Promise<SubjectKeys>; readAt: number }>();
+  private readonly cache = new KeyCache();
+  private readonly lately = new LatelySealed();
   private readonly reads = new SharedQuestions((subjects: string[]) => this.rowsOf(subjects));
   private vacuuming: Promise<void> | null = null;
   private vacuumAgain = false;
@@ -92,21 +82,29 @@ export class DatabaseKeyring extends Keyring implements OnModuleInit {
     );
   }
 
-  override async seal(subject: string, context: string, plain: string): Promise<Sealed> {
-    const key = await this.currentKey(subject);
-    return sealText(key, { subject, context, version: CURRENT_VERSION }, plain);
+  override async seal(subject: string, context: string, plain: string, use: KeyUse = {}): Promise<Sealed> {
+    const key = await this.currentKey(subject, use.endIsLogged);
+    const sealed = sealText(key, { subject, context, version: CURRENT_VERSION }, plain);
+    if (use.isReadNext === true) this.lately.add(subject, context, sealed, plain);
+    return sealed;
   }
 
-  override async open(subject: string, context: string, sealed: Sealed): Promise<string | null> {
-    const known = await this.keysOf(subject);
+  override async open(subject: string, context: string, sealed: Sealed, use: KeyUse = {}): Promise<string | null> {
+    const known = await this.keysOf(subject, use.endIsLogged);
     // Another replica may have made the key since the keys were read.
-    const keys = known.shredded || known.byVersion.has(sealed.key) ? known : await this.remember(subject, this.readKeys(subject));
+    const keys = known.shredded || known.byVersion.has(sealed.key) ? known : await this.cache.remember(subject, this.readKeys(subject));
     if (keys.shredded) return null;
-    return openText(this.keyAt(keys, subject, sealed.key), { subject, context }, sealed);
+    const key = this.keyAt(keys, subject, sealed.key);
+    const handedOver = use.isReadNext === true ? this.lately.consume(subject, context, sealed) : null;
+    return handedOver ?? openText(key, { subject, context }, sealed);
   }
 
   override async macKey(subject: string, purpose: string): Promise<KeyObject> {
     return deriveMacKey(await this.currentKey(subject), subject, purpose);
+  }
+
+  override rememberUntilEnded(log: FollowedLog): SubjectEnds {
+    return this.cache.follow(log);
   }
 
   override async shred(subject: string): Promise<void> {
@@ -122,8 +120,8 @@ export class DatabaseKeyring extends Keyring implements OnModuleInit {
   }
 
   /** Returns the key for new values, which is made if there is none. */
-  private async currentKey(subject: string): Promise<KeyObject> {
-    const known = await this.keysOf(subject);
+  private async currentKey(subject: string, endIsLogged?: boolean): Promise<KeyObject> {
+    const known = await this.keysOf(subject, endIsLogged);
     const keys = known.shredded || known.byVersion.size > 0 ? known : await this.makeKey(subject);
     if (keys.shredded) throw new SubjectShredded(subject);
     return this.keyAt(keys, subject, CURRENT_VERSION);
@@ -135,23 +133,8 @@ export class DatabaseKeyring extends Keyring implements OnModuleInit {
     return key;
   }
 
-  private keysOf(subject: string): Promise<SubjectKeys> {
-    const cached = this.cache.get(subject);
-    if (cached !== undefined && performance.now() - cached.readAt < FRESH_MS) return cached.keys;
-    return this.remember(subject, this.readKeys(subject));
-  }
-
-  /** The age counts from the start of the read, so that no key older than FRESH_MS is ever used. */
-  private remember(subject: string, keys: Promise<SubjectKeys>): Promise<SubjectKeys> {
-    const entry = { keys, readAt: performance.now() };
-    this.cache.delete(subject);
-    this.cache.set(subject, entry);
-    keys.catch(() => {
-      if (this.cache.get(subject) === entry) this.cache.delete(subject);
-    });
-    const oldest = this.cache.keys().next();
-    if (this.cache.size > CACHED_SUBJECTS && oldest.done === false) this.cache.delete(oldest.value);
-    return keys;
+  private keysOf(subject: string, endIsLogged = false): Promise<SubjectKeys> {
+    return this.cache.find(subject, endIsLogged) ?? this.cache.remember(subject, this.readKeys(subject));
   }
 
   /** Reads the keys again if a rotation replaced the master key that wraps one of them. */
@@ -192,7 +175,7 @@ export class DatabaseKeyring extends Keyring implements OnModuleInit {
          on conflict (subject, version) do nothing`,
         [subject, CURRENT_VERSION, id, wrapDataKey(key, subject, CURRENT_VERSION, newDataKey())],
       );
-      const keys = await this.remember(subject, this.readKeys(subject));
+      const keys = await this.cache.remember(subject, this.readKeys(subject));
       if (keys.shredded || keys.byVersion.size > 0) return keys;
       if (attempt === ATTEMPTS_MAX) throw new Error(`no data key could be made for ${subject}`);
       await this.masterKeys.refresh();

@@ -41,6 +41,7 @@ export class LogFollower implements OnApplicationBootstrap, BeforeApplicationShu
   private subscription: Subscription | null = null;
   private lastQuestion: Promise<unknown> = Promise.resolve();
   private nextQuestion: Promise<Position | null> | null = null;
+  private lastCurrentAt = -Infinity;
 
   constructor(
     private readonly store: EventStore,
@@ -50,6 +51,14 @@ export class LogFollower implements OnApplicationBootstrap, BeforeApplicationShu
   /** The position up to which every event was handed over, or skipped by a gap. */
   get position(): Position {
     return this.reached;
+  }
+
+  /**
+   * The latest time (of `performance.now()`) of which it is known that everything in the log had been handed over here: that of the last question
+   * of `catchUpToHead` that came so far. -Infinity before the first.
+   */
+  get currentAt(): number {
+    return this.lastCurrentAt;
   }
 
   /** Returns true once events are handed over, which begins when the application starts. */
@@ -82,16 +91,22 @@ export class LogFollower implements OnApplicationBootstrap, BeforeApplicationShu
     // The question that is in flight is not shared: its answer may be older than this call.
     this.nextQuestion ??= this.lastQuestion.then(() => {
       this.nextQuestion = null;
+      const askedAt = performance.now();
       const head = this.store.head('core').catch(() => null);
       this.lastQuestion = head;
-      return this.waitFor(head);
+      return this.waitFor(head, askedAt);
     });
     return this.nextQuestion;
   }
 
-  private async waitFor(head: Promise<Position | null>): Promise<Position | null> {
+  private async waitFor(head: Promise<Position | null>, askedAt: number): Promise<Position | null> {
     const position = await head;
-    if (position === null || position <= this.reached) return position;
+    if (position !== null && position > this.reached) await this.waitUntil(position);
+    if (position !== null && this.started) this.lastCurrentAt = Math.max(this.lastCurrentAt, askedAt);
+    return position;
+  }
+
+  private async waitUntil(position: Position): Promise<void> {
     if (this.stopping.signal.aborted) throw notCaughtUp('the service is stopping');
     await new Promise<void>((resolve, reject) => {
       const settle = (error?: Refusal) => {
@@ -104,7 +119,6 @@ export class LogFollower implements OnApplicationBootstrap, BeforeApplicationShu
       const waiter: Waiter = { position, settle };
       this.waiters.add(waiter);
     });
-    return position;
   }
 
   private async follow(): Promise<void> {

@@ -3,6 +3,7 @@ import { Module } from '@nestjs/common';
 import { Projections } from '../../eventsourcing/projections/projections.ts';
 import { SandboxesModule } from '../../sandboxes/sandboxes.module.ts';
 import { AgentConnections } from './activity/agent-connections.service.ts';
+import { AgentKeys } from './activity/agent-keys.service.ts';
 import { AgentWakes } from './activity/agent-wakes.service.ts';
 import { AgentAnswers } from './agent-answers.ts';
 import { AwaitAgentHandler } from './agent-wait.handlers.ts';
@@ -36,6 +37,7 @@ import { SourceHosts } from './policies/source-hosts.service.ts';
     Agents,
     AgentAnswers,
     AgentConnections,
+    AgentKeys,
     AgentWaits,
     AgentWakes,
     AgentWriter,

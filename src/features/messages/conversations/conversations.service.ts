@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
-import { Keyring, type Sealed } from '../../../crypto/keyring.ts';
+import { Keyring, type KeyUse, type Sealed } from '../../../crypto/keyring.ts';
 import { Aggregates, type Executed, type ExecuteOptions } from '../../../eventsourcing/aggregates/aggregates.ts';
 import type { Loaded } from '../../../eventsourcing/aggregates/dated-state.ts';
 import type { Position } from '../../../eventsourcing/event-store/event-store.ts';
@@ -12,6 +12,9 @@ import type { ConversationEvent } from './conversations.events.ts';
 
 /** The text that a message begins with, the later parts of a long one (`part 1` is the first of them), or the reply. */
 export type TextPart = 'text' | 'reply' | `part ${number}`;
+
+/** Texts are sealed for the delivery, or for the caller who waits, and their agents' ends are in the log. */
+const TEXT_USE: KeyUse = { endIsLogged: true, isReadNext: true };
 
 /** Loads conversations, executes commands on them, and seals their texts. */
 @Injectable()
@@ -52,12 +55,12 @@ export class Conversations {
 
   /** Seals the text of a message, a part of it, or the reply to it, under the agent's data key. */
   seal(agentId: string, messageId: string, part: TextPart, plain: string): Promise<Sealed> {
-    return this.keyring.seal(agentId, textContext(messageId, part), plain);
+    return this.keyring.seal(agentId, textContext(messageId, part), plain, TEXT_USE);
   }
 
   /** Returns the text in clear, or null if the agent was deleted. */
   open(agentId: string, messageId: string, part: TextPart, sealed: Sealed): Promise<string | null> {
-    return this.keyring.open(agentId, textContext(messageId, part), sealed);
+    return this.keyring.open(agentId, textContext(messageId, part), sealed, TEXT_USE);
   }
 }
 
