@@ -104,6 +104,15 @@ export interface RetentionStatus {
 /** Handles a batch. `upTo` advances even if the filter let no event through. */
 export type BatchHandler = (events: StoredEvent[], upTo: Position) => Promise<void>;
 
+/**
+ * Looks at a batch while the subscriber waits at the end of the log, within the append that wrote it, so it has to be quick. Returns true if the
+ * subscriber has moved to `upTo` with that, since nothing in the batch concerns it; otherwise the batch is handled as all others.
+ */
+export type QuietHandler = (events: readonly StoredEvent[], upTo: Position) => boolean;
+
+/** The handler of a subscriber that needs no more than the events. */
+export const onlyEvents: QuietHandler = (events) => events.length === 0;
+
 /** The stream is not at the revision that the writer expected. */
 export class WrongExpectedRevision extends Error {
   constructor(
@@ -241,8 +250,11 @@ export abstract class EventStore {
   before(_time: Date, _eventClass: EventClass): Promise<Position> {
     return Promise.resolve(START);
   }
-  /** Follows the log from a position until it is stopped; batches never overlap in time, and failures of the store do not end it. */
-  abstract subscribe(after: Position, filter: EventFilter, onBatch: BatchHandler): Subscription;
+  /**
+   * Follows the log from a position until it is stopped; batches never overlap in time, and failures of the store do not end it. `onQuiet`, which
+   * is not always asked, spares a subscriber a turn for what does not concern it.
+   */
+  abstract subscribe(after: Position, filter: EventFilter, onBatch: BatchHandler, onQuiet?: QuietHandler): Subscription;
   abstract head(eventClass: EventClass): Promise<Position>;
   /** Has the store remove each event of the stream once it is older than the age, except the last. Only for streams of the class `log`. */
   abstract setRetention(stream: string, retention: { maxAgeSeconds: number }): Promise<void>;

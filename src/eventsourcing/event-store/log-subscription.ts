@@ -1,7 +1,7 @@
 import { Logger } from '@nestjs/common';
 import { pause } from '../../kernel/async/pause.ts';
 import { Backoff } from '../../kernel/async/retry.ts';
-import { EventStoreUnavailable, START, type BatchHandler, type Position, type Subscription } from './event-store.ts';
+import { EventStoreUnavailable, START, type BatchHandler, type Position, type QuietHandler, type Subscription } from './event-store.ts';
 import type { Batch } from './events-up-to.ts';
 
 /** Intervals in milliseconds. */
@@ -11,13 +11,21 @@ const LAST_RETRY_MS = 5_000;
 
 const logger = new Logger('EventStore');
 
+/** Waits for the log to go beyond its position. */
+interface Waiter {
+  position(): Position;
+  /** Moves on within the call, as far as nothing concerns it. Its position is then the new one. */
+  moveOn(): void;
+  wake(): void;
+}
+
 /**
  * Knows the head of one log and wakes those who wait for more. It is told of own appends and of notifications; since both may be missed, it
  * also asks the store every 2 s while somebody waits.
  */
 export class HeadWatch {
   private known: Position = START;
-  private readonly waiting = new Map<() => void, Position>();
+  private readonly waiting = new Set<Waiter>();
   private pollTimer: NodeJS.Timeout | null = null;
 
   constructor(private readonly head: () => Promise<Position>) {}
@@ -25,7 +33,15 @@ export class HeadWatch {
   notify(position: Position): void {
     if (position <= this.known) return;
     this.known = position;
-    for (const [wake, after] of this.waiting) if (position > after) wake();
+    for (const waiter of this.waiting) {
+      if (position > waiter.position()) waiter.moveOn();
+      if (position > waiter.position()) waiter.wake();
+    }
+  }
+
+  /** Returns true if the position, or a later one, is known. */
+  isKnown(position: Position): boolean {
+    return this.known >= position;
   }
 
   /** Returns true if no later position is known. */
@@ -39,17 +55,18 @@ export class HeadWatch {
     this.notify(head);
   }
 
-  /** Resolves when there is more after the position, or the signal aborts. */
-  async waitBeyond(after: Position, signal: AbortSignal): Promise<void> {
-    if (signal.aborted || this.known > after) return;
+  /** Resolves when there is more after the reader's position than it moves on for, or the signal aborts. */
+  async waitBeyond(reader: Omit<Waiter, 'wake'>, signal: AbortSignal): Promise<void> {
+    if (signal.aborted || this.known > reader.position()) return;
     await new Promise<void>((resolve) => {
       const wake = () => {
-        this.waiting.delete(wake);
+        this.waiting.delete(waiter);
         signal.removeEventListener('abort', wake);
         if (this.waiting.size === 0) this.rest();
         resolve();
       };
-      this.waiting.set(wake, after);
+      const waiter: Waiter = { ...reader, wake };
+      this.waiting.add(waiter);
       signal.addEventListener('abort', wake);
       this.pollTimer ??= setInterval(() => void this.poll(), POLL_INTERVAL_MS).unref();
     });
@@ -61,6 +78,14 @@ export class HeadWatch {
   }
 }
 
+/** The log as a subscription reads it, with the filter of its subscriber. */
+export interface FollowedLog {
+  readonly watch: HeadWatch;
+  read(after: Position, atHead: boolean): Promise<Batch>;
+  /** Returns what is kept in memory after the position; null if that has to be read. */
+  kept(after: Position): Batch | null;
+}
+
 /**
  * Follows a log: reads, hands over, waits, until it is stopped. Only an error of the handler, or an event that this program does not know,
  * ends it.
@@ -70,12 +95,12 @@ export class LogSubscription implements Subscription {
   private readonly stopping = new AbortController();
 
   constructor(
-    private readonly watch: HeadWatch,
-    private readonly read: (after: Position, atHead: boolean) => Promise<Batch>,
+    private readonly log: FollowedLog,
+    private after: Position,
     private readonly onBatch: BatchHandler,
-    after: Position,
+    private readonly onQuiet: QuietHandler = () => false,
   ) {
-    this.ended = this.follow(after);
+    this.ended = this.follow();
     // Callers that need to know await `ended`; a rejection that nobody awaits must not end the process.
     this.ended.catch(() => undefined);
   }
@@ -85,24 +110,35 @@ export class LogSubscription implements Subscription {
     await this.ended.catch(() => undefined);
   }
 
-  private async follow(start: Position): Promise<void> {
+  private async follow(): Promise<void> {
     const { signal } = this.stopping;
-    let after = start;
+    const { watch } = this.log;
+    const reader = { position: () => this.after, moveOn: () => this.moveOn() };
     for (let woken = false; !signal.aborted;) {
-      const { events, upTo } = await this.readOn(after, woken);
+      const { events, upTo } = await this.readOn(this.after, woken);
       if (signal.aborted) return;
-      if (upTo > after) {
+      if (upTo > this.after) {
         await this.onBatch(events, upTo);
-        after = upTo;
+        this.after = upTo;
         // The head is found by reading until nothing comes. After that `watch` knows the head, so a reader at the head need not read once
         // more.
-        if (!woken || !this.watch.isReached(after)) continue;
+        if (!woken || !watch.isReached(this.after)) continue;
       } else if (woken) {
         // The reported head is beyond what the store holds (a server was restored to an older state): wait, so as not to spin.
         await pause(FIRST_RETRY_MS, signal, { ref: false });
       }
-      await this.watch.waitBeyond(after, signal);
+      await watch.waitBeyond(reader, signal);
       woken = true;
+    }
+  }
+
+  /** Moves on while it waits at the head, if nothing that is kept concerns the subscriber. */
+  private moveOn(): void {
+    try {
+      const batch = this.log.kept(this.after);
+      if (batch !== null && batch.upTo > this.after && this.onQuiet(batch.events, batch.upTo)) this.after = batch.upTo;
+    } catch {
+      // Whatever it is, reading and handling the batch meets it again.
     }
   }
 
@@ -112,7 +148,7 @@ export class LogSubscription implements Subscription {
     const backoff = new Backoff({ firstMs: FIRST_RETRY_MS, lastMs: LAST_RETRY_MS });
     while (!signal.aborted) {
       try {
-        return await this.read(after, atHead);
+        return await this.log.read(after, atHead);
       } catch (error) {
         // A retry would meet the same error (an event that this program does not know), so the subscriber must see it.
         if (!(error instanceof EventStoreUnavailable)) throw error;

@@ -5,6 +5,7 @@ import type pg from 'pg';
 import { Database } from '../../postgres/database/database.ts';
 import { Aggregates } from '../aggregates/aggregates.ts';
 import {
+  onlyEvents,
   type EventClass,
   type EventFilter,
   EventStore,
@@ -12,6 +13,7 @@ import {
   START,
   type Position,
   type Subscription,
+  type StoredEvent,
 } from '../event-store/event-store.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
 import { Leases } from '../../postgres/leases/leases.ts';
@@ -243,10 +245,11 @@ export class Projections extends ReadModels implements BeforeApplicationShutdown
     const filter = { eventClass: 'core', categories: ['projection'] } as const;
     const follow = (head: Position) => {
       if (this.stopped) return;
-      this.orders = this.store.subscribe(head, filter, async (events) => {
+      const onBatch = async (events: StoredEvent[]) => {
         const subjects = new Set(events.map(({ stream }) => idOf(stream)));
         for (const { runner } of this.entries.values()) if (subjects.has(tableOf(runner.projection))) runner.orders.notify();
-      });
+      };
+      this.orders = this.store.subscribe(head, filter, onBatch, onlyEvents);
       for (const { runner } of this.entries.values()) runner.orders.notify();
     };
     // If the store is unavailable, the runners still look for orders every 30 s.

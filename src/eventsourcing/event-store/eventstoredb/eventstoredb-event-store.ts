@@ -15,6 +15,7 @@ import {
   type ExpectedRevision,
   type NewEvent,
   type Position,
+  type QuietHandler,
   type ReadStreamOptions,
   type StoredEvent,
   type Subscription,
@@ -116,14 +117,15 @@ export class EventStoreDbEventStore extends EventStore {
     for await (const record of this.reader.at(positions)) yield toPort(record, this.catalogue);
   }
 
-  subscribe(after: Position, filter: EventFilter, onBatch: BatchHandler): Subscription {
+  subscribe(after: Position, filter: EventFilter, onBatch: BatchHandler, onQuiet?: QuietHandler): Subscription {
     const feed = this.feeds[filter.eventClass];
     feed.start();
-    const read = async (position: Position) => {
-      const kept = feed.after(position, filter);
-      return kept !== null && kept.upTo > position ? kept : this.batch(position, filter);
+    const kept = (position: Position) => {
+      const batch = feed.after(position, filter);
+      return batch !== null && batch.upTo > position ? batch : null;
     };
-    const subscription = new LogSubscription(this.watches[filter.eventClass], read, onBatch, after);
+    const read = async (position: Position) => kept(position) ?? this.batch(position, filter);
+    const subscription = new LogSubscription({ watch: this.watches[filter.eventClass], read, kept }, after, onBatch, onQuiet);
     this.subscriptions.add(subscription);
     const forget = () => void this.subscriptions.delete(subscription);
     subscription.ended.then(forget, forget);

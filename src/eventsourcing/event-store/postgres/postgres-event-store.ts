@@ -19,6 +19,7 @@ import {
   type Lag,
   type NewEvent,
   type Position,
+  type QuietHandler,
   type ReadStreamOptions,
   type RetentionStatus,
   type StoredEvent,
@@ -133,11 +134,15 @@ export class PostgresEventStore extends EventStore {
     return this.reader.before(time, eventClass);
   }
 
-  subscribe(after: Position, filter: EventFilter, onBatch: BatchHandler): Subscription {
+  subscribe(after: Position, filter: EventFilter, onBatch: BatchHandler, onQuiet?: QuietHandler): Subscription {
     this.listening ??= this.database.listen(channel, (payload) => this.heard(payload));
     const shared = this.sharedReads[filter.eventClass];
-    const read = (position: Position, atHead: boolean) => (atHead ? shared : this.reader).batch(position, filter);
-    const subscription = new LogSubscription(this.watches[filter.eventClass], read, onBatch, after);
+    const log = {
+      watch: this.watches[filter.eventClass],
+      read: (position: Position, atHead: boolean) => (atHead ? shared : this.reader).batch(position, filter),
+      kept: (position: Position) => shared.kept(position, filter),
+    };
+    const subscription = new LogSubscription(log, after, onBatch, onQuiet);
     this.subscriptions.add(subscription);
     const forget = () => void this.subscriptions.delete(subscription);
     subscription.ended.then(forget, forget);
@@ -212,7 +217,8 @@ export class PostgresEventStore extends EventStore {
   private tell(eventClass: EventClass, position: Position): void {
     const told = () => this.watches[eventClass].notify(position);
     const { underWay } = this.batchers[eventClass];
-    if (underWay === null) return told();
+    // The notification of an own append usually comes after its answer.
+    if (underWay === null || this.watches[eventClass].isKnown(position)) return told();
     const timer = setTimeout(told, ANSWER_WITHIN_MS).unref();
     void underWay.finally(() => {
       clearTimeout(timer);

@@ -20,7 +20,7 @@ export interface Stretch extends Batch {
  */
 export class SharedReads {
   /** The stretches, in order: each begins where the one before ends. */
-  private kept: Stretch[] = [];
+  private stretches: Stretch[] = [];
   private keptEvents = 0;
   private keptBytes = 0;
   private readonly reading = new Map<Position, Promise<Stretch>>();
@@ -29,6 +29,12 @@ export class SharedReads {
     private readonly reader: EventReader,
     private readonly eventClass: EventClass,
   ) {}
+
+  /** Returns the events after the position that pass the filter, if all of them are in memory. */
+  kept(after: Position, filter: EventFilter): Batch | null {
+    const batch = this.following(after);
+    return batch && { events: batch.events.filter(matches(filter)), upTo: batch.upTo };
+  }
 
   /** Returns the events after the position that pass the filter. */
   async batch(after: Position, filter: EventFilter): Promise<Batch> {
@@ -43,14 +49,14 @@ export class SharedReads {
    * dropped.
    */
   keep(stretch: Stretch): void {
-    const end = this.kept.at(-1)?.upTo;
+    const end = this.stretches.at(-1)?.upTo;
     if (end !== undefined && stretch.upTo <= end) return;
     if (end !== stretch.after) this.forget();
-    this.kept.push(stretch);
+    this.stretches.push(stretch);
     this.keptEvents += stretch.events.length;
     this.keptBytes += stretch.size;
     while (this.keptEvents > KEPT_EVENTS_MAX || this.keptBytes > KEPT_BYTES_MAX) {
-      const oldest = this.kept.shift();
+      const oldest = this.stretches.shift();
       this.keptEvents -= oldest?.events.length ?? 0;
       this.keptBytes -= oldest?.size ?? 0;
     }
@@ -59,15 +65,17 @@ export class SharedReads {
   /** Returns the event of the stream at that revision, if it is kept. */
   find(stream: string, revision: number): StoredEvent | undefined {
     const isWanted = (event: StoredEvent) => event.revision === revision && event.stream === stream;
-    return this.kept.findLast(({ events }) => events.some(isWanted))?.events.find(isWanted);
+    return this.stretches.findLast(({ events }) => events.some(isWanted))?.events.find(isWanted);
   }
 
   /** Returns the events after the position, or null if they are not kept. */
   private following(after: Position): Batch | null {
-    const first = this.kept.findLastIndex((stretch) => stretch.after <= after);
-    const last = this.kept.at(-1);
+    const first = this.stretches.findLastIndex((stretch) => stretch.after <= after);
+    const last = this.stretches.at(-1);
     if (first < 0 || last === undefined || last.upTo <= after) return null;
-    const events = this.kept.slice(first).flatMap((stretch) => stretch.events);
+    // A subscriber at the head stands right before the last stretch.
+    if (last.after === after) return last;
+    const events = this.stretches.slice(first).flatMap((stretch) => stretch.events);
     return { events: events.filter(({ position }) => position > after), upTo: last.upTo };
   }
 
@@ -83,7 +91,7 @@ export class SharedReads {
   }
 
   private forget(): void {
-    this.kept = [];
+    this.stretches = [];
     this.keptEvents = 0;
     this.keptBytes = 0;
   }

@@ -4,7 +4,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { aborted, pause } from '../../../kernel/async/pause.ts';
 import { Backoff } from '../../../kernel/async/retry.ts';
 import { UnknownEvent } from '../../event-store/event-catalogue.ts';
-import { START, type Position, type StoredEvent } from '../../event-store/event-store.ts';
+import { START, type Position, type QuietHandler, type StoredEvent } from '../../event-store/event-store.ts';
 import { GatheredEvents } from './gathered-events.ts';
 import type { Lease, Leases } from '../../../postgres/leases/leases.ts';
 import { catchUpInBulk, isFarBehind, isRebuildFaster } from './bulk-catch-up.ts';
@@ -225,12 +225,15 @@ export class ProjectionRunner {
       () => this.owner.isAwaited(),
     );
     this.gathered = gathered;
-    const subscription = this.parts.store.subscribe(this.table.position, this.projection.filter, async (events, upTo) => {
-      const { concerns } = this.projection;
-      await this.take(gathered, concerns === undefined ? events : events.filter(concerns), upTo);
+    const { concerns = () => true, filter } = this.projection;
+    const onBatch = async (events: StoredEvent[], upTo: Position) => {
+      const concerning = events.filter(concerns);
+      if (concerning.length > 0 || !this.moveQuietly(gathered, upTo)) await gathered.add(concerning, upTo);
       if (events.length >= FULL_BATCH && (await isFarBehind(this.parts.store, this.projection, this.table)))
         over.abort(new Error('the log runs away'));
-    });
+    };
+    const onQuiet: QuietHandler = (events, upTo) => !events.some(concerns) && this.moveQuietly(gathered, upTo);
+    const subscription = this.parts.store.subscribe(this.table.position, filter, onBatch, onQuiet);
     const orders = this.serveOrders(lease, AbortSignal.any([until, over.signal]), this.withWritesPaused, false);
     try {
       await Promise.race([subscription.ended, gathered.failed, orders, aborted(until), aborted(over.signal)]);
@@ -247,14 +250,15 @@ export class ProjectionRunner {
     }
   }
 
-  private async take(gathered: GatheredEvents, events: StoredEvent[], upTo: Position): Promise<void> {
-    // Most events concern few projections, and a write for each of the others would cost more than the events themselves.
-    if (events.length === 0 && gathered.isWritten) {
-      this.quietWrite ??= setTimeout(() => void this.writeQuietly(), QUIET_WRITE_MS);
-      if (upTo > this.position) this.moveTo(upTo);
-      return;
-    }
-    await gathered.add(events, upTo);
+  /**
+   * Moves over events that do not concern the projection, of which most events concern few: a write for each of the others would cost more than
+   * the events themselves. Returns false if events before them are not in the table yet.
+   */
+  private moveQuietly(gathered: GatheredEvents, upTo: Position): boolean {
+    if (!gathered.isWritten) return false;
+    this.quietWrite ??= setTimeout(() => void this.writeQuietly(), QUIET_WRITE_MS);
+    if (upTo > this.position) this.moveTo(upTo);
+    return true;
   }
 
   private async write(events: StoredEvent[], upTo: Position): Promise<void> {

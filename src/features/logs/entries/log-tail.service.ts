@@ -1,5 +1,11 @@
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
-import { EventStore, type Position, type StoredEvent, type Subscription } from '../../../eventsourcing/event-store/event-store.ts';
+import {
+  EventStore,
+  onlyEvents,
+  type Position,
+  type StoredEvent,
+  type Subscription,
+} from '../../../eventsourcing/event-store/event-store.ts';
 import { EventCatalogue } from '../../../eventsourcing/event-store/event-catalogue.ts';
 import { ReadModels, type Projection } from '../../../eventsourcing/projections/projection.ts';
 import { entryOf, type LogEntry, type LogTable } from './logs.table.ts';
@@ -110,10 +116,10 @@ export class LogTail implements OnApplicationShutdown {
   }
 
   private tail(projection: Projection<LogTable>, head: Position): Subscription {
-    const subscription = this.events.subscribe(head, projection.filter, (events) => {
+    const onBatch = async (events: StoredEvent[]) => {
       for (const event of events) this.hand(projection, event);
-      return Promise.resolve();
-    });
+    };
+    const subscription = this.events.subscribe(head, projection.filter, onBatch, onlyEvents);
     // The subscription ends only at an event that this program can't read. The readers then connect again, and continue after that event.
     subscription.ended.catch(() => this.end());
     return subscription;
