@@ -8,16 +8,7 @@ import { RuntimeRefused } from '../runtime.errors.ts';
 import type { AgentAddress } from '../../kernel/network/agent-address.ts';
 import type { AgentPorts } from '../agent-ports.ts';
 import type { MeasureBounds, VolumeSize } from '../files.ts';
-import type {
-  DialTarget,
-  ExecRequest,
-  ExecResult,
-  LogCursor,
-  LogLine,
-  RuntimeEvent,
-  Terminal,
-  TerminalRequest,
-} from '../runtime.ts';
+import type { DialTarget, ExecRequest, ExecResult, LogCursor, LogLine, RuntimeEvent, Terminal, TerminalRequest } from '../runtime.ts';
 import type { ImageSource, ResolvedImage } from '../image-source.ts';
 import type { ContainerHandle, ContainerName, ContainerSpec, ContainerView, RuntimeList, Transition } from '../container.ts';
 import type { DockerfileBuilds, EgressStatus, EngineStatus } from '../engine-status.ts';
