@@ -364,7 +364,7 @@ export function sagaContract(): void {
     release();
     await eventually(() => outcome.length > 0);
     now.mockRestore();
-    expect(outcome[0]).toEqual({ aborted: false, refused: 'the lease ran out' });
+    expect(outcome[0]).toEqual({ aborted: false, refused: 'the lease has expired' });
   });
 
   it('publishes each step that it completed', () => {

@@ -1,3 +1,17 @@
+/**
+ * Loads the state of a stream, decides a command on it, and appends the events.
+ *
+ * Owns: the order of commands on a stream in this process, and the repeats of decisions and appends. Does not own states (`StreamStates`)
+ * or the log (`EventStore`).
+ *
+ * A1  A command is decided on the cached state first, since the append fails if that is stale. Only if the command would be refused or
+ *     change nothing is it decided again on the newest state. So a write usually costs no more than the append.
+ * A2  Each append states the revision that it continues. After another writer was faster, the command is decided again, a bounded number of
+ *     times.
+ * A3  An append with an unknown outcome is repeated with the same ids, so nothing is stored twice. The outcome stays unknown to the caller
+ *     only after bounded repeats.
+ * A4  A record whose id is derived from what it records is stored once, however often it is repeated.
+ */
 import type { CommandContext } from '../../kernel/context/command-context.ts';
 import type { Decider } from '../event-store/event-definition.ts';
 import type { Position, StoredEvent } from '../event-store/event-store.ts';
@@ -16,8 +30,8 @@ export interface ExecuteOptions<E> {
   /** The revision that the caller saw (If-Match). The command is refused with `revision_mismatch` if the stream is at another one. */
   expectedRevision?: number;
   /**
-   * Returns an id (UUIDv5) derived from what the event records, so that a repeated record adds no second event: the stream's last 500 such
-   * ids are known.
+   * A4: Returns an id (UUIDv5) derived from what the event records, so that a repeated record adds no second event. The last 500 such ids
+   * of the stream are known.
    */
   eventId?: (event: E, index: number) => string;
   /** The account that the events belong to; by default it is that of the caller. */
@@ -33,8 +47,8 @@ export abstract class Aggregates {
   abstract load<S, C, E extends AnyEvent>(stream: string, decider: Decider<S, C, E>, upTo?: Position): Promise<Loaded<S>>;
 
   /**
-   * Does as `load`, for a caller of that network who is not known: such callers have a small share of the database. Throws `rate_limited` too,
-   * if many of them ask for what is not in memory.
+   * Loads the state for a caller of that network who is not known. Such callers have a small share of the database, so this also throws
+   * `rate_limited` if many of them ask for streams that are not in memory.
    */
   abstract loadForStranger<S, C, E extends AnyEvent>(
     network: string,
@@ -45,9 +59,10 @@ export abstract class Aggregates {
 
   /**
    * Decides the command on the stream's state and appends the resulting events; decides again if another writer was faster. The returned
-   * events are on disk. A record that another replica has stored, unheard by this one, is answered as its first attempt was: with the
-   * event and the state right after it, though others may have followed. Throws what `decide` throws, Refusal `revision_mismatch`, Refusal
-   * `event_store_unavailable` (also if, after several repeats, it is unknown whether the events were stored), `StreamClosed`.
+   * events are on disk. A record that another replica has stored, and that has not arrived here yet, returns what its first attempt
+   * returned: the event and the state right after it, though other events may have followed. Throws what `decide` throws, Refusal
+   * `revision_mismatch`, Refusal `event_store_unavailable` (also if, after several repeats, it is unknown whether the events were stored),
+   * `StreamClosed`.
    */
   abstract execute<S, C, E extends AnyEvent>(
     stream: string,

@@ -1,3 +1,18 @@
+/**
+ * The states of streams in the memory of this process.
+ *
+ * Owns: the cache of states, the streams known not to exist, and the last revision received of each stream. Does not own the following of
+ * the log (`LogFollower`) or the writing of snapshots (`Snapshots`).
+ *
+ * S1  A cached state contains every event of its stream that was received from the log, since each is applied on arrival. So once the log's
+ *     head has been received, the state is the newest, and the stream need not be read.
+ * S2  A state that was read is cached only if no received event is missing in it. If too many events arrived during the read to know that,
+ *     it is not cached.
+ * S3  An event that does not directly follow a cached state evicts that state. After a gap in the log everything is evicted.
+ * S4  That a stream does not exist is remembered until an event of it is received.
+ * S5  A log that ends before an event that it held was restored to an older state: the states of the stream are evicted and read again.
+ * S6  Memory is bounded in bytes with a share for each account. Reads for callers who are not known have a small share of the database.
+ */
 import { Injectable } from '@nestjs/common';
 import { LRUCache } from 'lru-cache';
 import { Backoff } from '../../kernel/async/retry.ts';
@@ -15,38 +30,30 @@ import { StrangersReads } from './strangers-reads.ts';
 const FIRST_EVENTS = 200;
 /** The number of events after which the next snapshot is due. */
 const SNAPSHOT_EVENTS = 500;
-/** The bytes of a state for each of which one event must pass before the next snapshot, so that large states are written less often. */
+/** One event must pass for each of this many bytes of a state before its next snapshot, so that large states are written less often. */
 const SNAPSHOT_BYTES_PER_EVENT = 1_000;
 /**
- * The number of streams whose last received revision is remembered. If more events than this arrive during a read, it is unknown whether
- * the read is complete.
+ * S2: The number of streams whose last received revision is remembered. After more events than this, the completeness of a read is unknown.
  */
 const HEARD_MAX = 20_000;
-/**
- * The number of times that a stream is read while the store's answer lacks events that were received, and the first wait between reads in
- * milliseconds, which doubles.
- */
+/** The most reads of a stream while received events are missing in the result, and the first wait between reads in ms, which doubles. */
 const READS_MAX = 6;
 const READ_AGAIN_MS = 100;
-/** The number of events that are folded in at a time. */
+/** The number of events that are applied at a time. */
 const FOLD_AT_ONCE = 500;
 
 /** A count of the events received so far, to be compared with a later count. */
 export type Moment = number;
 
-/** For whom a state is read, and how new it has to be. */
+/** Options of a read: the caller, and how new the state has to be. */
 export interface ReadOptions {
   /** The end of the log up to which every event has to be in the state; by default it is that at the time of the call. */
   upTo?: Position | undefined;
-  /** The network of a caller that is not known, whose reads have a small share of the database. */
+  /** S6: The network of a caller that is not known, whose reads have a small share of the database. */
   stranger?: string | undefined;
 }
 
-/**
- * Keeps the states of streams. A cached state holds every event of its stream that was received from the log, since each is folded in on
- * arrival; so once the log's head has been received, the state is the newest, and the stream need not be read. That a stream does not exist
- * is remembered likewise, until an event of it is received.
- */
+/** The cached states of streams. See S1 to S6. */
 @Injectable()
 export class StreamStates {
   private readonly cache: StateCache;
@@ -92,7 +99,7 @@ export class StreamStates {
     const known = this.known(stream, decider);
     if (head === null || known === undefined) return this.read(stream, decider);
     if (head >= before.position) return known;
-    // The log ends before an event that it held: it was restored to an older state.
+    // S5: The log ends before an event that it held.
     this.forget(stream);
     return this.read(stream, decider);
   }
@@ -108,10 +115,10 @@ export class StreamStates {
         if (this.isComplete(stream, found, since)) this.absences.add(stream, position, isForStranger);
         return found;
       }
-      // A writer elsewhere may have begun it, whose event has not been heard here.
+      // S4: Another replica may have begun the stream, and its event has not arrived here yet.
       this.absences.forget(stream);
       if (this.isComplete(stream, found, since)) return this.keep(stream, decider, found);
-      // Events arrived meanwhile, or a node of the store lags, or the log was restored. A state that may be incomplete is not kept.
+      // S2: Events arrived meanwhile, or a node of the store lags, or the log was restored.
       if (reads === READS_MAX) {
         this.forget(stream);
         return found;
@@ -135,7 +142,7 @@ export class StreamStates {
     return after;
   }
 
-  /** Drops everything that is known of the stream. */
+  /** Evicts everything that is known of the stream. */
   forget(stream: string): void {
     this.cache.forget(stream);
     this.absences.forget(stream);
@@ -150,7 +157,7 @@ export class StreamStates {
     }
   }
 
-  /** Drops everything: the skipped events may belong to any stream. */
+  /** S3: Evicts everything: the skipped events may belong to any stream. */
   private miss(): void {
     this.currentMoment += HEARD_MAX + 1;
     this.cache.clear();
@@ -158,7 +165,7 @@ export class StreamStates {
     this.heard.clear();
   }
 
-  /** Folds the event into the cached states of its stream; a state that it does not directly follow is dropped. The stream exists now. */
+  /** S1, S3, S4: Applies the event to the cached states of its stream, or evicts those that it does not directly follow. */
   private take(event: StoredEvent): void {
     const { stream, revision, id } = event;
     this.absences.forget(stream);
@@ -179,7 +186,7 @@ export class StreamStates {
     if (upTo !== undefined && upTo <= this.follower.position) return true;
     const head = await this.catchUpToHead();
     if (head === null) return false;
-    // A log that ends earlier than it did was restored to an older state, and may have gone on in another way since.
+    // S5: A log that ends earlier than it did was restored to an older state, and may have continued differently since.
     if (head < found) this.absences.forget(stream);
     return this.absences.get(stream) !== undefined;
   }
@@ -203,7 +210,7 @@ export class StreamStates {
     return state;
   }
 
-  /** Returns true if no event of the stream was received that the state lacks. */
+  /** S2: Returns whether the state contains every event of the stream that was received. */
   private isComplete(stream: string, { revision }: StreamState, since: Moment): boolean {
     return this.currentMoment - since <= HEARD_MAX && (this.heard.peek(stream) ?? -1) <= revision;
   }

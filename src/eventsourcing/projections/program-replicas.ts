@@ -1,3 +1,15 @@
+/**
+ * The announcements of the living replicas on this database: their programs, the events that these can read, and the tables that they use.
+ *
+ * Owns: this replica's row in `program_replicas`, on a database session of its own, and the removal of read-model tables that no replica
+ * uses. Does not own leases, or which replica does what.
+ *
+ * G1  An announcement is valid while its session lives, so that of a dead replica ends by itself.
+ * G2  A replica announces its tables before it creates or reads them, and tables are dropped under the same lock: a dropping replica either
+ *     sees the announcement, or has finished before the tables are looked up.
+ * G3  Unused tables are dropped only once this program's own read models are ready: a return to an older program needs the older tables.
+ * G4  A rotation of the master key waits until every announced replica has the new key.
+ */
 import { randomUUID } from 'node:crypto';
 
 import { type BeforeApplicationShutdown, Inject, Injectable, Logger, type OnModuleInit } from '@nestjs/common';
@@ -13,15 +25,17 @@ import { version } from '../../kernel/version.ts';
 import { TABLES_LOCK } from './tables/projection-registry.ts';
 import { Projections } from './projections.ts';
 
-/** The interval at which a replica announces itself and reads the other announcements, ms. */
+/** The interval at which a replica announces itself and reads the other announcements, in ms. */
 const BEAT_MS = 5_000;
-/** The interval at which a replica looks for tables that no replica uses, ms. */
+/** The interval at which a replica checks for tables that no replica uses, in ms. */
 const DROP_EVERY_MS = 60_000;
 const STATEMENT_TIMEOUT_MS = 5_000;
-/** A start tries for this long to announce itself, ms: PostgreSQL ends the transaction of a replica that hangs with the lock after 30 s. */
+/**
+ * A start tries for this long to announce itself, in ms: PostgreSQL ends the transaction of a replica that hangs with the lock after 30 s.
+ */
 const ANNOUNCE_WITHIN_MS = 45_000;
 const ANNOUNCE_AGAIN_MS = 250;
-/** The tables of a replica that was seen this recently stay, in seconds: only its session may have broken, and it comes back. */
+/** A replica that was seen this recently, in seconds, keeps its tables: perhaps only its session broke, and it will reconnect. */
 const GRACE_SECONDS = 60;
 
 const LIVES = `exists (select from pg_stat_activity a where a.application_name = r.owner)`;
@@ -29,7 +43,7 @@ const LIVES = `exists (select from pg_stat_activity a where a.application_name =
 /** Event type → the newest version that a program can read. */
 export type KnownEvents = Readonly<Record<string, number>>;
 
-/** Another living replica whose program can't read all events that this one may write, or the other way round. */
+/** Another living replica whose program can't read every event that this program may write, or the other way round. */
 export interface UnlikeReplica {
   program: string;
   startedAt: Date;
@@ -39,13 +53,10 @@ export interface UnlikeReplica {
   mayWrite: string[];
 }
 
-/**
- * Tells what the living replicas on this database use and can read. Each replica announces itself on a database session of its own, by
- * which it is known, so that the announcement of a dead replica ends by itself.
- */
+/** Announces this replica, and knows what the other replicas use and can read. See G1 to G4. */
 @Injectable()
 export class ProgramReplicas implements OnModuleInit, BeforeApplicationShutdown {
-  /** The replicas whose programs read other events than this one, as of the last look. */
+  /** The replicas whose programs read other events than this one, as of the last check. */
   unlike: UnlikeReplica[] = [];
   private readonly logger = new Logger('Replicas');
   private pool: pg.Pool | null = null;
@@ -67,7 +78,7 @@ export class ProgramReplicas implements OnModuleInit, BeforeApplicationShutdown 
     this.known = Object.fromEntries(catalogue.definitions.map(({ type, version: newest }) => [type, newest]));
   }
 
-  /** Announces this replica before any read model looks for its table. */
+  /** G2: Announces this replica before any read model uses its table. */
   async onModuleInit(): Promise<void> {
     await this.startup.until('database', isDatabaseAway, async () => {
       const deadline = performance.now() + ANNOUNCE_WITHIN_MS;
@@ -132,22 +143,19 @@ export class ProgramReplicas implements OnModuleInit, BeforeApplicationShutdown 
     this.timer.unref();
   }
 
-  /**
-   * Drops unused tables, but only once this program's own read models are ready: until then a return to an older program needs the older
-   * tables.
-   */
+  /** G3: Drops unused tables once this program's own read models are ready. */
   private async dropNowAndThen(): Promise<void> {
     if (performance.now() < this.dropAt) return;
     if (!(await this.projections.progress()).every(({ ready }) => ready)) return;
     this.dropAt = performance.now() + DROP_EVERY_MS;
     const dropped = await this.dropUnused();
-    if (dropped.length > 0) this.logger.log(`No living replica uses these read models any more, they were dropped: ${dropped.join(', ')}`);
+    if (dropped.length > 0) this.logger.log(`These read models were dropped, because no living replica uses them: ${dropped.join(', ')}`);
   }
 
   private async look(): Promise<void> {
     const session = this.session ?? (await this.open());
     const { client, owner } = session;
-    // A rotation of the master key waits until every replica that is announced has the new key.
+    // G4
     const masterKeyId = await this.masterKeys.refresh();
     await client.query('update program_replicas set seen_at = clock_timestamp(), master_key_id = $2 where owner = $1', [
       owner,
@@ -186,8 +194,7 @@ export class ProgramReplicas implements OnModuleInit, BeforeApplicationShutdown 
     client.once('end', lost);
     try {
       await client.query(`select set_config('application_name', $1, false)`, [session.owner]);
-      // The lock is also taken to drop unused tables. So the dropping replica sees this row, or has finished before this replica looks for
-      // its tables.
+      // G2: Unused tables are dropped under this lock too.
       await client.query('begin');
       await client.query(TABLES_LOCK);
       await client.query('insert into program_replicas (owner, program, tables, catalogue) values ($1, $2, $3, $4)', [

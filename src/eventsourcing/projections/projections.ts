@@ -1,3 +1,17 @@
+/**
+ * The read models of this process, and the reads that wait for them.
+ *
+ * Owns: one runner for each registered projection, the newest position that each is known to have reached, and the waiting reads. Does not
+ * own how rows are written (`ProjectionRunner`) or rebuilt (`ProjectionRebuild`).
+ *
+ * P1  A waiting read goes on only once the rows of its position are in the table, on whichever replica they were written.
+ * P2  A known position counts only during the database session in which it was learned. Rows are committed without a flush to disk, so a
+ *     crash of the database may take back the last of them; the crash also ends the session of the leases (decisions/0043).
+ * P3  A projection that this replica does not run itself is polled with one small query at a time for all waiting reads, and only while
+ *     there are some: a NOTIFY with each batch would slow down every append.
+ * P4  The number of waiting reads is bounded, and each ends after its timeout, when its projection stops, and when the service stops.
+ * P5  Rebuilds are ordered in the log. Every replica reads the orders there, and the holder of the projection's lease executes them.
+ */
 import type { BeforeApplicationShutdown } from '@nestjs/common';
 import { Injectable } from '@nestjs/common';
 import type pg from 'pg';
@@ -29,19 +43,19 @@ import { RebuildOrders } from './rebuild/rebuild-orders.ts';
 import { rebuildsUnderWay, type RebuildProgress } from './rebuild/rebuild-progress.ts';
 
 const REACHED_TIMEOUT_MS = 5_000;
-/** The interval at which a replica reads the checkpoints that another one moves, while a reader waits for one of them, ms. */
+/** P3: The interval at which a replica polls checkpoints that another one moves, while a read waits for one of them, in ms. */
 const LOOK_EVERY_MS = 20;
 /** The first position after `START`. A read model that is being filled stays at `START` until it is done. */
 const FIRST: Position = START.replace(/0$/, '1');
 const WAITERS_MAX = 10_000;
-/** The number of events that a read model may lack and still count as caught up. */
+/** The number of events by which a read model may be behind and still count as caught up. */
 const NEAR_EVENTS = 1_000;
 /** The connections for rebuilds, and one for a comparison. */
 const BULK_CONNECTIONS = WRITERS + 1;
 
 interface Waiter {
   position: Position;
-  /** The value is true if the reader can go on without the projection once that has stopped. */
+  /** The value is true if the read can go on without the projection once that has stopped. */
   isOptional: boolean;
   settle(refusal: Refusal | null): void;
 }
@@ -51,7 +65,7 @@ interface Entry {
   runner: ProjectionRunner;
   /** The newest position that any process is known to have reached. */
   known: Position;
-  /** The session of the leases in which `known` was learned. After its end, the database may have crashed and lost the last rows. */
+  /** P2: The session of the leases in which `known` was learned. */
   knownIn: string | null;
   waiters: Set<Waiter>;
   /** The value is true once it has been near the end of the log since this process started. */
@@ -160,7 +174,7 @@ export class Projections extends ReadModels implements BeforeApplicationShutdown
     return compareWithLog(this.parts, runner.projection);
   }
 
-  /** Returns how much of the log the projection has not taken in. */
+  /** Returns how much of the log the projection has not applied. */
   async lag(projection: string): Promise<{ head: Position; events: number; seconds: number }> {
     const { runner, known } = this.entryOf(projection);
     const { eventClass } = runner.projection.filter;
@@ -222,25 +236,25 @@ export class Projections extends ReadModels implements BeforeApplicationShutdown
     return this.isInDoubt(entry) ? START : entry.known;
   }
 
-  /** Returns how far each projection registered here has come, and whether it runs. */
+  /** Returns the position and the state of each projection registered here. */
   async status(): Promise<ProjectionStatus[]> {
     const { sessionId } = this.leases;
     const all = await this.registry.status();
-    // An answer that was under way while the session ended, or that came while there was none, may be older than the crash that ended it.
+    // P2: A result that was read while the session ended, or while there was none, may be older than the crash that ended it.
     const isCurrent = sessionId !== null && sessionId === this.leases.sessionId;
     return all.flatMap((stored) => {
       const entry = this.entries.get(stored.name);
       if (entry === undefined || entry.runner.projection.version !== stored.version) return [];
       if (stored.filled) entry.runner.filled = true;
       if (isCurrent) this.learn(entry, stored.position);
-      // It failed on another replica, or here before the last start, and may run again soon. Only readers that can do without it stop
+      // It failed on another replica, or here before the last start, and may run again soon. Only reads that can do without it stop
       // waiting.
       if (stored.status === 'failed') for (const waiter of entry.waiters) if (waiter.isOptional) waiter.settle(stopped(entry));
       return [{ ...stored, position: entry.known }];
     });
   }
 
-  /** Rebuild orders are in the log: every replica reads them there, and the one that holds the projection's lease carries them out. */
+  /** P5: Notifies the runners of new rebuild orders in the log. */
   private followOrders(): void {
     const filter = { eventClass: 'core', categories: ['projection'] } as const;
     const follow = (head: Position) => {
@@ -292,15 +306,14 @@ export class Projections extends ReadModels implements BeforeApplicationShutdown
     this.lookWhileNeeded();
   }
 
-  /**
-   * Returns whether the rows of the known position may be gone. Read models are written without waiting for the disk, so a crash of the
-   * database can take the last of them back; it also ends the session of the leases (decisions/0043).
-   */
+  /** P2: Returns whether the rows of the known position may be gone. */
   private isInDoubt({ knownIn }: Entry): boolean {
     return knownIn === null || knownIn !== this.leases.sessionId;
   }
 
-  /** Takes in a position. One that is learned in doubt may be older than the one known before. */
+  /**
+   * P1, P2: Notes the position and lets the reads that waited for it go on. A position learned in doubt may be older than the known one.
+   */
   private learn(entry: Entry, position: Position): void {
     if (position <= entry.known && !this.isInDoubt(entry)) return;
     entry.known = position;
@@ -308,10 +321,7 @@ export class Projections extends ReadModels implements BeforeApplicationShutdown
     for (const waiter of entry.waiters) if (waiter.position <= position) waiter.settle(null);
   }
 
-  /**
-   * The process that holds a projection's lease signals its waiters itself. On any other replica one small query at a time serves all
-   * waiters, and only while there are some: a NOTIFY with each batch would slow down every append.
-   */
+  /** P3: Polls the checkpoints while a read waits for a projection that this process does not run, or whose position is in doubt. */
   private lookWhileNeeded(): void {
     if (this.looking || this.stopped) return;
     const needed = [...this.entries.values()].some(
@@ -331,7 +341,7 @@ export class Projections extends ReadModels implements BeforeApplicationShutdown
 }
 
 function stopped(entry: Entry): Refusal {
-  return behind(entry, 'it stopped at an event that it can not take in');
+  return behind(entry, 'it stopped at an event that it can not apply');
 }
 
 function behind({ runner }: Entry, why: string): Refusal {

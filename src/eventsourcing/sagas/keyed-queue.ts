@@ -1,11 +1,26 @@
+/**
+ * Runs the keys of one saga, each at most once at a time.
+ *
+ * Owns: the known keys, their runs, retries and retry timers, and the slots that runs hold. Does not own which keys this process may work
+ * on (`SagaRunner`), when a key is due (`Deadlines`), or the order in which claims get slots (`Slots`).
+ *
+ * Q1  A key has at most one run at a time. Wakes before the run lead to that one, and wakes during it to exactly one more.
+ * Q2  A run starts after the wake that caused it, so it sees everything that happened before that wake.
+ * Q3  A failed run is retried until it succeeds or the key is dropped. The wait doubles up to a bound, and a signal never shortens it below
+ *     the first wait.
+ * Q4  The number of known keys is bounded. An account may have only as many keys as there are free places, so there is always a place for
+ *     another account. Wakes beyond that are dropped, and a later resync finds their keys.
+ * Q5  A run holds at most one slot. It has none during `withoutSlot`, and holds one again when that returns.
+ * Q6  Signals go before reminders, and accounts take turns (see `Slots`).
+ */
 import { AccountCounter } from '../../kernel/limits/account-counter.ts';
 import { type Claim, type Priority, Slots } from './slots.ts';
 
-/** The longest wait after a failed run, ms. */
+/** The longest wait after a failed run, in ms. */
 const LAST_RETRY_MS = 60_000;
 /**
- * The longest wait if the run failed because the event store was unavailable, ms. It is shorter because all keys wait for the store's
- * return.
+ * The longest wait if the run failed because the event store was unavailable, in ms. It is shorter because every key waits until the store
+ * is available again.
  */
 const LAST_OUTAGE_RETRY_MS = 5_000;
 const STOP_GRACE_MS = 10_000;
@@ -31,7 +46,7 @@ export interface Run {
 export interface KeyedQueueOptions {
   /** The number of runs that may hold a slot at once. */
   concurrency: number;
-  /** The wait after the first failed run in a row, ms; each further failure doubles it, up to 60 s. */
+  /** The wait after the first failed run in a row, in ms. Each further failure doubles it, up to 60 s. */
   firstRetryMs: number;
   run(run: Run): Promise<void>;
   /** Called after every failed run. */
@@ -45,7 +60,7 @@ export interface KeyedQueueOptions {
 }
 
 export interface KeyedQueueStats {
-  /** The number of keys, and of runs that return from `withoutSlot`, that wait for a slot. */
+  /** The number of keys that wait for a slot, and of runs that wait for theirs after `withoutSlot`. */
   queued: Record<Priority, number>;
   /** The number of runs that hold a slot. */
   working: number;
@@ -55,7 +70,7 @@ export interface KeyedQueueStats {
   retrying: number;
   /** The number of wakes since the start that were dropped because too many keys were known. */
   dropped: number;
-  /** The longest time that any work has waited for a slot, ms. */
+  /** The longest time that any work has waited for a slot, in ms. */
   oldestWaitMs: number;
   /** The accounts with the most keys, at most ten; null counts the keys whose account is unknown. */
   topAccounts: { account: string | null; keys: number }[];
@@ -65,7 +80,7 @@ interface KeyState {
   key: string;
   phase: 'queued' | 'running' | 'retrying';
   claim: Claim;
-  /** The value is true if the key was woken while it runs. */
+  /** Q1: The value is true if the key was woken while it runs. */
   again: boolean;
   failures: number;
   failedAt: number;
@@ -76,14 +91,7 @@ interface KeyState {
   returned: Promise<void> | null;
 }
 
-/**
- * Runs keys. A key has one run at a time; several wakes of a key lead to one run, and those that come during a run to exactly one more.
- * Signals go before reminders, and accounts take turns (see `Slots`). A failed run is repeated after a growing wait; a signal shortens that
- * wait to the first one, counted from the failure.
- *
- * The number of keys known at once is bounded, and an account may have only as many keys as there are free places, so that no account fills
- * the queue and there is always a place for another one. Wakes beyond that are dropped: a later resync finds the key again.
- */
+/** A queue of keys with retries. See Q1 to Q6. */
 export class KeyedQueue {
   private readonly keys = new Map<string, KeyState>();
   private readonly keysOf = new AccountCounter();
@@ -106,7 +114,7 @@ export class KeyedQueue {
     if (state === undefined) return this.add(key, account, 'signal');
     this.classify(state, account ?? state.claim.account, 'signal');
     if (state.phase === 'running') state.again = true;
-    // A signal shortens no wait below the first one, or the events that a failing run itself appends would make it run without a pause.
+    // Q3: A signal shortens no wait below the first one, or the events that a failing run itself appends would make it run without a pause.
     else if (state.phase === 'retrying') {
       const { firstRetryMs } = this.options;
       this.retryIn(state, Math.max(0, firstRetryMs - (performance.now() - state.failedAt)));
@@ -151,7 +159,7 @@ export class KeyedQueue {
     return this.drop(() => true, graceMs);
   }
 
-  /** Forgets the keys, aborts their runs and waits for those, at most `graceMs`. Returns the keys whose runs ignored the abort. */
+  /** Removes the keys, aborts their runs and waits for those, at most `graceMs`. Returns the keys whose runs ignored the abort. */
   async drop(concerns: (key: string) => boolean, graceMs = STOP_GRACE_MS): Promise<string[]> {
     const running: KeyState[] = [];
     for (const state of [...this.keys.values()].filter(({ key }) => concerns(key))) {
@@ -171,6 +179,7 @@ export class KeyedQueue {
   private add(key: string, account: string | null, priority: Priority): boolean {
     if (this.stopped) return false;
     const name = account ?? UNKNOWN;
+    // Q4
     if (this.keys.size + this.keysOf.of(name) >= this.maxKeys) {
       this.dropped += 1;
       return false;
@@ -224,7 +233,7 @@ export class KeyedQueue {
   }
 
   private async runOnce(state: KeyState, abort: AbortController): Promise<void> {
-    // The run starts only after `wake` has returned to its caller.
+    // Q2: The run starts only after `wake` has returned to its caller.
     await Promise.resolve();
     let failure: { error: unknown } | null = null;
     try {
@@ -246,7 +255,7 @@ export class KeyedQueue {
   private finish(state: KeyState, failure: { error: unknown } | null): void {
     state.abort = null;
     this.runs.delete(state);
-    // This ends an `withoutSlot` that the run did not await and that still waits for a slot.
+    // This ends a `withoutSlot` call that the run did not await and that still waits for a slot.
     if (state.claim.phase === 'waiting') state.claim.onGranted();
     this.slots.release(state.claim);
     if (failure !== null) return this.fail(state, failure.error);
@@ -264,7 +273,7 @@ export class KeyedQueue {
     }
   }
 
-  /** Resolves when the run has a slot again. If several `withoutSlot` calls return at once, all wait for the same slot. */
+  /** Q5: Resolves when the run has a slot again. If several `withoutSlot` calls return at once, all wait for the same slot. */
   private regainSlot(state: KeyState): Promise<void> {
     const { claim } = state;
     if (claim.phase === 'held') return Promise.resolve();

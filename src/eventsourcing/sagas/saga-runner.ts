@@ -1,3 +1,17 @@
+/**
+ * Runs one saga for the keys in the shards that this process holds.
+ *
+ * Owns: the saga's queue, its deadlines in memory, and what is known of each held shard. Does not own the leases of the shards
+ * (`ShardLeases`) or which replica holds which shard. A saga needs no checkpoint, because a pass reads the whole state of its key.
+ *
+ * R1  No key that needs work is missed. After a shard is acquired, its keys are found by `resync` in the read models, by reading the events
+ *     that the read models may not show yet, and by overdue deadlines. From then on the log brings the keys of new events.
+ * R2  A pass acts only under a valid lease of its key's shard. It checks the lease before each side effect, since a process that was
+ *     suspended may have lost it before any timer fires.
+ * R3  A released shard has no running pass: passes are aborted and awaited before another replica may acquire the shard. A pass that
+ *     ignores the abort does no harm, since its events are fenced by the revision that it read, and its deadlines by the lease.
+ * R4  The first pass over a key reads state that includes every event up to the log's head at the time when its shard was acquired.
+ */
 import { Logger } from '@nestjs/common';
 
 import { Backoff } from '../../kernel/async/retry.ts';
@@ -14,10 +28,10 @@ import type { Saga } from './saga.ts';
 import { shardOf } from './shards.ts';
 import type { UnseenEvents } from './unseen-events.ts';
 
-/** The longest pause before a failed take-over is retried, ms; the first is that of every retry of a saga, and each doubles it. */
+/** The longest pause before a failed take-over is retried, in ms. The first is that of every retry of a saga, and each doubles it. */
 const AGAIN_MS_MAX = 30_000;
 
-/** The oldest container list that a regular resync accepts, ms: all sagas resync at about the same time and share one list. */
+/** The oldest container list that a regular resync accepts, in ms: all sagas resync at about the same time and share one list. */
 const LOOK_AGE_MS_MAX = 5_000;
 
 /** The services that a saga runner uses. */
@@ -32,16 +46,11 @@ export interface SagaTools {
 /** A shard on whose keys this process works. */
 interface Shard {
   lease: Lease;
-  /** Every event up to here, the head of the log when the shard was taken up, has been heard; undefined if the store did not answer. */
+  /** R4: The log's head when the shard was acquired, up to which every event has arrived; undefined if the store did not answer. */
   seenUpTo: Position | undefined;
 }
 
-/**
- * Runs one saga for the keys in the shards that this process holds. The saga needs no checkpoint: a key's pass looks at the whole state, so
- * all that matters is that no key is forgotten. When shards are taken over, the keys that need work are those that `resync` finds in the
- * read models, those of the events that the read models may not show yet, and those whose deadlines are overdue. From then on the log
- * brings the keys of new events.
- */
+/** The runner of one saga in this process. See R1 to R4. */
 export class SagaRunner {
   private readonly logger = new Logger('Sagas');
   private readonly stopping = new AbortController();
@@ -66,8 +75,8 @@ export class SagaRunner {
   }
 
   /**
-   * Wakes the key, unless another process holds its shard, which hears of the event from the log itself. Returns false if the wake was
-   * dropped.
+   * Wakes the key, unless another process holds its shard: that process receives the event from the log itself. Returns false if the wake
+   * was dropped.
    */
   wake(key: string, account: string | null): boolean {
     return !this.shards.has(shardOf(key)) || this.queue.wake(key, account);
@@ -102,7 +111,7 @@ export class SagaRunner {
         this.deadlines.reportDue();
         if (await this.queueMissed(shards, takenAt)) return;
       } catch (error) {
-        this.logger.warn(`The saga ${this.saga.name} could not take up its shards yet: ${(error as Error).message}`);
+        this.logger.warn(`The saga ${this.saga.name} could not start on its shards and tries again: ${(error as Error).message}`);
       }
       await backoff.pause(this.stopping.signal);
     }
@@ -120,7 +129,7 @@ export class SagaRunner {
     }
   }
 
-  /** Aborts the passes over keys in these shards, waits for them, and stops working on the shards. */
+  /** R3: Aborts the passes over keys in these shards, waits for them, and stops working on the shards. */
   async giveUp(shards: ReadonlySet<number>): Promise<void> {
     for (const shard of shards) this.shards.delete(shard);
     const concerns = (key: string) => shards.has(shardOf(key));
@@ -138,12 +147,12 @@ export class SagaRunner {
   }
 
   /**
-   * Logs the runs that ignored the abort. They do no harm: their events are fenced by the revision that they read, and their deadlines by
-   * the lease's epoch.
+   * R3: Logs the runs that ignored the abort. Their events are fenced by the revision that they read, and their deadlines by the lease's
+   * epoch.
    */
   private warnStillRunning(stillRunning: string[]): void {
     if (stillRunning.length > 0)
-      this.logger.error(`The saga ${this.saga.name} gave its shards up, but its runs of ${stillRunning.join(', ')} still go on`);
+      this.logger.error(`The saga ${this.saga.name} released its shards, but its runs of ${stillRunning.join(', ')} ignore the abort`);
   }
 
   private async pass({ key, isRepeat, signal, withoutSlot, setAccount }: Run): Promise<void> {
@@ -152,8 +161,8 @@ export class SagaRunner {
     const { lease } = shard;
     const assertLease = () => {
       signal.throwIfAborted();
-      // A process that was suspended finds out here, before any timer fires.
-      if (!lease.valid) throw new Error('the lease ran out');
+      // R2: A process that was suspended finds out here, before any timer fires.
+      if (!lease.valid) throw new Error('the lease has expired');
     };
     assertLease();
     const seenUpTo = isRepeat ? undefined : shard.seenUpTo;
@@ -161,7 +170,9 @@ export class SagaRunner {
     await this.deadlines.set(key, dueAt, lease);
   }
 
-  /** Queues the keys that need work after a take-over. Returns false if the read models lack too many events to read them one by one. */
+  /**
+   * R1: Queues the keys that need work after a take-over. Returns false if the read models lack too many events to read them one by one.
+   */
   private async queueMissed(shards: ReadonlyMap<number, Lease>, takenAt: number): Promise<boolean> {
     const { filter } = this.saga;
     const reached = await this.tools.unseen.oldestCheckpoint(filter);
@@ -184,7 +195,10 @@ export class SagaRunner {
       return this.saga.keyOf(event);
     } catch (error) {
       // A resync finds the key; the other keys must not wait for it.
-      this.logger.error(`The saga ${this.saga.name} can't tell the key of ${event.type} at ${event.position}`, (error as Error).stack);
+      this.logger.error(
+        `The saga ${this.saga.name} failed to compute the key of ${event.type} at ${event.position}`,
+        (error as Error).stack,
+      );
       return null;
     }
   }

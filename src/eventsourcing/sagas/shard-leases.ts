@@ -1,3 +1,14 @@
+/**
+ * Spreads the 64 shards of keys over the living replicas.
+ *
+ * Owns: this process's membership lease and the leases of its shards. Does not own the work on the keys: the holder (`ShardHolder`) ends it
+ * before a shard is released.
+ *
+ * H1  The replicas that hold a valid membership lease share all shards; each holds at most its share, rounded up.
+ * H2  Free shards are acquired up to the share. Surplus shards are released: idle ones at once, busy ones after a grace time.
+ * H3  A shard is released only after all work on its keys has ended.
+ * H4  A replica that loses its membership, because its session ended, has lost its shards with it, and starts over.
+ */
 import { Injectable, Logger } from '@nestjs/common';
 
 import { Database } from '../../postgres/database/database.ts';
@@ -6,9 +17,9 @@ import { type Lease, LEASE_IS_FREE, Leases, LEASES_GIVEN_BACK } from '../../post
 import { Replica, REPLICA } from '../../postgres/leases/replica.ts';
 import { SHARDS } from './shards.ts';
 
-/** The pause before the next check if another replica was faster, ms. */
+/** The pause before the next check if another replica was faster, in ms. */
 const LOOK_AGAIN_MS = 50;
-/** The time for which a surplus shard is kept while passes run on its keys, ms; after that they are aborted. */
+/** H2: The time for which a surplus shard is kept while passes run on its keys, in ms. After that they are aborted. */
 const BUSY_GRACE_MS = 20_000;
 
 const SHARD = 'shard:';
@@ -19,27 +30,24 @@ const LOOK = `
          array(select w.name from unnest($1::text[]) w(name) left join consumer_leases l on l.name = w.name
                 where l.name is null or ${LEASE_IS_FREE}) as free`;
 
-/** Removes the leases of replicas that ended over an hour ago, but for that of the last: it tells until when the service was there. */
+/** Removes the leases of replicas that ended over an hour ago. The newest of them stays, as the record of when the service last ran. */
 const TIDY = `
   with ended as (select name, expires_at from consumer_leases where name like '${REPLICA}%' and expires_at < now() - interval '1 hour')
   delete from consumer_leases l using ended where l.name = ended.name and ended.expires_at < (select max(expires_at) from ended)`;
 
 /** The part of the process that works on the keys of the shards. */
 export interface ShardHolder {
-  /** Called when this process has taken the shards. */
+  /** Called when this process has acquired the shards. */
   onTaken(leases: ReadonlyMap<number, Lease>): void;
   /** Called when another process may work on the shard. */
   onLost(shard: number): void;
   /** Returns the shards whose keys are worked on now. */
   busyShards(): Set<number>;
-  /** Ends all work on the shards. They are given back when this resolves. */
+  /** H3: Ends all work on the shards. They are released when this resolves. */
   releaseShards(shards: ReadonlySet<number>): Promise<void>;
 }
 
-/**
- * Holds the shards of this process. All shards are spread over the living replicas: each holds at most its share, takes free shards up to
- * it, and gives back the surplus, the idle shards first.
- */
+/** Holds this process's share of the shards. See H1 to H4. */
 @Injectable()
 export class ShardLeases {
   private readonly logger = new Logger('Sagas');
@@ -59,7 +67,7 @@ export class ShardLeases {
     return this.held.size;
   }
 
-  /** Holds this process's share of the shards until the signal aborts, and then gives them back. */
+  /** Holds this process's share of the shards until the signal aborts, and then releases them. */
   async hold(holder: ShardHolder, signal: AbortSignal): Promise<void> {
     const stopListening = await this.database.listen(LEASES_GIVEN_BACK, () => this.wake());
     await this.database.query(TIDY).catch(() => undefined);
@@ -70,7 +78,7 @@ export class ShardLeases {
       const until = AbortSignal.any([signal, membership.signal]);
       while (!until.aborted) {
         const isSettled = await this.balance(holder).catch((error: Error) => {
-          this.logger.warn(`The shards could not be looked at: ${error.message}`);
+          this.logger.warn(`The shards could not be balanced and are checked again: ${error.message}`);
           return true;
         });
         await this.pause(isSettled ? this.intervals.leaseLookMs : LOOK_AGAIN_MS, until);
@@ -110,7 +118,7 @@ export class ShardLeases {
     if (lease.signal.aborted) lost();
   }
 
-  /** Gives back so many shards: idle ones at once, busy ones after the grace time. */
+  /** H2: Releases that number of shards: idle ones at once, busy ones after the grace time. */
   private giveUp(holder: ShardHolder, count: number): void {
     this.surplusSince ??= performance.now();
     const busy = holder.busyShards();
@@ -127,7 +135,7 @@ export class ShardLeases {
     await this.leases.release([...leases, ...also]);
   }
 
-  /** Waits so long, or until leases were given back. */
+  /** Waits for that time, or until some replica released leases. */
   private async pause(ms: number, signal: AbortSignal): Promise<void> {
     if (signal.aborted) return;
     await new Promise<void>((resolve) => {

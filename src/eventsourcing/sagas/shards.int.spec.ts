@@ -168,7 +168,7 @@ describe('the shards of several replicas', () => {
     go();
     await eventually(() => outcomes.length > 1);
     now.mockRestore();
-    expect(outcomes).toEqual(['begun', 'the lease ran out']);
+    expect(outcomes).toEqual(['begun', 'the lease has expired']);
     // Its late deadline names an old epoch.
     await eventually(() => one.sagas.stats().harbour?.retrying === 1);
     expect(await log.database.query(`select from saga_deadlines where key = 'Ark'`)).toEqual([]);

@@ -1,3 +1,14 @@
+/**
+ * The connection to EventStoreDB.
+ *
+ * Owns: the current client, replaced clients that may still carry calls, and the slots and queue of calls. Does not own the calls' own
+ * timeouts, or the subscriptions, which are notified when the client is replaced.
+ *
+ * N1  At most 64 calls run at a time. Others wait in order, at most 10,000 of them and each for 3 s.
+ * N2  The client is replaced if its error means that it may never find a leader again, or if it has failed for 3 s; at most once in 1.5 s.
+ *     Any response of the server, even a refusal, shows that the connection works.
+ * N3  A replaced client is closed only after its calls had time to end.
+ */
 import { EventStoreDBClient, type Credentials } from '@eventstore/db-client';
 import { Logger } from '@nestjs/common';
 import { pause } from '../../../kernel/async/pause.ts';
@@ -6,12 +17,12 @@ import { credentialsOf, withDefaults } from '../../../kernel/config/eventstore-u
 import { Names } from './names.ts';
 import { faultOf, isTimeout, ResponseTimeout, breaksClient } from './faults.ts';
 
-/** The most calls at a time: a connection carries 100, and subscriptions need some of them. */
+/** N1: The most calls at a time: a connection carries 100, and subscriptions need some of them. */
 const CALLS_MAX = 64;
 const WAITING_MAX = 10_000;
-/** The longest wait of a call for its turn, in milliseconds: calls that hang may hold all places, and others may wait for these. */
+/** N1: The longest wait of a call for a slot, in ms. Calls that hang may hold every slot. */
 const TURN_TIMEOUT_MS = 3_000;
-/** Intervals in milliseconds. */
+/** N2, N3: Intervals in ms. */
 const RENEW_EVERY_MS = 1_500;
 const FAILING_FOR_MS = 3_000;
 const OLD_CLIENT_GRACE_MS = 15_000;
@@ -21,7 +32,7 @@ const logger = new Logger('EventStore');
 interface Held {
   client: EventStoreDBClient;
   underWay: number;
-  /** The value is true if the client ever had a connection; one that never had would begin to look for a server when asked to close it. */
+  /** The value is true if the client ever had a connection. One that never had would start to discover servers when it is closed. */
   worked: boolean;
 }
 
@@ -31,10 +42,7 @@ interface Inner {
   getChannel(): Promise<{ close(): void }>;
 }
 
-/**
- * The connection to the server: one client at a time, with at most 64 calls on it. The client is replaced if it may never find a leader
- * again.
- */
+/** The connection of an event store to its server. See N1 to N3. */
 export class Connection {
   /** The credentials make the client use the plain Append, on which a lost connection fails only the calls that it carried. */
   readonly credentials: Credentials;
@@ -59,8 +67,8 @@ export class Connection {
   }
 
   /**
-   * Runs a call on the client. `work` limits its own time and throws `ResponseTimeout` when that is over; its error is passed on unchanged. Throws
-   * `EventStoreUnavailable` if 10 000 calls are already waiting, if the call gets no turn within 3 s, or the connection is closed.
+   * Runs a call on the client. `work` limits its own time and throws `ResponseTimeout` when that is over; its error is passed on unchanged.
+   * Throws `EventStoreUnavailable` if 10 000 calls are already waiting, the call gets no slot within 3 s, or the connection is closed.
    */
   async call<T>(work: (client: EventStoreDBClient) => Promise<T>): Promise<T> {
     await this.enter();
@@ -89,7 +97,7 @@ export class Connection {
     this.failingSince = null;
   }
 
-  /** Calls the listener after the client was replaced: what runs on the old one has to move. */
+  /** Calls the listener after the client was replaced, so that subscriptions move to the new one. */
   onRenewed(listener: () => void): void {
     this.renewalListeners.add(listener);
   }
@@ -118,7 +126,7 @@ export class Connection {
   private async enter(): Promise<void> {
     if (this.closed) throw new EventStoreUnavailable(new Error('the event store is closed'));
     if (this.queue.length >= WAITING_MAX) throw new EventStoreUnavailable(new Error('too many calls are waiting'));
-    // A call that ends hands its slot to the first that waits, so that no later call overtakes it.
+    // N1: A call that ends passes its slot to the first that waits, so that no later call overtakes it.
     if (this.underWay >= CALLS_MAX) await this.turn();
     else this.underWay += 1;
   }
@@ -129,7 +137,7 @@ export class Connection {
     this.queue.push(enter);
     await within(TURN_TIMEOUT_MS, entered).catch((error: unknown) => {
       const place = this.queue.indexOf(enter);
-      // The slot was handed over in the same moment.
+      // The call got a slot just before its wait timed out.
       if (place === -1) return;
       this.queue.splice(place, 1);
       throw new EventStoreUnavailable(error);
@@ -143,14 +151,14 @@ export class Connection {
   }
 
   private failed(held: Held, error: unknown): void {
-    // Any answer of the server, even a refusal, shows that it is reachable.
+    // N2
     if (isAnswer(error)) return this.succeeded();
     if (held !== this.held) return;
     const isAnother = this.failingSince !== null;
     this.failingSince ??= performance.now();
     const isSpoilt = breaksClient(error) || (isTimeout(error) && isAnother);
     if (!isSpoilt && performance.now() - this.failingSince < FAILING_FOR_MS) return;
-    logger.warn(`The connection to the event store is made anew (${faultOf(error)}): ${(error as Error).message}`);
+    logger.warn(`The connection to the event store is replaced (${faultOf(error)}): ${(error as Error).message}`);
     this.renew();
   }
 }

@@ -1,3 +1,16 @@
+/**
+ * The log in EventStoreDB, on one server or a cluster.
+ *
+ * Owns: the connection, the reader, the writer, one feed per class, and the subscriptions. Does not own the server's data format
+ * (`envelope.ts`) or its names of streams (`names.ts`).
+ *
+ * E1  A position is the server's commit position: ordered, with gaps, one sequence for both classes.
+ * E2  All calls require the leader, so that a read never misses what was appended before.
+ * E3  An append counts as stored only once its events were read back. Otherwise its outcome is unknown, and the caller repeats it: a
+ *     deposed leader may have accepted events that the cluster does not keep.
+ * E4  Closing a stream appends a closing event that readers never see, because a tombstone would hide the events.
+ * E5  Events are always returned in their current version.
+ */
 import { randomBytes } from 'node:crypto';
 import { Logger } from '@nestjs/common';
 import type { EventCatalogue } from '../event-catalogue.ts';
@@ -34,10 +47,7 @@ import { Writer, type Written } from './writer.ts';
 
 const logger = new Logger('EventStore');
 
-/**
- * The log in EventStoreDB, on one server or a cluster. A position is the server's commit position: ordered, with gaps, one sequence for
- * both classes. All calls require the leader. Events are always returned in their current version.
- */
+/** The event store on EventStoreDB. See E1 to E5. */
 export class EventStoreDbEventStore extends EventStore {
   private readonly connection: Connection;
   private readonly reader: EventReader;
@@ -51,8 +61,8 @@ export class EventStoreDbEventStore extends EventStore {
   private calls = 0;
 
   /**
-   * `prefix` separates installations that share a server; null if this installation has the server to itself. An append that the server
-   * has not answered after `appendDeadlineMs`, 5 s by default, has an unknown outcome.
+   * `prefix` separates installations that share a server; null if this installation has the server to itself. An append without a response
+   * after `appendDeadlineMs`, 5 s by default, has an unknown outcome.
    */
   constructor(
     url: string,
@@ -82,7 +92,9 @@ export class EventStoreDbEventStore extends EventStore {
     if (classOf(stream) === 'log')
       await this.lifetimes
         .restore(stream)
-        .catch((error: Error) => logger.warn(`The retention of ${stream} is looked after later: ${error.message}`));
+        .catch((error: Error) =>
+          logger.warn(`The retention of ${stream} could not be restored now and is restored later: ${error.message}`),
+        );
     const last = stored.at(-1);
     return {
       revision: written.revision,
@@ -150,7 +162,7 @@ export class EventStoreDbEventStore extends EventStore {
     await this.lifetimes.truncate(stream, before);
   }
 
-  /** Appends a closing event. A tombstone would hide the events, and metadata does not prevent appends. */
+  /** E4: Appends a closing event. A tombstone would hide the events, and metadata does not prevent appends. */
   async closeStream(stream: string, expected: ExpectedRevision): Promise<void> {
     checkName(stream);
     const revision = revisionOf(expected);
@@ -177,8 +189,8 @@ export class EventStoreDbEventStore extends EventStore {
   }
 
   /**
-   * Reads the appended events back. Throws `OutcomeUnknown` if they can't be read now, so that the caller repeats the append: a client that
-   * was replaced meanwhile may have reached a deposed leader, whose log ends before them.
+   * E3: Reads the appended events back. Throws `OutcomeUnknown` if they can't be read now, so that the caller repeats the append: a client
+   * that was replaced meanwhile may have reached a deposed leader, whose log ends before them.
    */
   private async asStored(stream: string, { revision, position }: Written, count: number): Promise<Recorded[]> {
     try {
@@ -186,7 +198,7 @@ export class EventStoreDbEventStore extends EventStore {
       const { events } = await this.reader.streamPage(stream, revision - count + 1, false, count);
       // A retention may hide some or all events of a `log` stream.
       if (events.length === count || classOf(stream) === 'log') return events;
-      throw new EventStoreUnavailable(new Error(`${stream} has not come to revision ${revision}`));
+      throw new EventStoreUnavailable(new Error(`${stream} has not reached revision ${revision}`));
     } catch (error) {
       if (!(error instanceof EventStoreUnavailable)) throw error;
       throw new OutcomeUnknown(stream, error.cause);
@@ -208,7 +220,7 @@ export class EventStoreDbEventStore extends EventStore {
     return new Feed(this.connection, this.reader, this.catalogue, eventClass, (upTo) => this.watches[eventClass].notify(upTo));
   }
 
-  /** The regular check of the log's end also detects a subscription that fell silent. */
+  /** The regular check of the log's end also detects a subscription that no longer sends events. */
   private newWatch(eventClass: EventClass): HeadWatch {
     return new HeadWatch(async () => {
       const head = await this.reader.head(eventClass);

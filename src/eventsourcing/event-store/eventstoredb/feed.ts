@@ -1,3 +1,15 @@
+/**
+ * Keeps the newest events of one class in memory, as the server sends them.
+ *
+ * Owns: one subscription to the server, shared by all who follow the log at its end, and the events after `from` up to `upTo`. Does not own
+ * their positions: a subscriber that is further behind reads from the log.
+ *
+ * F1  All events of the class after `from`, up to `upTo`, are kept. The oldest are evicted beyond a number or size.
+ * F2  Events are stored without waiting for any subscriber, so the server never drops the feed as too slow.
+ * F3  When the subscription breaks off, or stays behind the log's end for too long, another begins after the last event. Events of an
+ *     earlier subscription are ignored.
+ * F4  After the log was restored to an older state, the feed starts over at its end.
+ */
 import { ErrorType, streamNameFilter, type AllStreamSubscription } from '@eventstore/db-client';
 import { Logger } from '@nestjs/common';
 import { Backoff } from '../../../kernel/async/retry.ts';
@@ -14,10 +26,10 @@ const KEPT_BYTES_MAX = 8 * 1024 * 1024;
 const BATCH_EVENTS_MAX = 1_000;
 /** The number of pages, of 32 events each, that the server reads between two checkpoints. */
 const CHECKPOINT_EVENTS = 32;
-/** The first and the longest wait before a new subscription, in milliseconds, jittered by half. */
+/** The first and the longest wait before a new subscription, in ms, jittered by half. */
 const FIRST_RETRY_MS = 50;
 const LAST_RETRY_MS = 5_000;
-/** The time for which the log may be ahead of what the server sent before the subscription counts as dead, in milliseconds. */
+/** F3: The time for which the log may be ahead of what the server sent before the subscription counts as dead, in ms. */
 const SILENT_FOR_MS = 3_000;
 
 interface Kept {
@@ -28,19 +40,15 @@ interface Kept {
 
 const logger = new Logger('EventStore');
 
-/**
- * Keeps the newest events of a class, as the server sends them: one subscription serves all who follow the log at its end. A subscriber
- * that is further behind reads from the log. Events are taken in without waiting for any subscriber, so the server never finds the feed
- * slow; when the subscription breaks off, another begins after the last event.
- */
+/** The feed of one class of events. See F1 to F4. */
 export class Feed {
   private readonly stopping = new AbortController();
   private kept: Kept[] = [];
   private keptBytes = 0;
-  /** All events of the class after `from`, up to `upTo`, are kept. */
+  /** F1: All events of the class after `from`, up to `upTo`, are kept. */
   private from: Position = START;
   private upTo: Position = START;
-  /** The number of the current subscription: events of earlier ones are ignored. */
+  /** F3: The number of the current subscription. Events of earlier ones are ignored. */
   private generation = 0;
   private subscription: AllStreamSubscription | null = null;
   private running: Promise<void> | null = null;
@@ -82,7 +90,7 @@ export class Feed {
     return { events, upTo: last?.recorded.position ?? this.upTo };
   }
 
-  /** Compares the feed with the end of the log, which a caller has asked for. A subscription that stays behind for 3 s is replaced. */
+  /** F3: Compares the feed with the log's end, which a caller has read. A subscription that stays behind for 3 s is replaced. */
   noteHead(head: Position): void {
     if (head <= this.upTo) this.behindSince = null;
     else if (this.behindSince === null) this.behindSince = performance.now();
@@ -110,13 +118,13 @@ export class Feed {
   }
 
   /**
-   * Begins at the log's head, and again if the log ends before `upTo` (it was restored to an older state): the server would take a position
-   * beyond its end for its end, and then send events with lower positions.
+   * F4: Begins at the log's head, and again if the log ends before `upTo` (it was restored to an older state): the server would take a
+   * position beyond its end for its end, and then send events with lower positions.
    */
   private async place(): Promise<void> {
     const head = await this.reader.head(this.eventClass);
     if (this.generation > 0 && this.upTo <= (await this.reader.end())) return;
-    if (this.generation > 0) logger.warn(`The event store came back with an older log: its end is ${head}, not ${this.upTo}`);
+    if (this.generation > 0) logger.warn(`The event store returned with an older log: its end is ${head}, not ${this.upTo}`);
     this.kept = [];
     this.keptBytes = 0;
     this.from = this.upTo = head;

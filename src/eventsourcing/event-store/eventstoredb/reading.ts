@@ -1,3 +1,13 @@
+/**
+ * Reads from EventStoreDB, in pages.
+ *
+ * Owns: the known head of each class of events. Does not own the connection or the subscriptions (`Feed`).
+ *
+ * R1  Each page is a call of its own, so a reader that is slow, or stops early, keeps no call open.
+ * R2  Each call ends: at the end of the log, at its limit of events or bytes, or when the server has sent nothing for some time.
+ * R3  Every failure of the server to respond is thrown as `EventStoreUnavailable`.
+ * R4  The head of a class moves only forward, and no event of the class lies between a known `head` and what was `scanned`.
+ */
 import {
   BACKWARDS,
   END,
@@ -23,7 +33,7 @@ const PAGE_BYTES = 8 * 1024 * 1024;
 const STREAM_PAGE_EVENTS = 500;
 /** The number of single records that are read in parallel. */
 const READS_AT_ONCE = 16;
-/** The time without an answer after which a read fails, in milliseconds. It includes the wait for its turn. */
+/** R2: The time without a response after which a read fails, in ms. It includes the wait for a free call slot. */
 const CALL_TIMEOUT_MS = 4_000;
 /** The number of events that are searched backwards for the last one of a class. */
 const HEAD_SCAN_EVENTS_MAX = 4_000;
@@ -40,12 +50,9 @@ interface Page {
 
 type Read = StreamingRead<ResolvedEvent | AllStreamResolvedEvent>;
 
-/**
- * Reads in pages: each is a call of its own, so that a reader which is slow, or leaves, keeps no call open. Throws `EventStoreUnavailable`
- * for every failure of the server to answer.
- */
+/** The reader of the log. See R1 to R4. */
 export class EventReader {
-  /** The known end of each class: no event of the class lies between `head` and `scanned`. */
+  /** R4: The known end of each class. */
   private readonly heads: Record<EventClass, { head: Position; scanned: Position }> = {
     core: { head: START, scanned: START },
     log: { head: START, scanned: START },
@@ -215,7 +222,7 @@ export class EventReader {
         return await this.connection.call((client) => work(client, askedAt));
       } catch (error) {
         if (error instanceof EventStoreUnavailable) throw error;
-        // Once told, the client turns to the leader by itself.
+        // After this error the client connects to the leader by itself.
         if (!isOfType(error, ErrorType.NOT_LEADER) || attempt === 3) throw new EventStoreUnavailable(error);
       }
     }
@@ -223,8 +230,8 @@ export class EventReader {
 }
 
 /**
- * Reads to the end, to the limit, or until 8 MiB are read, and always ends the call. The time without an answer begins at `askedAt`. `heard`
- * counts other signs of life, such as checkpoints.
+ * R2: Reads to the end, to the limit, or until 8 MiB are read, and always ends the call. The time without a response begins at `askedAt`.
+ * `heard` returns the number of other messages of the server, such as checkpoints.
  */
 function collected(read: Read, askedAt: number, limit: number, names: Names, heard: () => number = () => 0): Promise<Page> {
   return new Promise((resolve, reject) => {
@@ -278,7 +285,7 @@ export async function* streamEvents(
 ): AsyncGenerator<Recorded> {
   let left = limit;
   for (let next = from; left > 0 && next >= 0;) {
-    // One more is read, since the closing event may be the first.
+    // One more event is read, since the closing event may be the first.
     const { events, more } = await reader.streamPage(stream, next, backwards, Math.min(left + 1, STREAM_PAGE_EVENTS));
     for (const event of events) {
       if (isClosing(event)) continue;

@@ -1,3 +1,14 @@
+/**
+ * Has EventStoreDB remove old events of `log` streams.
+ *
+ * Owns: the retention members of a stream's metadata, and what is known of them in memory. Does not own the removal, which the server does
+ * when it scavenges.
+ *
+ * R1  The last event of a stream stays readable, as the port promises, though the server's `$maxAge` hides even that: when it has to be
+ *     read, the age is put aside and `$tb` uncovers the event, until the next one is appended.
+ * R2  Metadata is replaced as a whole, and each write states the revision that it was made from, so no concurrent change is lost.
+ * R3  Events that are hidden in their stream are hidden in reads of the whole log too, where the server still shows them.
+ */
 import { v4 as uuidv4 } from 'uuid';
 import { ErrorType, jsonEvent, type WrongExpectedVersionError } from '@eventstore/db-client';
 import { pause } from '../../../kernel/async/pause.ts';
@@ -11,7 +22,7 @@ import type { Writer } from './writer.ts';
 
 /** The member of the stream's metadata that keeps the maximum age while the last event is uncovered. */
 const PUT_ASIDE = 'mooring_max_age';
-/** Intervals in milliseconds. */
+/** Intervals in ms. */
 const KNOWN_FOR_MS = 30_000;
 const FIRST_VISIBLE_FOR_MS = 10_000;
 const CALL_TIMEOUT_MS = 4_000;
@@ -27,10 +38,7 @@ interface Metadata {
   content: JsonObject;
 }
 
-/**
- * Has the server remove old events. Its `$maxAge` hides even the last event of a stream that was silent for that long, but the port keeps
- * the last event: when it is read, the age is put aside and `$tb` uncovers the event, until the next one is appended.
- */
+/** The retention of streams. See R1 to R3. */
 export class Retention {
   /** The time at which each stream was last seen without an age put aside. */
   private readonly plain = new Map<string, number>();
@@ -55,7 +63,7 @@ export class Retention {
     await this.change(stream, (content) => ({ ...content, $tb: Math.max(first, typeof content.$tb === 'number' ? content.$tb : 0) }));
   }
 
-  /** Makes the last event readable again if age hides the whole stream. Returns true if it did. */
+  /** R1: Makes the last event readable again if its age hides the whole stream. Returns whether it did. */
   async uncover(stream: string): Promise<boolean> {
     const { content } = await this.read(stream);
     if (typeof content.$maxAge !== 'number') return false;
@@ -70,7 +78,7 @@ export class Retention {
     return true;
   }
 
-  /** Restores the age that was put aside; called after an append. */
+  /** R1: Restores the age that was put aside. Called after an append. */
   async restore(stream: string): Promise<void> {
     const seen = this.plain.get(stream);
     if (seen === undefined || performance.now() - seen > KNOWN_FOR_MS) {
@@ -81,7 +89,7 @@ export class Retention {
     remember(this.plain, stream, performance.now());
   }
 
-  /** Returns those of the events that are hidden in their streams: the whole log shows them until the server scavenges. */
+  /** R3: Returns those of the events that are hidden in their streams. The whole log shows them until the server scavenges. */
   async forgotten(events: Recorded[]): Promise<Set<Recorded>> {
     const streams = [...new Set(events.map(({ stream }) => stream))];
     for (let i = 0; i < streams.length; i += LOOKUPS_AT_ONCE)
@@ -103,7 +111,7 @@ export class Retention {
     return last ? { revision: last.revision, content: last.data } : { revision: -1, content: {} };
   }
 
-  /** Replaces the metadata, which is written as a whole; the write names the revision that the change was made from. */
+  /** R2: Replaces the metadata. */
   private async change(stream: string, changed: (content: JsonObject) => JsonObject): Promise<void> {
     for (let attempt = 1; ; attempt += 1) {
       const { revision, content } = await this.read(stream);
@@ -136,7 +144,7 @@ export class Retention {
       const { actualVersion } = error as WrongExpectedVersionError;
       return typeof actualVersion === 'bigint' ? Number(actualVersion) : -1;
     }
-    throw new Error(`the server took an append that can't follow in ${stream}`);
+    throw new Error(`the server accepted an append at an impossible revision of ${stream}`);
   }
 }
 

@@ -1,3 +1,13 @@
+/**
+ * Groups appends into transactions, so that one flush to disk carries many of them.
+ *
+ * Owns: the queue of one class of events, and its only transaction in flight. Does not own the append function, which is SQL.
+ *
+ * C1  One batch is in flight at a time. Appends that arrive meanwhile go into the next.
+ * C2  A batch has at most one append per stream, so each append is judged on its own, and appends to one stream keep their order.
+ * C3  A batch that the database refuses as a whole is repeated append by append, so that a faulty append fails alone.
+ * C4  The queue is bounded by appends and by bytes; appends beyond that are refused, and were not stored.
+ */
 import { setImmediate as turn } from 'node:timers/promises';
 import type pg from 'pg';
 import { EventStoreUnavailable, OutcomeUnknown } from '../event-store.ts';
@@ -28,7 +38,7 @@ interface Waiting extends Append {
   reject(error: unknown): void;
 }
 
-/** The answer of the append function. If `outcomes` is null, all events were appended, in the order given. */
+/** The result of the append function. If `outcomes` is null, all events were appended, in the order given. */
 interface Answer {
   at: number;
   before: number;
@@ -40,10 +50,7 @@ const BATCH_BYTES_MAX = 4 * 1024 * 1024;
 const QUEUE_APPENDS_MAX = 10_000;
 const QUEUE_BYTES_MAX = 64 * 1024 * 1024;
 
-/**
- * Groups commits: appends that arrive while one transaction is in flight go into the next, so that one flush to disk carries many. A batch
- * holds one append per stream, so that each is judged by itself. At most 10 000 appends or 64 MiB wait.
- */
+/** Commits appends in batches. See C1 to C4. */
 export class AppendBatcher {
   private queue: Waiting[] = [];
   private queuedBytes = 0;
@@ -88,7 +95,7 @@ export class AppendBatcher {
       this.current = this.commitEach(batch);
       await this.current;
       this.current = null;
-      // Writers that were just answered can append again, into one batch; a single writer need not wait for others.
+      // Callers whose appends were just committed can append again, into one batch. A single caller need not wait for others.
       if (batch.length > 1) await turn();
     }
     // No await lies between the check of the queue and this line, so a later append starts a new drain.
@@ -107,7 +114,7 @@ export class AppendBatcher {
         batch.push(append);
         size += append.size;
       }
-      // Appends to one stream keep their order, whether they fit into this batch or not.
+      // C2: Appends to one stream keep their order, whether they fit into this batch or not.
       streams.add(append.stream);
     }
     this.queue = rest;
@@ -115,7 +122,7 @@ export class AppendBatcher {
     return batch;
   }
 
-  /** Commits a batch; if the database refuses it as a whole, commits each append by itself, so that one faulty append fails alone. */
+  /** C3: Commits a batch, or each of its appends by itself if the database refuses the batch as a whole. */
   private async commitEach(batch: Waiting[]): Promise<void> {
     if ((await this.commit(batch)) === 'refused') for (const append of batch) await this.commit([append]);
   }
@@ -132,7 +139,7 @@ export class AppendBatcher {
     }
   }
 
-  /** Appends a single event by a faster function. Returns false if it was not appended, for whatever reason. */
+  /** Appends a single event by a faster function. Returns false if it was not appended, and has to go through the other one. */
   private async appendOne([append, ...others]: Waiting[]): Promise<boolean> {
     const [event, ...more] = append?.events ?? [];
     if (!append || !event || others.length > 0 || more.length > 0) return false;
@@ -152,7 +159,7 @@ export class AppendBatcher {
       text: `select public.${this.procedure}($1)`,
       values: [json(batch)],
     });
-    if (!row) throw new Error(`${this.procedure} gave no answer`);
+    if (!row) throw new Error(`${this.procedure} returned no row`);
     const { at, before, outcomes } = row[0];
     let position = before;
     for (const [i, append] of batch.entries()) {

@@ -1,3 +1,16 @@
+/**
+ * The log in PostgreSQL: one table per class of events.
+ *
+ * Owns: the connections for appends and bulk reads, the batchers, the shared reads at the log's end, and the subscriptions. Does not own
+ * the append function and triggers (`src/postgres/migrations`) or the database itself.
+ *
+ * E1  Positions have no gaps and follow the order of commits: appends take one lock per class and are committed in groups, so a reader
+ *     needs `position > $1` and nothing else (decisions/0002).
+ * E2  Appends never wait for reads: they have connections of their own, one per class. So have bulk reads.
+ * E3  Events that this process appended are not read back for its subscriptions: a notification waits briefly for the result of the append
+ *     in flight, with which the events arrive.
+ * E4  Events are always returned in their current version, and only the current version can be appended.
+ */
 import type pg from 'pg';
 import type { Database } from '../../../postgres/database/database.ts';
 import type { EventCatalogue } from '../event-catalogue.ts';
@@ -38,20 +51,17 @@ import { SharedReads } from './shared-reads.ts';
 
 const channel = 'mooring_events';
 
-/** The time for which a notification waits for the answer to an append in flight, in milliseconds. */
+/** E3: The time for which a notification waits for the result of an append in flight, in ms. */
 const ANSWER_WITHIN_MS = 20;
 
-/** Timeouts of appends, in milliseconds. The last is enforced by the client, in case the server falls silent. */
+/** Timeouts of appends, in ms. The last is enforced by the client, in case the server stops responding. */
 const timeouts = { lock_timeout: 5_000, statement_timeout: 10_000, query_timeout: 15_000 };
 
-/** A bulk read may take long. It has connections of its own, so that it takes none from the other callers. */
+/** A bulk read may take long. E2: It has connections of its own, so that it takes none from other callers. */
 const bulkTimeouts = { statement_timeout: 0 };
 const BULK_READERS_MAX = 3;
 
-/**
- * The log in PostgreSQL: one table per class, with gap-free positions in commit order, so that a reader needs only `position > …`. Events
- * are always returned in their current version; appends accept only the current version.
- */
+/** The event store on PostgreSQL. See E1 to E4. */
 export class PostgresEventStore extends EventStore {
   private readonly writers: pg.Pool;
   private readonly batchers: Record<EventClass, AppendBatcher>;
@@ -68,7 +78,7 @@ export class PostgresEventStore extends EventStore {
     private readonly catalogue: EventCatalogue,
   ) {
     super();
-    // Appends have a pool of their own, with one connection per class, so that slow queries of other parts never delay them.
+    // E2
     this.writers = database.openPool('appends', 2, timeouts);
     this.reader = new EventReader(database.pool, catalogue);
     this.bulk = new BulkReader(database.openPool('bulk_reads', BULK_READERS_MAX, bulkTimeouts), catalogue);
@@ -210,10 +220,7 @@ export class PostgresEventStore extends EventStore {
     )?.();
   }
 
-  /**
-   * Waits briefly for an append in flight before it wakes the subscriptions: a notification can arrive before the answer to the append, and
-   * with the answer the events need not be read back.
-   */
+  /** E3: Wakes the subscriptions, after a brief wait for an append in flight: a notification can arrive before the result of its append. */
   private tell(eventClass: EventClass, position: Position): void {
     const told = () => this.watches[eventClass].notify(position);
     const { underWay } = this.batchers[eventClass];

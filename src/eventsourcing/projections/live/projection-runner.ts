@@ -1,3 +1,18 @@
+/**
+ * Keeps one read model up to date while this process holds its lease, and rebuilds it on request.
+ *
+ * Owns: the lease of the projection, its subscription to the log, and the writes to its table. Does not own the fold of a rebuild
+ * (`ProjectionRebuild`), the table's SQL (`ReadModelTable`) or the waiting reads (`Projections`).
+ *
+ * P1  Each event changes the rows exactly once: rows and checkpoint move in one statement, fenced by the epoch of the lease.
+ * P2  One write runs at a time, because each names the position that the one before left. A swap of tables is such a write.
+ * P3  `position` never passes an event that concerns the projection and is not in the table. It may be ahead of the stored checkpoint by
+ *     other events, for a bounded time.
+ * P4  Three kinds of failure: one of the database is retried. A poison event, which the projection can't apply, stops it until a rebuild or
+ *     a restart; its rows stay, and so does the lease, since another replica would fail at the same event. After an event that only a newer
+ *     program can read, the lease is released to such a program.
+ * P5  Rows of another version of the projection are never touched: each version has its own table, lease and checkpoint (decisions/0011).
+ */
 import { Logger } from '@nestjs/common';
 import { v7 as uuidv7 } from 'uuid';
 
@@ -15,18 +30,17 @@ import { PoisonEvent, ReadModelTable } from '../tables/read-model-table.ts';
 import type { RebuildOrders } from '../rebuild/rebuild-orders.ts';
 import type { RebuildOrder } from '../rebuild/rebuild-progress.ts';
 
-/** The size of a full batch of a subscription, a sign that the log grows faster than it is taken in. */
+/** The size of a full batch of a subscription, a sign that the log grows faster than its events are applied. */
 const FULL_BATCH = 500;
-/** The first pause before a retry after a failure of the database, ms; it doubles up to the last. */
+/** The first pause before a retry after a failure of the database, in ms. It doubles up to the last. */
 const FIRST_RETRY_MS = 100;
 const LAST_RETRY_MS = 5_000;
 /**
- * The longest time for which the stored checkpoint stays behind if the filter let nothing through, ms; other replicas see only the stored
- * one.
+ * P3: The longest delay of the stored checkpoint after events that do not concern the projection, in ms. Other replicas see only this one.
  */
 const QUIET_WRITE_MS = 200;
 
-/** The time for which this process leaves the lease to a newer program after an event that only such a program can read, ms. */
+/** P4: The time for which this process leaves the lease to a newer program after an event that only such a program can read, in ms. */
 const OUTDATED_RETRY_MS = 30_000;
 
 /** The state of a projection on this replica: `standby` follows nothing because another process holds the lease. */
@@ -40,20 +54,14 @@ export interface RunnerOwner {
   isAwaited(): boolean;
 }
 
-/**
- * Keeps one read model up to date for as long as this process holds its lease, and rebuilds it on request. It retries after a failure of
- * the database. A poison event stops it until it is rebuilt or started again, while its rows go on serving.
- */
+/** The runner of one projection in this process. See P1 to P5. */
 export class ProjectionRunner {
   state: RunnerState = 'standby';
-  /**
-   * The position up to which everything is in the table. It is ahead of the stored checkpoint only by events that do not concern the
-   * projection.
-   */
+  /** P3: The position up to which everything is in the table. */
   position: Position = START;
-  /** The value is false while rows are missing that existed before; a standby may not know yet. */
+  /** The value is false until the table was filled from the log. A standby may not know yet that another replica has filled it. */
   filled = false;
-  /** The error of the event that only a newer program can read, if this process met one. */
+  /** The error of the event that only a newer program can read, if this process has read one. */
   outdatedBy: string | null = null;
   private readonly logger = new Logger('Projections');
   private readonly registry: ProjectionRegistry;
@@ -76,12 +84,12 @@ export class ProjectionRunner {
     this.registry = new ProjectionRegistry(parts.database);
   }
 
-  /** Resolves when the table exists; the log is followed from then on. It does nothing if the log is followed already. */
+  /** Resolves when the table exists. The log is followed from then on. Does nothing if the log is followed already. */
   async start(): Promise<void> {
     if (this.running !== null) return;
     this.parts.passes.expect(this.projection);
     await this.ensureTable();
-    // A start that is repeated meanwhile, since another read model's failed, may have come first.
+    // The caller repeats the starts after one failed, so another call may have started this runner meanwhile.
     this.running ??= this.run();
   }
 
@@ -90,7 +98,7 @@ export class ProjectionRunner {
     this.gathered?.flushSoon();
   }
 
-  /** Writes the gathered events and gives the lease back. */
+  /** Writes the gathered events and releases the lease. */
   async stop(): Promise<void> {
     this.stopping.abort();
     await this.running;
@@ -122,7 +130,7 @@ export class ProjectionRunner {
     }
   }
 
-  /** Another process may hold the lease from now on, and a crash of the database may have taken back the rows that were written last. */
+  /** Stops serving positions: another process may hold the lease from now on, and a crash may have taken back the last rows. */
   private readonly standBy = (): void => {
     if (this.state !== 'live') return;
     this.state = 'standby';
@@ -135,24 +143,21 @@ export class ProjectionRunner {
     if (error instanceof UnknownEvent) return this.yieldToNewerProgram(error, lease);
     if (error instanceof PoisonEvent) {
       this.logger.error(
-        `The projection ${name} stopped at an event that it can't take in, its rows stay as they are: ${error.message}`,
+        `The projection ${name} stopped at an event that it can't apply, its rows stay as they are: ${error.message}`,
         error.stack,
       );
       this.state = 'failed';
       this.owner.moved();
       const told = this.registry.setState(this.projection, lease.epoch, 'failed', error.message.slice(0, 500));
       await told.catch((reason: Error) => this.logger.warn(reason.message));
-      // The lease is kept, since another replica would fail at the same event. Only a rebuild may help.
+      // P4: The lease is kept, since another replica would fail at the same event. Only a rebuild may help.
       return this.serveOrders(lease, until, noLiveTable, true).catch((reason: Error) => this.logger.warn(reason.message));
     }
-    this.logger.warn(`The projection ${name} goes on in ${this.backoff.ms} ms: ${(error as Error).message}`);
+    this.logger.warn(`The projection ${name} failed and continues in ${this.backoff.ms} ms: ${(error as Error).message}`);
     await this.backoff.pause(until);
   }
 
-  /**
-   * Stops and gives the lease back, so that a newer program that shares the rows and can read the event takes over. The rows stay as they
-   * are.
-   */
+  /** P4: Stops and releases the lease, so that a newer program that can read the event takes over. The rows stay as they are. */
   private async yieldToNewerProgram(error: UnknownEvent, lease: Lease): Promise<void> {
     const { name } = this.projection;
     this.logger.error(
@@ -202,10 +207,10 @@ export class ProjectionRunner {
   }
 
   /**
-   * Rebuilds the rows beside the serving ones. Returns false if an event can't be taken in; the serving rows then catch up to that event.
+   * Rebuilds the rows beside the serving ones. Returns false if an event can't be applied; the serving rows then catch up to that event.
    */
   private async refill(lease: Lease, until: AbortSignal): Promise<boolean> {
-    this.logger.log(`${this.projection.name} is far behind and is made anew`);
+    this.logger.log(`${this.projection.name} is far behind and is rebuilt`);
     try {
       await this.rebuild({ id: uuidv7(), reason: 'behind' }, lease, until, this.withWritesPaused);
     } catch (error) {
@@ -230,7 +235,7 @@ export class ProjectionRunner {
       const concerning = events.filter(concerns);
       if (concerning.length > 0 || !this.moveQuietly(gathered, upTo)) await gathered.add(concerning, upTo);
       if (events.length >= FULL_BATCH && (await isFarBehind(this.parts.store, this.projection, this.table)))
-        over.abort(new Error('the log runs away'));
+        over.abort(new Error('the log grows too fast'));
     };
     const onQuiet: QuietHandler = (events, upTo) => !events.some(concerns) && this.moveQuietly(gathered, upTo);
     const subscription = this.parts.store.subscribe(this.table.position, filter, onBatch, onQuiet);
@@ -240,7 +245,7 @@ export class ProjectionRunner {
     } finally {
       over.abort(new Error('the consumer ended'));
       await orders.catch(() => undefined);
-      // If it rejects, then with the error that was just thrown.
+      // A rejection would only repeat the error that was just thrown.
       await subscription.stop().catch(() => undefined);
       subscription.ended.catch(() => undefined);
       // Events that can't be written any more are read again.
@@ -263,7 +268,7 @@ export class ProjectionRunner {
 
   private async write(events: StoredEvent[], upTo: Position): Promise<void> {
     const write = async () => {
-      // A rebuild may have read further than this subscription had come, and so some events are in the table already.
+      // A rebuild may have read further than this subscription, so some events may be in the table already.
       const missing = events.filter(({ position }) => position > this.table.position);
       if (upTo > this.table.position) await this.table.take(missing, upTo);
     };
@@ -283,13 +288,13 @@ export class ProjectionRunner {
     await this.inTurn(write).catch((error: Error) => this.logger.debug(error.message));
   }
 
-  /** Swaps the tables between two writes of the followed log. */
+  /** P2: Swaps the tables between two writes of the followed log. */
   private readonly withWritesPaused: WithWritesPaused = (swap) =>
     this.inTurn(async () => {
       this.table = await swap(this.table.position);
     });
 
-  /** Runs one write at a time, since each names the position that the one before left. */
+  /** P2: Runs one write at a time. */
   private inTurn(work: () => Promise<void>): Promise<void> {
     const done = this.turn.then(work);
     this.turn = done.catch(() => undefined);
@@ -310,19 +315,19 @@ export class ProjectionRunner {
     try {
       await this.rebuild({ id: uuidv7(), reason }, lease, until, noLiveTable);
     } catch (error) {
-      // Programs of the other version go on with their rows, and this one is not ready.
+      // P5: Programs of the other version continue with their rows, and this one is not ready.
       if (reason === 'version' || !(error instanceof PoisonEvent)) throw error;
       // The only rows are those up to that event. They are better than none, and following the log stops at the event once more.
       await this.registry.setFilled(projection);
     }
   }
 
-  /** Carries out the ordered rebuilds until the signal aborts or, with `once`, until one has succeeded. */
+  /** Executes the ordered rebuilds until the signal aborts or, with `once`, until one has succeeded. */
   private serveOrders(lease: Lease, until: AbortSignal, withWritesPaused: WithWritesPaused, once: boolean): Promise<void> {
     return this.orders.serve((rebuildId, signal) => this.rebuildAsOrdered(rebuildId, lease, signal, withWritesPaused), until, once);
   }
 
-  /** If the rows of this rebuild serve already, only the record of it was interrupted and is missing. */
+  /** Does nothing if the rows of this rebuild serve already: then only the record of its end is missing. */
   private async rebuildAsOrdered(rebuildId: string, lease: Lease, until: AbortSignal, withWritesPaused: WithWritesPaused): Promise<void> {
     const { rebuildId: last } = await this.registry.claim(this.projection, lease.epoch);
     if (last === rebuildId) return;
@@ -343,5 +348,5 @@ export class ProjectionRunner {
   }
 }
 
-/** The change-over if nothing writes the serving table meanwhile. */
+/** Swaps the tables of a projection whose serving table is not written. */
 const noLiveTable: WithWritesPaused = async (swap) => void (await swap(START));

@@ -1,3 +1,13 @@
+/**
+ * Folds the whole log into the rows of one projection, from nothing, with bounded memory.
+ *
+ * Owns: the rows in memory, and the file that they are spilled to. Does not own the reading of the log or the table.
+ *
+ * M1  Rows that an event adds without naming them are final: no later event changes them, and they may be written at any time.
+ * M2  The memory of the rows is estimated, by measuring one row in 64. Beyond the bound all rows go to disk by partition, and so do the
+ *     later events that read rows; at the end one partition at a time is folded in memory.
+ * M3  Events of one partition keep their order, and rows of different partitions are independent, so the result is that of a plain fold.
+ */
 import type { StoredEvent } from '../../event-store/event-store.ts';
 import { EventRows, type Row } from '../tables/fold.ts';
 import type { Projection } from '../projection.ts';
@@ -12,7 +22,7 @@ export interface FoldBounds {
   directory: string;
 }
 
-/** One row in so many is measured, to estimate the size of all. */
+/** M2: One row in this many is measured, to estimate the size of all. */
 const MEASURED_ROWS = 64;
 /** The estimated memory of a row per character of its JSON, in bytes. */
 const MEMORY_PER_CHARACTER = 2;
@@ -69,10 +79,7 @@ class RowMap {
   }
 }
 
-/**
- * Folds the whole log into the rows of one projection, from nothing, with bounded memory, and returns them as the text of a COPY. Rows that
- * an event adds without naming them are final, and may be taken out at any time. Throws `PoisonEvent`.
- */
+/** The fold of one projection, whose rows it returns as the text of a COPY. Throws `PoisonEvent`. */
 export class BoundedFold {
   private memory = new RowMap();
   private readonly final: CopyText;
@@ -107,7 +114,7 @@ export class BoundedFold {
     return this.spill !== null;
   }
 
-  /** Returns the size of the text of final rows that can be taken out, in bytes. */
+  /** M1: Returns the size of the text of final rows that can be written, in bytes. */
   get finalBytes(): number {
     return this.final.bytes;
   }
@@ -119,7 +126,7 @@ export class BoundedFold {
   async take(events: readonly StoredEvent[]): Promise<void> {
     for (const event of events) {
       const named = this.keysOf(event);
-      // Once rows are on disk, an event that reads rows is folded later, with the rows of its part.
+      // M2: Once rows are on disk, an event that reads rows is folded later, with the rows of its partition.
       if (this.spill === null || named.length === 0) this.fold(event, named);
       else this.spill.add(Spill.partOf(this.partitionOf(event)), { event });
     }
@@ -127,7 +134,7 @@ export class BoundedFold {
     else if (this.memory.bytes > this.bounds.memoryBytes) await this.overflow();
   }
 
-  /** Yields the text of all rows that were not taken out. It may be called once, after the last event. */
+  /** Yields the text of all rows that were not written before. It may be called once, after the last event. */
   async *text(): AsyncGenerator<Buffer> {
     if (this.final.bytes > 0) yield this.final.take();
     if (this.spill === null) {
@@ -162,7 +169,7 @@ export class BoundedFold {
     await this.spill?.close();
   }
 
-  /** A failure ends the whole fold, so it does not matter if some changes of the event are in already. */
+  /** A failure ends the whole fold, so it does not matter if a part of the event's changes was applied. */
   private fold(event: StoredEvent, named: readonly string[]): void {
     try {
       if (named.length > 0) this.partition = this.partitionOf(event);
@@ -176,7 +183,7 @@ export class BoundedFold {
     return this.projection.partition === undefined ? event.stream : this.projection.partition(event);
   }
 
-  /** Moves the rows to disk to free their memory. From then on, events that read rows go there too. */
+  /** M2: Moves the rows to disk to free their memory. From then on, events that read rows go there too. */
   async overflow(): Promise<void> {
     this.spill = await Spill.open(this.bounds.directory);
     let number = 0;

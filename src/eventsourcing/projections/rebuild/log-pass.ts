@@ -1,3 +1,14 @@
+/**
+ * Folds the log into the rows of several projections by reading it once.
+ *
+ * Owns: the requested folds, and the one pass that runs in this process. Does not own the tables that the rows go to (`ProjectionRebuild`)
+ * or the rows themselves (`BoundedFold`).
+ *
+ * F1  One pass runs at a time. Its bound on memory holds for all folds together; beyond it the rows of the largest folds go to disk.
+ * F2  A pass waits a bounded time for folds that are expected, so that the read models of one start are folded from one reading.
+ * F3  A member that fails or is canceled leaves the pass, and the others continue. Each request settles exactly once.
+ * F4  The pass never blocks the event loop for long: after each slice it yields, for longer the busier the process is.
+ */
 import { setImmediate as breathe } from 'node:timers/promises';
 
 import { pause } from '../../../kernel/async/pause.ts';
@@ -13,21 +24,21 @@ import {
 import { BoundedFold, type FoldBounds } from './bounded-fold.ts';
 import type { Projection } from '../projection.ts';
 
-/**
- * The longest slice for which the fold may block the event loop, ms: a share of the time for which it gave way before, within these bounds.
- */
+/** F4: The longest slice for which the fold may block the event loop, in ms: a share of the last yield, within these bounds. */
 const SLICE_MS = 2;
 const SLICE_MS_MAX = 10;
 const SHARE = 1 / 3;
 const SLICE_EVENTS = 100;
-/** A turn of the event loop that took longer than this (ms) had other work to do. Then the loop gets another turn, up to so many. */
+/**
+ * F4: A turn of the event loop that took longer than this, in ms, had other work to do. The loop then gets another turn, up to this many.
+ */
 const BUSY_MS = 0.3;
 const TURNS_MAX = 6;
 /** The number of folds whose rows are written at the same time, each on a connection of its own. */
 export const WRITERS = 2;
-/** The longest time that a pass waits for others that want the same log to join it, while others are expected, ms. */
+/** F2: The longest time that a pass waits for expected folds of the same log to join it, in ms. */
 const GATHER_MS_MAX = 5_000;
-/** The text of final rows that is written together while the fold goes on, in bytes. */
+/** The size at which the text of final rows is written while the fold continues, in bytes. */
 const FINAL_BYTES = 1024 * 1024;
 
 /** A requested fold of the log. */
@@ -39,26 +50,21 @@ export interface WantedFold {
   /** Called when the pass begins, with the position up to which it goes. */
   onBegin(end: Position): Promise<void>;
   onProgress(events: number, upTo: Position): Promise<void>;
-  /** Takes rows that no later event changes, as the text of a COPY, while the fold goes on. */
+  /** Receives rows that no later event changes, as the text of a COPY, while the fold continues. */
   add(text: Buffer): Promise<void>;
-  /**
-   * Takes the rows of the fold that were not added before. The next pass begins only after this, so that the bound on memory holds for all.
-   */
+  /** Receives the rows of the fold that were not added before. F1: The next pass begins only after this. */
   write(fold: BoundedFold): Promise<void>;
 }
 
 interface Member extends WantedFold {
-  /** Returns true if the projection takes the event in. */
+  /** Returns whether the event passes the projection's filter. */
   wants(event: StoredEvent): boolean;
   /** Settles when the rows being added are written. */
   adding: Promise<void>;
   settle(error: unknown): void;
 }
 
-/**
- * Folds the log into the rows of several projections by reading it once. This process runs one such pass at a time, with one bound on
- * memory.
- */
+/** The passes over the log of this process. See F1 to F4. */
 export class LogPasses {
   private readonly waiting: Member[] = [];
   private readonly expected = new Set<Projection>();
@@ -67,15 +73,12 @@ export class LogPasses {
   constructor(
     private readonly store: EventStore,
     private readonly bounds: FoldBounds,
-    /** The time that a pass waits for others after the last one came, ms. */
+    /** The time that a pass waits for another fold after the last one was requested, in ms. */
     private readonly gatherMs: number,
     private readonly rest: (ms: number) => Promise<unknown> = pause,
   ) {}
 
-  /**
-   * Announces a projection that may have to be folded soon. A pass that begins meanwhile waits for some time, until the fold is requested
-   * or known not to be needed.
-   */
+  /** F2: Announces a projection that may have to be folded soon. A pass waits for it until the fold is requested or withdrawn. */
   expect(projection: Projection): void {
     this.expected.add(projection);
   }
@@ -117,7 +120,7 @@ export class LogPasses {
   }
 }
 
-/** One reading of the log. A member that fails or is canceled leaves; the others go on. */
+/** One reading of the log. See F3. */
 class LogPass {
   private readonly folds = new Map<Member, BoundedFold>();
   private since = performance.now();
@@ -250,8 +253,8 @@ function unionOf(
 }
 
 /**
- * Yields to other work in this process. A request needs several answers of the database one after the other, and would wait for a slice of
- * the fold before each. If there is no other work, this takes no time. Returns the time that it took, ms.
+ * F4: Yields to other work in this process. A request needs several database calls one after the other, and would wait for a slice of the
+ * fold before each. If there is no other work, this takes no time. Returns the time that it took, in ms.
  */
 export async function yieldToOtherWork(): Promise<number> {
   const since = performance.now();

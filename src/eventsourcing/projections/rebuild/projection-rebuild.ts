@@ -1,3 +1,15 @@
+/**
+ * Rebuilds one read model beside the rows that serve, and swaps the two.
+ *
+ * Owns: the table that is being built, and the record of the rebuild's progress. Does not own the reading of the log (`LogPasses`), the
+ * lease under which it runs, or the serving table, which is only replaced.
+ *
+ * B1  Readers and writers of the serving rows are not disturbed until the swap, which is one transaction, tried again if readers don't make
+ *     way in time.
+ * B2  The swap happens while writes to the serving table are paused, and only once the built rows go as far as the serving ones.
+ * B3  The name of the built table contains the lease's epoch, so late writes of a stalled holder go to another table.
+ * B4  A rebuild that fails leaves the serving rows unchanged. The next holder of the lease removes what it could not clean up.
+ */
 import type pg from 'pg';
 
 import { pause } from '../../../kernel/async/pause.ts';
@@ -13,10 +25,10 @@ import { isRefusedRow, ReadModelTable } from '../tables/read-model-table.ts';
 import { ProgressRecord, type RebuildOrder } from './rebuild-progress.ts';
 import { copyStatement } from '../tables/row-copy.ts';
 
-/** The number of remaining events that is small enough to be taken in while writes to the live rows wait. */
+/** B2: The number of remaining events that is small enough to be applied while writes to the serving rows wait. */
 const NEAR_EVENTS = 200;
 const CATCH_UP_ROUNDS = 100;
-/** The pause between two attempts to swap the tables while readers do not make way, ms. */
+/** The pause between two attempts to swap the tables while readers do not make way, in ms. */
 const SWAP_RETRY_MS = 300;
 
 /** The services that rebuilds and comparisons use. */
@@ -32,7 +44,7 @@ export interface RebuildParts {
   catchUps: SerialQueue;
 }
 
-/** Runs `swap` while nothing writes the serving table, with the position up to which that table goes. */
+/** B2: Runs `swap` while nothing writes the serving table, with the position up to which that table goes. */
 export type WithWritesPaused = (swap: (upTo: Position) => Promise<ReadModelTable>) => Promise<void>;
 
 /** Copies the text of rows into the table, which has no key yet. Throws the signal's reason, or what PostgreSQL threw. */
@@ -57,7 +69,7 @@ export async function writeRows(
 export class ProjectionRebuild {
   private readonly registry: ProjectionRegistry;
   private readonly progress: ProgressRecord;
-  /** The name has the epoch in it, so that the late writes of a stalled holder go to another table. */
+  /** B3: The name of the table that is built. */
   private readonly building: string;
 
   constructor(
@@ -89,7 +101,7 @@ export class ProjectionRebuild {
       await this.swap(order, built, signal, withWritesPaused);
       return rate;
     } finally {
-      // If this fails too, the next holder of the lease cleans up.
+      // B4: If this fails too, the next holder of the lease cleans up.
       await this.progress.close().catch(() => undefined);
       await this.registry.drop(this.building).catch(() => undefined);
     }
@@ -125,14 +137,14 @@ export class ProjectionRebuild {
         },
       });
     } catch (error) {
-      // Taking in the events one transaction at a time can name the event whose row is refused.
+      // Only applying the events in small transactions can name the event whose row is refused.
       if (isRefusedRow(error)) return { built: await this.openEmpty(), rate };
       throw error;
     }
     return { built: await this.open(end), rate };
   }
 
-  /** Runs the work on a connection, which is closed if the work fails, since rows may still be on their way. */
+  /** Runs the work on a connection, which is closed if the work fails, since rows may still be in transit. */
   private async connected(work: (client: pg.PoolClient) => Promise<void>): Promise<void> {
     const client = await this.parts.pool().connect();
     let whole = false;
@@ -159,7 +171,7 @@ export class ProjectionRebuild {
     return this.open(START);
   }
 
-  /** Takes in what was appended meanwhile, until little is left. */
+  /** Applies what was appended meanwhile, until few events are left. */
   private async catchUp(built: ReadModelTable, signal: AbortSignal): Promise<void> {
     for (let round = 0; round < CATCH_UP_ROUNDS; round += 1) {
       const events = await this.takeUpTo(built, await this.parts.store.head(this.projection.filter.eventClass), signal);

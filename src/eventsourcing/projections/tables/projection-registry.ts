@@ -1,3 +1,13 @@
+/**
+ * The tables `projections` and `projection_checkpoints`, and the creation and swap of the tables of read models.
+ *
+ * Owns: these rows and the SQL that changes them. Does not own the rows of read models (`ReadModelTable`) or the decision to rebuild.
+ *
+ * T1  A checkpoint bears the epoch of the lease under which it was claimed. Writes under an earlier epoch are refused.
+ * T2  A table counts as filled only if it was created while the log was empty, or its rows were folded from the whole log.
+ * T3  Tables are created, and unused ones dropped, under one advisory lock, so that no replica loses a table that it has just looked up.
+ * T4  Readers see either the old table or the new one, never none: a swap is one transaction.
+ */
 import type pg from 'pg';
 
 import type { Database } from '../../../postgres/database/database.ts';
@@ -15,7 +25,7 @@ export interface ProjectionStatus {
   status: ProjectionState;
   /** The error that stopped it, with the event's type and position. */
   error: string | null;
-  /** The value is false while rows are missing, because the table was created, or created again, when the log had events already. */
+  /** T2: The value is false while rows are missing, because the table was created, or created again, when the log had events already. */
   filled: boolean;
   /** The value is true if it stopped at an event that only a newer program can read. */
   outdated: boolean;
@@ -41,8 +51,8 @@ function isWhole({ table_name, position, stands }: Found): boolean {
 }
 
 /**
- * The two-part advisory lock for creating tables, and for dropping unused ones. The event store and migrations use (5040, 1), (5040, 2) and
- * (5040, 10).
+ * T3: The advisory lock for creating tables and dropping unused ones. The event store and migrations use (5040, 1), (5040, 2) and (5040,
+ * 10).
  */
 export const TABLES_LOCK = 'select pg_advisory_xact_lock(5040, 20)';
 /** While the swap waits for running readers, it blocks those that come later. The wait is therefore short, and the swap is retried. */
@@ -94,7 +104,7 @@ export class ProjectionRegistry {
     return rows[0] as Found;
   }
 
-  /** Writes the lease's epoch to the checkpoint; later writes of earlier holders are then refused. Throws `LeaseLost`. */
+  /** T1: Writes the lease's epoch to the checkpoint, so that later writes of earlier holders are refused. Throws `LeaseLost`. */
   async claim(projection: Projection, epoch: string): Promise<Claimed> {
     const [row] = await this.database.query<Claimed & Record<string, unknown>>(
       `update projection_checkpoints c set epoch = $2 from projections p
@@ -124,7 +134,7 @@ export class ProjectionRegistry {
   }
 
   /**
-   * Replaces the serving table by the built one. Readers always see one of the two. Throws `LeaseLost` if another process is the consumer
+   * T4: Replaces the serving table by the built one. Throws `LeaseLost` if another process is the consumer
    * by now, and PostgreSQL's 55P03 if readers did not make way in time; the caller then tries again.
    */
   async swap(projection: Projection, building: string, epoch: string, rebuildId: string): Promise<void> {
