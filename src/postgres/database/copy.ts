@@ -1,11 +1,20 @@
+/**
+ * COPY on a connection of `pg`, with a bound on memory in both directions.
+ *
+ * Owns: the bytes of a connection while a COPY runs on it. Does not own the connection, which its caller gets from a pool and gives back.
+ *
+ * C1  The client's own parser gets every byte that is not a row, and all bytes after the statement, so the connection stays usable.
+ * C2  A reader slower than the server makes the server wait once 1 MiB is buffered; a slow server makes the source wait.
+ * C3  A reader that stops early ends the connection, because the server can't be stopped from sending the rest.
+ */
 import type { Socket } from 'node:net';
 
 import type pg from 'pg';
 
-/** The most bytes that may wait for a reader slower than the server. */
+/** C2: The most bytes that are buffered for a reader slower than the server. */
 const WAITING_MAX = 1024 * 1024;
 
-/** Rows as the server sent them: row n begins at `starts[n]` and ends before `ends[n]`. What lies between two rows is no part of them. */
+/** Rows as the server sent them: row n begins at `starts[n]` and ends before `ends[n]`. The bytes between two rows belong to neither. */
 export interface Slab {
   bytes: Buffer;
   starts: number[];
@@ -35,7 +44,7 @@ abstract class CopyStatement {
   handleEmptyQuery(): void {}
   handleCommandComplete(): void {}
   handleCopyInResponse(wire: Wire): void {
-    wire.sendCopyFail('nothing is sent here');
+    wire.sendCopyFail('no rows are sent in this statement');
   }
   handleCopyData(_message: { chunk: Buffer }, _wire: Wire): void {}
   abstract handleError(error: Error): void;
@@ -49,8 +58,8 @@ const READY_MESSAGE = 0x5a;
 const HEADER_BYTES = 5;
 
 /**
- * Finds the rows in the connection's bytes itself, because the client's parser makes an object and an event of each. It hands on all other
- * messages to that parser.
+ * Finds the rows in the connection's bytes itself, because the client's parser creates an object and an event for each. C1: All other
+ * messages are passed to that parser.
  */
 class CopyOut extends CopyStatement {
   private readonly waiting: Slab[] = [];
@@ -79,7 +88,7 @@ class CopyOut extends CopyStatement {
     if (this.waiting.length > 0) this.wake();
   };
 
-  /** Takes the message that began in earlier bytes, if all of it is there now. Returns the bytes that are still to be taken. */
+  /** Processes the message that began in earlier bytes, if it is complete now. Returns the remaining bytes. */
   private continued(bytes: Buffer): Buffer {
     const first = this.begun[0] as Buffer;
     const missing = first.length < HEADER_BYTES ? bytes.length : endOf(first, 0) - this.begunBytes;
@@ -94,14 +103,14 @@ class CopyOut extends CopyStatement {
     return bytes.subarray(missing);
   }
 
-  /** Takes the messages, of which the last may be incomplete. */
+  /** Processes the messages, the last of which may be incomplete. */
   private take(bytes: Buffer): void {
     const starts: number[] = [];
     const ends: number[] = [];
     let at = 0;
     for (let end = endOf(bytes, at); end <= bytes.length; end = endOf(bytes, at)) {
       if (bytes[at] !== ROW_MESSAGE) {
-        // The parser may begin the next statement when it gets the last message, and what follows that is not for this one.
+        // C1: The parser may begin the next statement when it gets the last message, and what follows belongs to that statement.
         const isLast = bytes[at] === READY_MESSAGE;
         if (isLast) this.giveBack();
         this.handOn(bytes.subarray(at, isLast ? bytes.length : end));
@@ -121,7 +130,7 @@ class CopyOut extends CopyStatement {
     this.begunBytes = bytes.length - at;
   }
 
-  /** Has the client's parser take the bytes that come from now on. */
+  /** C1: Restores pg's own parser on the socket. */
   private giveBack(): void {
     for (const parser of this.parsers) this.wire?.stream.on('data', parser);
     this.wire?.stream.off('data', this.receive);
@@ -164,7 +173,7 @@ function endOf(bytes: Buffer, at: number): number {
   return at + HEADER_BYTES > bytes.length ? Infinity : at + 1 + bytes.readInt32BE(at + 1);
 }
 
-/** Returns the rows without what lies between them. They are moved together within the slab, which can't be used after that. */
+/** Returns the rows without the bytes between them. They are moved together within the slab, which can't be used after that. */
 export function rowsOf({ bytes, starts, ends }: Slab): Buffer {
   let size = 0;
   for (const [n, start] of starts.entries()) {
@@ -211,7 +220,7 @@ class CopyIn extends CopyStatement {
       }
       if (!this.failed) wire.endCopyFrom();
     } catch (error) {
-      // The server's own answer to the failure comes later and says less.
+      // The server's own error arrives later and says less.
       this.settle.reject(error as Error);
       wire.sendCopyFail('the source failed');
     }

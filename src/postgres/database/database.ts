@@ -1,3 +1,15 @@
+/**
+ * PostgreSQL as the application role.
+ *
+ * Owns: the shared pool, which TypeORM uses too, the pools of other parts, and the connection for notifications. Does not own migrations
+ * (`migrate.ts`), or what runs in a pool that another part opened.
+ *
+ * D1  A failure of a connection never ends the process.
+ * D2  A part whose work must not wait for others has a pool of its own, with its own timeouts; so has the ping of the readiness check.
+ * D3  Every statement, lock and wait for a connection ends after a timeout.
+ * D4  Closing waits for running work, and runs the hooks of other parts in order: those before it while the database is open, those after
+ *     it when all connections are closed.
+ */
 import { Logger } from '@nestjs/common';
 import pg from 'pg';
 import type { DataSource } from 'typeorm';
@@ -10,7 +22,7 @@ const PING_TIMEOUT_MS = 3_000;
 
 const logger = new Logger('Database');
 
-/** PostgreSQL as the application role, with one shared pool, which TypeORM uses too. A failure of a connection never ends the process. */
+/** The database of this process. See D1 to D4. */
 export class Database {
   private readonly notifications: NotificationListener;
   /** The pools; the shared one is first. */
@@ -107,7 +119,7 @@ export class Database {
 
   private async closeAll(): Promise<void> {
     for (const work of this.beforeCloseHooks)
-      await work().catch((error: Error) => logger.error('A part did not close in order', error.stack));
+      await work().catch((error: Error) => logger.error('A part of the service failed while closing', error.stack));
     await this.notifications.close();
     await Promise.all(this.opened.slice(1).map(({ pool }) => pool.end()));
     await this.dataSource.destroy();

@@ -201,7 +201,7 @@ describe('embedded PostgreSQL', () => {
   it('reports the cause if the data was created by another PostgreSQL version', async () => {
     await (await start({ fast: true })).stop();
     writeFileSync(join(dataDir, 'postgres', 'PG_VERSION'), '14\n');
-    await expect(startEmbeddedPostgres({ dataDir, fast: true })).rejects.toThrow('was made by PostgreSQL 14');
+    await expect(startEmbeddedPostgres({ dataDir, fast: true })).rejects.toThrow('was created by PostgreSQL 14');
     writeFileSync(join(dataDir, 'postgres', 'PG_VERSION'), '18\n');
     expect(await ask((await start({ fast: true })).url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
   });

@@ -1,3 +1,15 @@
+/**
+ * The PostgreSQL that comes with the npm packages, on a data directory.
+ *
+ * Owns: the cluster in the data directory, its password, and the start or adoption of its server. Does not own the running server
+ * afterwards (`RunningPostgres`) or the claim of the directory (`claimDataDir`).
+ *
+ * S1  One process uses a data directory at a time.
+ * S2  A server that a killed process left running is adopted, or stopped first if it does not force writes to disk and the data must last.
+ * S3  The server listens on the loopback address only, and its settings come from the command line, so no file can override them.
+ * S4  No secret of the service's environment reaches the server or its tools; the password is in a file with mode 0600, written as a whole.
+ * S5  A server that ends by itself is started again on the same port.
+ */
 import { execFile, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import {
@@ -51,18 +63,15 @@ const START_TIMEOUT_MS = 30_000;
 const START_ATTEMPTS_MAX = 10;
 /** Matches errors that a retry with another port can overcome. */
 const portIsTaken = /Address already in use|could not create any TCP\/IP sockets/;
-/** Matches the error of a server whose predecessor was killed, and has left processes behind. */
+/** Matches the error of a server whose predecessor was killed and left processes behind. */
 const hasOrphans = /pre-existing shared memory block/;
 
-/**
- * Starts the PostgreSQL that comes with the npm packages on a data directory, or adopts the one that a killed process left running there.
- * If it ends by itself, it is started again on the same port.
- */
+/** Starts the server of a data directory, or adopts the one that a killed process left running there. See S1 to S5. */
 export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<RunningPostgres> {
-  // Other users may only pass through: the server's user has its folder in here, and the mode of each of our files denies access to others.
+  // Other users may only traverse the directory: the server's user has its folder in it, and the mode of our files denies access to others.
   mkdirSync(options.dataDir, { recursive: true, mode: 0o711 });
   const giveBack = await claimDataDir(options.dataDir, (owner, withinMs) =>
-    options.logger?.warn({ owner }, `process ${owner} still has the data directory; waiting up to ${withinMs / 1_000} s for its end`),
+    options.logger?.warn({ owner }, `process ${owner} still uses the data directory; waiting up to ${withinMs / 1_000} s for its end`),
   );
   try {
     const setup = await prepare(options);
@@ -97,7 +106,7 @@ function readPassword(file: string, hasData: boolean): string {
   if (existsSync(file)) return readFileSync(file, 'utf8').trim();
   if (hasData) throw new Error(`the password of the embedded database is missing: ${file}`);
   const password = randomBytes(24).toString('hex');
-  // The file is renamed when it is complete: with half a password, the database would be locked for good.
+  // S4: The file is renamed once it is complete: with half a password, the database could never be opened again.
   writeFileSync(`${file}.new`, `${password}\n`, { mode: 0o600 });
   renameSync(`${file}.new`, file);
   return password;
@@ -125,7 +134,7 @@ async function initialise(
   }
 }
 
-/** Returns only the variables that the programs need, so that no secret in the service's environment is passed on. */
+/** S4: Returns only the variables that the programs need. */
 function environment(): NodeJS.ProcessEnv {
   return { PATH: process.env.PATH, SystemRoot: process.env.SystemRoot, LC_ALL: 'C' };
 }
@@ -138,14 +147,11 @@ async function checkVersion(cluster: string, binaries: string): Promise<void> {
   const made = readFileSync(join(cluster, 'PG_VERSION'), 'utf8').trim();
   if (shipped !== made)
     throw new Error(
-      `the database in ${cluster} was made by PostgreSQL ${made}, and this Mooring brings ${shipped}: dump it with the old one and restore it`,
+      `the database in ${cluster} was created by PostgreSQL ${made}, and this Mooring includes ${shipped}: dump it with the old version and restore it`,
     );
 }
 
-/**
- * Adopts a server that a killed process left running, unless it does not force writes to disk and the data must last. Returns undefined if
- * there is none to adopt.
- */
+/** S2: Adopts a server that a killed process left running. Returns undefined if there is none to adopt. */
 async function adopt({ cluster, fast, password, logger }: Setup): Promise<{ pid: number; port: number } | undefined> {
   const left = readPostmaster(cluster);
   if (!left) return undefined;
@@ -157,10 +163,10 @@ async function adopt({ cluster, fast, password, logger }: Setup): Promise<{ pid:
   const ready = await waitUntil(() => readPostmaster(cluster)?.ready === true || !isPostgresOn(cluster, left.pid), START_TIMEOUT_MS);
   const port = readPostmaster(cluster)?.port;
   if (ready && port && (fast || (await forcesToDisk(password, port)))) {
-    logger?.info({ pid: left.pid, port }, 'database server of an ended process taken over');
+    logger?.info({ pid: left.pid, port }, 'adopted the database server of an ended process');
     return { pid: left.pid, port };
   }
-  logger?.warn({ pid: left.pid }, 'database server of an ended process is stopped first');
+  logger?.warn({ pid: left.pid }, 'stopping the database server of an ended process');
   await endPostgres(cluster, left.pid);
   return undefined;
 }
@@ -190,7 +196,7 @@ async function launch(setup: Setup, known?: number): Promise<{ pid: number; port
     if (hasOrphans.test(said)) killOrphans(setup.cluster);
     else if (!portIsTaken.test(said)) break;
   }
-  throw new Error(`the embedded PostgreSQL does not start:\n${said}`);
+  throw new Error(`the embedded PostgreSQL failed to start:\n${said}`);
 }
 
 function isReady(cluster: string, pid: number): boolean {
@@ -221,7 +227,7 @@ async function spawnServer(setup: Setup, port: number): Promise<{ pid: number; l
   }
 }
 
-/** Returns the settings as command-line arguments, so that no settings file in the data directory can override them. */
+/** S3: Returns the settings as command-line arguments, so that no settings file in the data directory can override them. */
 function settings(port: number, fast: boolean): string[] {
   const lasting = fast ? 'off' : 'on';
   const values = {

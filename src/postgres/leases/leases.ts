@@ -1,3 +1,17 @@
+/**
+ * The leases of this process in the table `consumer_leases`: the right to be the only consumer of a name.
+ *
+ * Owns: one database session for all leases of the process, the timer that renews them and acquires the wanted ones, and the rows that name
+ * this session. Does not own what is done under a lease: the holder stops when the lease's signal aborts.
+ *
+ * L1  A lease has at most one holder at a time: it is acquired only if it has expired or its owner's session has ended, and each change of
+ *     holder raises its epoch.
+ * L2  Each write under a lease names its epoch, so a late write of an earlier holder changes nothing.
+ * L3  A holder considers its lease expired no later than others do: the time to live counts from before the statement that renewed it, by
+ *     the monotonic and the wall clock, and a statement that hangs fails before the time to live is over.
+ * L4  All leases of the process are lost together, when their session ends. No other session ever gets its name.
+ * L5  One heartbeat runs at a time, and one statement at a time on the session. A request during a heartbeat is served by the next one.
+ */
 import { randomUUID } from 'node:crypto';
 
 import { Injectable, Logger } from '@nestjs/common';
@@ -9,8 +23,8 @@ import { Intervals } from '../../kernel/config/intervals.ts';
 /** The time after which another process may take a lease that was not renewed, whatever became of its owner, ms. */
 export const TTL_MS = 10_000;
 /**
- * The interval of renewals (3 s) plus this timeout is less than the TTL, so that a process gives up a hanging session before others may
- * take over.
+ * L3: The interval of renewals (3 s) plus this timeout is less than the time to live, so a process gives up a hanging session before
+ * others may acquire its leases.
  */
 const STATEMENT_TIMEOUT_MS = 5_000;
 
@@ -43,7 +57,7 @@ const GIVE_BACK = `
     returning l.name)
   select pg_notify('${LEASES_GIVEN_BACK}', '') from given limit 1`;
 
-/** The time by both clocks: the monotonic clock may stop while the machine is suspended, and the wall clock may be set back. */
+/** L3: The time by both clocks: the monotonic clock may stop while the machine is suspended, and the wall clock may be set back. */
 interface Instant {
   steady: number;
   wall: number;
@@ -51,13 +65,13 @@ interface Instant {
 
 const instant = (): Instant => ({ steady: performance.now(), wall: Date.now() });
 
-/** The right to be the only consumer of its name. Every write names the `epoch`, so that a late write of an old holder changes nothing. */
+/** The right to be the only consumer of its name. See L1 to L3. */
 export class Lease {
   private readonly ending = new AbortController();
 
   constructor(
     readonly name: string,
-    /** The epoch grows with every change of holder; it is a bigint as text. */
+    /** L1, L2: The number grows with every change of holder. It is a bigint as text. */
     readonly epoch: string,
     private renewedAt: Instant,
     private readonly giveBack: (leases: Lease[]) => Promise<void>,
@@ -92,13 +106,13 @@ export class Lease {
 interface Session {
   client: pg.PoolClient;
   owner: string;
-  /** Settles with the last queued statement: leases are given back while others are renewed. */
+  /** L5: Settles with the last queued statement. Leases are released while others are renewed. */
   turn: Promise<unknown>;
 }
 
 /**
- * The leases of this process, for its projections, the shards of its sagas and the process itself. All are bound to one database session:
- * one statement every 3 s renews them, and they are lost together when that session ends. The session ends with the last lease.
+ * The leases of this process, for its projections, the shards of its sagas and the process itself. One statement every 3 s renews all of
+ * them. Their session ends with the last lease.
  */
 @Injectable()
 export class Leases {
@@ -118,7 +132,9 @@ export class Leases {
     private readonly intervals: Intervals = new Intervals(),
   ) {}
 
-  /** The name of the database session that holds the leases, or null. A crash of the database ends the session, and no other gets its name. */
+  /**
+   * The name of the database session that holds the leases, or null. A crash of the database ends the session, and no other gets its name.
+   */
   get sessionId(): string | null {
     return this.session?.owner ?? null;
   }
@@ -156,7 +172,7 @@ export class Leases {
     const { session } = this;
     if (session === null || names.length === 0) return [];
     const leases = await this.claim(session, names);
-    // The session ended, and with it everything that it took.
+    // L4: The session ended, and with it every lease that it acquired.
     if (this.session !== session) return [];
     for (const lease of leases) this.held.set(lease.name, lease);
     return leases;
@@ -181,7 +197,7 @@ export class Leases {
     this.timer = setTimeout(() => void this.beat(), ms);
   }
 
-  /** Beats never overlap; requests during a beat are served by one further beat right after it. */
+  /** L5: Heartbeats never overlap. Requests during one are served by one further heartbeat right after it. */
   private async beat(): Promise<void> {
     this.timer = null;
     this.beating = true;
@@ -278,7 +294,7 @@ export class Leases {
     const session = this.session;
     this.session = null;
     for (const lease of this.held.values()) this.lose(lease);
-    // The connection is destroyed, because its name and running statements must not live on in the pool.
+    // L4: The connection is destroyed, because its name and running statements must not live on in the pool.
     session?.client.release(true);
   }
 }
