@@ -1,3 +1,16 @@
+/**
+ * The steps of a rotation of the master key while the service runs.
+ *
+ * Owns: the tables `master_key_rotations` and `master_key_exchange`, and the data keys' wrapping during a rotation. Does not own the keys
+ * in memory and in the key file (`MasterKeys`) or the order of steps (the rotation's saga).
+ *
+ * M1  Once a rotation has begun, no data key is stored under the old master key: each writer of one shares the lock of the row that names
+ *     the current key.
+ * M2  The key file contains the new key before anything in the database depends on it.
+ * M3  The old key is removed only once no data key and no living replica needs it.
+ * M4  One rotation runs at a time, and a key is never reused: an old copy of the database would open with it again.
+ * M5  Each step can be repeated, and a late step of a suspended process changes nothing. A key that is shredded meanwhile stays shredded.
+ */
 import { randomBytes } from 'node:crypto';
 
 import { Injectable, Logger } from '@nestjs/common';
@@ -10,12 +23,12 @@ import { newId } from '../kernel/ids.ts';
 import { keyIdOf, unwrapDataKey, wrapDataKey, wrapMasterKey } from './envelope.ts';
 import { MasterKeys } from './master-keys.ts';
 
-/** The number of blocks of the table whose data keys are wrapped anew by one statement: about 900 keys. */
+/** The number of blocks of the table whose data keys are rewrapped by one statement: about 900 keys. */
 const BATCH_BLOCKS = 16;
-/** A replica counts as alive for so long after it was last seen, in seconds: its session may have broken, and it comes back. */
+/** A replica counts as alive for this long after it was last seen, in seconds: perhaps only its session broke, and it will reconnect. */
 const SEEN_SECONDS = 20;
 
-/** The replicas that are alive and whose newest master key, which they have announced, is not the given one. */
+/** M3: The number of living replicas whose announced master key is not the given one. */
 const BEHIND = `
   select count(*)::int as replicas from program_replicas r
    where r.master_key_id is distinct from $1
@@ -33,14 +46,14 @@ export interface MasterKeyRotation {
   newKeyId: string;
   requestedBy: RequestedBy;
   begunAt: Date;
-  /** The time from which on nothing in the database opens with the old key; null until then. */
+  /** The time since which nothing in the database can be opened with the old key; null until then. */
   forgottenAt: Date | null;
   /** The time at which the end was recorded; null until then. */
   finishedAt: Date | null;
 }
 
 interface KeyRow {
-  /** The place of the row in the table. */
+  /** The row's physical location in the table (`ctid`). */
   tid: string;
   subject: string;
   version: number;
@@ -54,10 +67,7 @@ export interface RewrappedBatch {
   damaged: string[];
 }
 
-/**
- * The steps of a rotation of the master key. From the beginning on no data key is stored under the old key, every data key is then wrapped
- * anew, and at last the old key is forgotten. Each step can be repeated, and a late step of a suspended process changes nothing.
- */
+/** Executes the steps of rotations: begin, share the new key, rewrap every data key, remove the old key, finish. See M1 to M5. */
 @Injectable()
 export class MasterKeyRotations {
   private readonly logger = new Logger('Keyring');
@@ -68,21 +78,21 @@ export class MasterKeyRotations {
   ) {}
 
   /**
-   * Makes the given key, or a new one, the current master key, and returns the id of the rotation. Throws `invalid_request` if the key can't
-   * be used, and `invalid_state` if a rotation is under way or a replica could not follow.
+   * Makes the given key, or a new one, the current master key, and returns the rotation. Throws `invalid_request` if the key can't be used,
+   * and `invalid_state` if a rotation is in progress or a replica lacks the current key.
    */
   async begin(given: Buffer | null, requestedBy: RequestedBy): Promise<MasterKeyRotation> {
     await this.masterKeys.refresh();
     const { file, current } = this.masterKeys;
     const key = given ?? randomBytes(32);
-    // The file has the key before anything depends on it.
+    // M2
     await file?.prepare(key);
     try {
       const id = await this.database.transaction((client) => begun(client, current, key, requestedBy));
       await this.masterKeys.refresh();
       return (await this.find(id)) as MasterKeyRotation;
     } catch (error) {
-      // After any other error the rotation may have begun all the same.
+      // After any other error the rotation may have begun nevertheless.
       if (error instanceof Refusal) await file?.discard(key);
       throw error;
     }
@@ -104,7 +114,7 @@ export class MasterKeyRotations {
     return rows.map(({ rotation_id }) => rotation_id);
   }
 
-  /** Returns what is left to do: the keys that the old master key wraps, and the replicas that do not have the new one yet. */
+  /** Returns the remaining work: the number of keys that the old master key wraps, and of replicas that lack the new one. */
   async left({ oldKeyId, newKeyId }: MasterKeyRotation): Promise<{ keys: number; replicas: number }> {
     const [keys] = await this.database.query<{ keys: number }>(LEFT, [oldKeyId]);
     const [behind] = await this.database.query<{ replicas: number }>(BEHIND, [newKeyId]);
@@ -112,8 +122,8 @@ export class MasterKeyRotations {
   }
 
   /**
-   * Makes sure that the other replicas can learn the new key: a crash of PostgreSQL empties the table by which they do. Throws
-   * `UnknownMasterKey` if this process can't learn both keys.
+   * Makes sure that the other replicas can read the new key: a crash of PostgreSQL empties the table from which they do. Throws
+   * `UnknownMasterKey` if this process does not have both keys and can't read them.
    */
   async share({ id, oldKeyId, newKeyId }: MasterKeyRotation): Promise<void> {
     await this.masterKeys.refresh();
@@ -127,8 +137,8 @@ export class MasterKeyRotations {
   }
 
   /**
-   * Returns the first block of each batch of a pass over the table. Rows go by their place in it, which needs neither statistics nor an
-   * order. What is written meanwhile is wrapped by the new key.
+   * Returns the first block of each batch of a pass over the table. Rows are read by their location in it, which needs neither an index nor
+   * a sort. M1: Rows that are written meanwhile are wrapped by the new key.
    */
   async batches(): Promise<number[]> {
     const [table] = await this.database.query<{ blocks: number }>(
@@ -212,7 +222,7 @@ export class MasterKeyRotations {
 async function begun(client: pg.PoolClient, current: { id: string; key: Buffer }, key: Buffer, by: RequestedBy): Promise<string> {
   const newKeyId = keyIdOf(key);
   await refuseUsedKey(client, current.id, newKeyId);
-  // A writer of a data key shares the lock of this row, so that from here on none is stored under the old key.
+  // M1
   const { rowCount } = await client.query(`update installation set value = $2 where fact = 'master_key_id' and value = $1`, [
     current.id,
     newKeyId,
@@ -242,7 +252,7 @@ async function begun(client: pg.PoolClient, current: { id: string; key: Buffer }
   return id;
 }
 
-/** Refuses a key that is or was the master key: after a rotation back to it, an old copy of the database would open with it. */
+/** M4: Refuses a key that is or was the master key. */
 async function refuseUsedKey(client: pg.PoolClient, currentId: string, newKeyId: string): Promise<void> {
   const { rows } = await client.query('select from master_key_rotations where $1 in (old_key_id, new_key_id)', [newKeyId]);
   if (newKeyId !== currentId && rows.length === 0) return;
