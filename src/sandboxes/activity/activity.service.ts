@@ -1,3 +1,18 @@
+/**
+ * When sandboxes were used, and that they are in use, visible to every replica.
+ *
+ * Owns: this process's rows in `agent_holds` and the times in `agent_activity`. Does not own the decision to wake (`WakeGate`) or to put a
+ * sandbox to sleep (its saga), which read these rows.
+ *
+ * A1  A hold is committed when `hold` resolves, so every later reader sees it. The saga reads the holds after its request to sleep is in
+ *     the log, and the wake gate reads the log after its hold is committed: one of the two always sees the other (decisions/0020).
+ * A2  One row serves all holders of this process. It is kept for a second after its last release, so that frequent use costs no statements.
+ * A3  A `HeldRow` stands for a row that has existed without a gap. It is dropped as soon as the row may have expired, or other replicas may
+ *     have ignored it because this process had lost its lease.
+ * A4  Statements about one row run one after the other. Rows of several sandboxes are locked in one order, so replicas never deadlock.
+ * A5  Holds of a dead replica do not count, even before they expire.
+ * A6  Renewing never inserts a row, and stamping never recreates one, because both may run beside a release or a deletion.
+ */
 import { Injectable, Logger, type BeforeApplicationShutdown } from '@nestjs/common';
 
 import { SharedQuestions } from '../../kernel/async/shared-questions.ts';
@@ -9,7 +24,7 @@ import { kindOf, type SandboxKind } from '../sandbox-id.ts';
 /** The time in seconds after which a hold that is not renewed expires. */
 export const HOLD_TTL_SECONDS = 10;
 const RENEW_EVERY_MS = 2_500;
-/** The age in milliseconds at which a hold may have expired unnoticed, because the process was suspended and did not renew it. */
+/** A3: The age in ms at which a hold may have expired unnoticed, because the process was suspended and did not renew it. */
 const DOUBTFUL_MS = 6_000;
 /** The age in milliseconds at which the row of a sandbox that nobody uses is renewed, so that it does not become doubtful before it goes. */
 const LINGERING_RENEWAL_MS = DOUBTFUL_MS - RENEW_EVERY_MS;
@@ -23,8 +38,8 @@ const LINGER_MS: Record<SandboxKind, number> = { agent: 8_000, computer: 1_000 }
 const RELEASE_EVERY_MS = 500;
 
 /**
- * The condition under which a row `h` of `agent_holds` keeps its sandbox awake. The hold of a replica that is known to be dead does not count,
- * even before it expires. A program of an older version has no lease under the owner's name, so its holds count until they expire.
+ * A5: The condition under which a row `h` of `agent_holds` keeps its sandbox awake. The hold of a replica that is known to be dead does not
+ * count, even before it expires. A program of an older version has no lease under the owner's name, so its holds count until they expire.
  */
 export const HOLD_COUNTS = `
   h.expires_at > clock_timestamp()
@@ -56,7 +71,7 @@ const KEEP = `
   update agent_activity v set kept_until = $2, last_active_at = ${IDLE_FROM}
    where agent_id = $1 and kept_until is distinct from $2 and ($3 or kept_until is null or kept_until < $2)`;
 
-/** Writes holds ($1) of the owner. Rows of several sandboxes are locked in one order everywhere, so that two replicas never wait for each other. */
+/** A4: Writes holds ($1) of the owner. Rows of several sandboxes are locked in one order everywhere. */
 const HOLD = `
   with used as (
     insert into agent_activity as a (agent_id, last_active_at)
@@ -78,7 +93,7 @@ const STAMP = `
 
 const RELEASE = `with released as (delete from agent_holds where owner = $1 and agent_id = any($2::text[])) ${STAMP}`;
 
-/** Renews rows. Never inserts one, because a release may run at the same time. */
+/** A6: Renews rows. Never inserts one, because a release may run at the same time. */
 const RENEW = `
   with renewed as (
     update agent_holds set expires_at = clock_timestamp() + make_interval(secs => $4) where owner = $1 and agent_id = any($2::text[]))
@@ -98,7 +113,7 @@ interface LastUse {
   idle_from: Date;
 }
 
-/** A row of this process that has existed without a gap. It stays the same object for as long as that is certain. */
+/** A3: A row of this process that has existed without a gap. It stays the same object for as long as that is certain. */
 export interface HeldRow {
   readonly sandboxId: string;
 }

@@ -1,3 +1,17 @@
+/**
+ * Gives access to live sandboxes: holds one awake while work runs, and wakes it first if it sleeps.
+ *
+ * Owns: the wakes in progress, and the sandboxes seen awake under a hold. Does not own holds (`Activity`) or the wake itself, which the
+ * sandbox's saga executes.
+ *
+ * W1  The hold is committed before the state is read. So a saga that reads the holds after it requested a sleep sees this one, or this call
+ *     sees the sleep (decisions/0020).
+ * W2  However many callers need a sleeping sandbox, it is woken once. The signal of the caller that began the wake does not end it for
+ *     others.
+ * W3  A sandbox seen awake under a hold need not be read again while that row exists without a gap, until another event of its stream
+ *     arrives or a gap in the log is reported.
+ * W4  A caller of another account, or one that must not wake the sandbox, never keeps it awake.
+ */
 import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 
 import { unlessAborted } from '../../kernel/async/unless-aborted.ts';
@@ -9,7 +23,7 @@ import { Activity, type HeldRow } from './activity.service.ts';
 import type { Need, Wakeable } from './wakeable.ts';
 import { Wakeables } from './wakeables.ts';
 
-/** The time in milliseconds after the stored deadline of the wake, by which the sandbox has settled in any case. */
+/** The time after the stored deadline of the wake, in ms, by which the sandbox has settled in any case. */
 const MARGIN_MS = 5_000;
 
 interface Awake {
@@ -23,10 +37,7 @@ interface Awake {
 export class WakeGate implements OnModuleInit, OnModuleDestroy {
   /** Maps a sandbox to the wake that callers of this process share. */
   private readonly wakes = new Map<string, Promise<Awake>>();
-  /**
-   * Maps a row to the sandbox that was seen awake while the row held it. The sandbox is not put to sleep while that row exists, so its state
-   * need not be read again until another event of the sandbox arrives.
-   */
+  /** W3: Maps a row to the sandbox that was seen awake while the row held it. */
   private seenAwake = new WeakMap<HeldRow, Sandbox>();
   /** Maps a row to the position of the last event that arrived on the held sandbox's stream. */
   private heardUpTo = new WeakMap<HeldRow, Position>();
@@ -50,18 +61,17 @@ export class WakeGate implements OnModuleInit, OnModuleDestroy {
   }
 
   /**
-   * Runs the work with the sandbox awake. However many call at once, a sleeping one is woken once. Throws the kind's refusals of a sandbox that is
-   * unknown, that must not be woken, or that is not awake 5 s after its wake must be over; the signal's reason if it aborts before the sandbox
-   * is awake.
+   * Runs the work with the sandbox awake. However many call at once, a sleeping one is woken once. Throws the kind's refusals of a sandbox
+   * that is unknown, that must not be woken, or that is not awake 5 s after its wake must be over; the signal's reason if it aborts before
+   * the sandbox is awake.
    */
   async whileAwake<T>(need: Need, work: (sandbox: Sandbox, woken: boolean) => Promise<T>): Promise<{ result: T; woken: boolean }> {
     const { sandboxId, accountId } = need;
     const kind = this.wakeables.of(sandboxId);
-    // Another account must not keep a sandbox awake by asking for it, nor a caller who does not want it woken.
+    // W4
     const seen = kind.owned(this.known(this.activity.rowOf(sandboxId)) ?? (await kind.find(sandboxId)).state, accountId);
     if (need.wake === false && !kind.isAwake(seen)) throw kind.notAwake('asleep');
-    // The hold is written before the state is read. So a saga that reads the holds after it requested a sleep sees this one, or this call
-    // sees the sleep.
+    // W1
     const hold = await this.activity.hold(sandboxId);
     try {
       const sandbox = this.known(hold.row);
@@ -102,7 +112,7 @@ export class WakeGate implements OnModuleInit, OnModuleDestroy {
     return unlessAborted(shared, signal);
   }
 
-  /** Wakes the sandbox. The signal of the caller that began the wake does not end it, because others wait for it too. */
+  /** W2: Wakes the sandbox. The signal of the caller that began the wake does not end it, because others wait for it too. */
   private async wake(kind: Wakeable, need: Need, row: HeldRow, seen: Sandbox): Promise<Awake> {
     const { seenAwake } = this;
     let woken = false;
@@ -123,7 +133,7 @@ export class WakeGate implements OnModuleInit, OnModuleDestroy {
     return { sandbox, woken };
   }
 
-  /** Remembers what was read, unless a gap came after it, or an event that may be newer than the state. */
+  /** W3: Remembers what was read, unless a gap came after it, or an event that may be newer than the state. */
   private remember(seenAwake: WeakMap<HeldRow, Sandbox>, row: HeldRow, state: Sandbox, position: Position): void {
     if ((this.heardUpTo.get(row) ?? START) <= position) seenAwake.set(row, state);
   }

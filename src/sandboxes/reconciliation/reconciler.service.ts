@@ -1,3 +1,17 @@
+/**
+ * Brings the containers of one kind of sandboxes to the desired state in their streams, step by step.
+ *
+ * Owns: the loop of one pass. Does not own the decision which step is next (the kind's rules), how a step changes the engine
+ * (`ContainerSteps`), or which sandboxes need a pass (`Differences`).
+ *
+ * R1  A step follows from the recorded state and the actual one alone, so any step can be repeated and any pass interrupted.
+ * R2  The lease is checked right before each side effect, so a replica that was suspended during a pass changes nothing when it continues.
+ * R3  Each step's outcome is recorded before the next one is decided. The record of a step has a derived id and is stored once.
+ * R4  A pass that only waits gives its slot back meanwhile, and the wait ends as soon as an event makes it stale.
+ * R5  A refusal of the engine is retried once with a fresh observation before it counts as the failure of the transition; while the engine
+ *     is unavailable, the transition is retried until its deadline.
+ * R6  Containers of a sandbox that the log does not know are left alone.
+ */
 import { Injectable, Logger } from '@nestjs/common';
 
 import type { ContainerView } from '../../runtime/container.ts';
