@@ -1,3 +1,13 @@
+/**
+ * Checks the dependencies of the service for `/readyz`.
+ *
+ * Owns: the last result, which serves all callers for a second. Does not own the checks of the dependencies themselves.
+ *
+ * R1  A check is cheap for its callers: anybody may call, so they share one check at a time, and each dependency has a timeout.
+ * R2  The service is unavailable only without a required dependency: the database, the event store, and read models until each is filled
+ *     and has caught up. Otherwise it is at most degraded.
+ * R3  No detail names anything that a stranger may not read.
+ */
 import { Injectable } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 
@@ -11,28 +21,28 @@ import type { DockerfileBuilds, EgressStatus, EngineStatus } from '../../runtime
 import { ContainerRuntime } from '../../runtime/runtime.ts';
 import type { DependencyDto, ReadinessDto } from './health.dto.ts';
 
-/** The time after which a dependency counts as unavailable, ms. */
+/** R1: The time after which a dependency counts as unavailable, in ms. */
 const PING_TIMEOUT_MS = 3_000;
-/** The delay of the removal of old output from which on it is reported, ms. */
+/** Log retention is reported as late once it is this far behind, in ms. */
 const RETENTION_LATE_MS = 3_600_000;
-/** The time for which a check serves all who ask, ms, since anybody may ask, and a check asks the database and the engine. */
+/** R1: The time for which a result serves all callers, in ms. */
 const KEPT_MS = 1_000;
 
 /** Checks the dependencies of the service. */
 @Injectable()
 export class ReadinessChecks {
   private readonly kept = new KeptAnswer(() => this.check(), KEPT_MS);
-  /** The value is true if all read models were ready when they were last asked. */
+  /** The value is true if all read models were ready at the last successful check. */
   private wereReady = false;
 
   constructor(private readonly modules: ModuleRef) {}
 
-  /** Returns the latest check, at most a second old. Callers share the one that is under way. */
+  /** R1: Returns the latest result, at most a second old. Callers share the check in progress. */
   latest(): Promise<Required<ReadinessDto>> {
     return this.kept.get();
   }
 
-  /** Returns `unavailable` if a required dependency is unavailable, and `degraded` if another one is. */
+  /** R2: Returns `unavailable` if a required dependency is unavailable, and `degraded` if another one is. */
   private async check(): Promise<Required<ReadinessDto>> {
     const dependencies = await Promise.all([
       this.ping('database', true, Database, (database) => database.ping()),
@@ -55,9 +65,9 @@ export class ReadinessChecks {
   }
 
   /**
-   * Checks the read models. They are required until each is filled and has caught up. A stopped one serves its rows on every replica alike,
-   * so the service is only degraded. It is only degraded too if all were ready and the question for their progress is late, which waits for a
-   * connection behind the statements of requests.
+   * R2: Checks the read models. A stopped one serves its rows on every replica alike, so the service is only degraded. It is also only
+   * degraded if all were ready before and the query of their progress times out, since that query waits for a connection behind those of
+   * requests.
    */
   private async readModels(): Promise<DependencyDto> {
     let progress: ReadModelProgress[] = [];
@@ -76,7 +86,7 @@ export class ReadinessChecks {
     };
   }
 
-  /** Checks the engine. One on which no agent starts is unavailable; what else is wrong with it is a detail, and changes no status. */
+  /** Checks the engine. It is unavailable if no agent can start on it. Any other problem is a detail, and does not change the status. */
   private async containerEngine(): Promise<DependencyDto> {
     let engine: EngineStatus = { lack: null, warnings: [] };
     const looked = await this.ping('runtime', false, ContainerRuntime, async (runtime) => {
@@ -99,7 +109,7 @@ export class ReadinessChecks {
     return lacks.length === 0 ? looked : { name: looked.name, status: 'unavailable', required: false, detail: lacks.join('; ') };
   }
 
-  /** Tells whether others are kept from agents' ports. Returns null if nobody else could reach them. */
+  /** Checks whether agents' ports are protected from other clients. Returns null if no other client could reach them. */
   private async agentPorts(): Promise<DependencyDto | null> {
     let ports: AgentPorts | null | undefined;
     const looked = await this.ping('agent_ports', false, ContainerRuntime, async (runtime) => {
@@ -112,8 +122,8 @@ export class ReadinessChecks {
   }
 
   /**
-   * Tells whether Dockerfiles can be built, and what the operator's choice of a builder leaves open, which degrades nothing. Returns null if the runtime
-   * builds no Dockerfile.
+   * Checks whether Dockerfiles can be built. A weakness of the configured builder is a detail, and does not degrade the service. Returns
+   * null if the runtime builds no Dockerfiles.
    */
   private async dockerfileBuilds(): Promise<DependencyDto | null> {
     let builds: DockerfileBuilds | null | undefined;
@@ -153,7 +163,7 @@ export class ReadinessChecks {
   }
 }
 
-/** Returns what is not enforced, a sentence each. */
+/** Returns what is not enforced, one sentence each. */
 function lacksOf(status: EgressStatus | null): string[] | null {
   if (status === null) return null;
   const lacks = {

@@ -1,3 +1,14 @@
+/**
+ * The claims of idempotency keys, and the sealed responses, in PostgreSQL for all replicas.
+ *
+ * Owns: the table `idempotency_keys`, and the renewal of this process's running claims. Does not own the decision what a claim means
+ * (`IdempotencyInterceptor`).
+ *
+ * I1  A key has one running try at a time. A try that is not renewed counts as dead, and the next one may proceed.
+ * I2  A response is stored once, by the owner of the claim.
+ * I3  Requests and responses are sealed: those of an agent under its data key, so that they are shredded with it.
+ * I4  Claims are removed after 24 hours.
+ */
 import { createHash } from 'node:crypto';
 
 import { Injectable, Logger, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
@@ -7,12 +18,12 @@ import { type Sealed, Keyring } from '../../crypto/keyring.ts';
 import { Database } from '../../postgres/database/database.ts';
 import { type Claim, type ClaimOutcome, IdempotencyStore, type StoredAnswer } from './idempotency-store.ts';
 
-/** The time without a renewal after which a try counts as dead, and the next one may proceed, seconds. */
+/** I1: The time without a renewal after which a try counts as dead, in seconds. */
 const LEASE_SECONDS = 10;
 const RENEW_EVERY_MS = 2_500;
 const KEPT_HOURS = 24;
 const SWEEP_EVERY_MS = 3_600_000;
-/** The subject whose data key seals the requests, and the responses that do not belong to an agent. */
+/** I3: The subject whose data key seals the requests, and the responses that do not belong to an agent. */
 const SUBJECT = 'idempotency';
 
 interface Row {
@@ -23,7 +34,7 @@ interface Row {
   is_first: boolean;
 }
 
-/** Keeps the responses sealed in PostgreSQL, for all replicas. */
+/** The store of claims. See I1 to I4. */
 @Injectable()
 export class PostgresIdempotencyStore extends IdempotencyStore implements OnModuleInit, OnModuleDestroy {
   private readonly logger = new Logger('Idempotency');

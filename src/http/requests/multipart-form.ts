@@ -1,3 +1,12 @@
+/**
+ * A multipart form in the body of a request: one file, and some texts.
+ *
+ * Owns: the reading of the body, at the pace at which the file's content is consumed. Does not own the file's destination.
+ *
+ * M1  The form is read once. Its bytes are buffered only within the bounds of the parser and one chunk.
+ * M2  The file's content ends only once the whole form was read and is valid, so its consumer never accepts a truncated or invalid form.
+ * M3  A form that stalls, breaks off or has unknown fields fails, unless it is the file's consumer that is slow.
+ */
 import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 
@@ -6,11 +15,14 @@ import { Busboy, type BusboyFileStream } from '@fastify/busboy';
 import { invalidField, Refusal } from '../../kernel/errors/refusal.ts';
 import { discardRest } from './discard-rest.ts';
 
-/** The form that a route takes: one file, and some texts. */
+/** The form that a route accepts: one file, and some texts. */
 export interface FormRules {
   /** The name of the field with the file. */
   file: string;
-  /** The most bytes of the file. A form that is longer in any case is refused before it is read; the reader of the file holds the rest. */
+  /**
+   * The most bytes of the file. A form whose length exceeds this is refused before it is read; the consumer of the file enforces it
+   * otherwise.
+   */
   fileBytesMax: number;
   /** The names of the text fields, with the most bytes of each. */
   texts: Readonly<Record<string, number>>;
@@ -20,7 +32,10 @@ export interface FormFile {
   /** The name as the sender gave it, without the folders of its path; it may be empty. */
   name: string;
   contentType: string;
-  /** The bytes as they arrive. They end only once the whole form was read and is valid, and are destroyed with an error if it is not. */
+  /**
+   * M2: The bytes as they arrive. The stream ends only once the whole form was read and is valid, and is destroyed with an error if it is
+   * not.
+   */
   content: Readable;
   /** The texts of the form, those after the file included, once the whole form was read and is valid. */
   texts: Promise<Readonly<Record<string, string>>>;
@@ -32,9 +47,10 @@ const PARTS_MAX = 10;
 /** RFC 2046, 5.1.1. */
 const BOUNDARY_MAX = 70;
 const PART_HEADER_BYTES_MAX = 16_384;
-/** The longest time in which the sender of a form sends nothing although it may, in ms. */
+/** M3: The longest time without a byte while the form could be read, in ms. */
 const STALL_MS = 30_000;
-/** A multipart form in the body of a request, which is read once, no faster than its file is taken. */
+
+/** The form of one request. See M1 to M3. */
 export class MultipartForm {
   private readonly found: Record<string, string> = {};
   private readonly whole: Promise<Record<string, string>>;
@@ -56,7 +72,7 @@ export class MultipartForm {
     this.whole.catch(() => undefined);
   }
 
-  /** Throws `unsupported_media_type` if the body is no form, and `payload_too_large` if it says that it is too long. */
+  /** Throws `unsupported_media_type` if the body is no form, and `payload_too_large` if its length is too large. */
   static async of(request: IncomingMessage, rules: FormRules, stallMs = STALL_MS): Promise<MultipartForm> {
     const form = new MultipartForm(request, rules, stallMs);
     const error = form.objection();
@@ -66,14 +82,14 @@ export class MultipartForm {
   }
 
   /**
-   * Reads the form and hands its file to `onFile`, which takes the content. Returns what that returns. Throws what it throws, and
+   * Reads the form and passes its file to `onFile`, which consumes the content. Returns its result. Throws its error, and
    * `invalid_request` for a form that is malformed, has other fields, has no file, breaks off or stalls.
    */
   async read<T>(onFile: (file: FormFile) => Promise<T>): Promise<T> {
     const { request } = this;
     const parser = this.parserFor(onFile);
     const stalled = setTimeout(() => {
-      // A form that has come, or whose bytes wait for the reader of its file, is not late: the agent may have to wake first.
+      // M3: A form that has arrived, or whose bytes wait for the consumer of its file, is not late: the agent may have to wake first.
       if (request.complete || parser.writableNeedDrain) stalled.refresh();
       else this.fail(new Refusal('invalid_request', 'The form comes too slowly.'));
     }, this.stallMs);
@@ -116,7 +132,7 @@ export class MultipartForm {
     parser.on('partsLimit', tooMany).on('fieldsLimit', tooMany).on('filesLimit', tooMany);
     parser.on('field', (name, text) => this.takeText(name, text));
     parser.on('file', (name, part, fileName, _encoding, contentType) => {
-      // A part that nobody reads any more may still fail.
+      // A part that is not read any more may still fail.
       part.on('error', () => undefined);
       if (name !== this.rules.file || this.work !== null || this.isOver) {
         part.resume();
