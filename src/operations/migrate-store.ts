@@ -1,3 +1,14 @@
+/**
+ * Copies the log of one event store into another, and compares both.
+ *
+ * Owns: the order of steps, and the record of the log's place in the database. Does not own the stores or their formats (`LogWriter`).
+ *
+ * M1  Nothing is written before everything was checked: the log is in the source, and the target holds nothing but the beginning of it.
+ * M2  It may be interrupted at any step and repeated: events that the target already has are skipped.
+ * M3  The database records the new place only after both logs were compared event by event; read models and cursors of subscriptions change
+ *     in the same transaction.
+ * M4  No service runs meanwhile, and no trim removes output.
+ */
 import { createHash } from 'node:crypto';
 
 import type { Config } from '../kernel/config/config.ts';
@@ -28,7 +39,7 @@ export interface MigrationOptions {
   allowUnsafe?: boolean;
 }
 
-/** The figures that are equal in both logs after a successful migration. */
+/** The figures of one class of events, which are equal in both logs after a successful migration. */
 export interface ClassFigures {
   eventClass: EventClass;
   events: number;
@@ -51,13 +62,11 @@ interface Side {
 }
 
 /**
- * Copies the log of one store into another and compares both; then the database records the log's new place. Services must be stopped. May
- * be interrupted and repeated. Throws before anything is written if the log is not in the source, or if the target holds anything but the
- * beginning of the same log; also throws if the logs differ in the end. Older output in a PostgreSQL, of which retention has removed some
- * in the source since, is replaced by the source's.
+ * Moves the log. Throws before anything is written if M1 does not hold, and also if the logs differ in the end. Output in a target
+ * PostgreSQL of which retention has removed some in the source since is replaced by the source's.
  */
 export async function migrateStore(config: Config, catalogue: EventCatalogue, options: MigrationOptions): Promise<ClassFigures[]> {
-  if (options.from === options.to) throw new Error('the log is there already');
+  if (options.from === options.to) throw new Error('--from and --to name the same store');
   const server = await holdPostgres(config);
   const databases = new Map<string, Promise<Database>>();
   const databaseAt = (url: string) => {
@@ -74,7 +83,7 @@ export async function migrateStore(config: Config, catalogue: EventCatalogue, op
     if (!core.isBeginning) throw new Error(core.why);
     let log = await standingIn(source, target, 'log');
     if (!log.isBeginning && target.url === null) throw new Error(log.why);
-    // Everything was checked: from here on events are written.
+    // M1: Everything was checked, and from here on events are written.
     if (!log.isBeginning) {
       await withOwner(target.url ?? '', removeOutput);
       log = { isBeginning: true, events: 0 };
@@ -96,18 +105,14 @@ export async function migrateStore(config: Config, catalogue: EventCatalogue, op
   }
 }
 
-/**
- * Refuses to move an older log, because events that were written elsewhere since would be missing: a move back starts where the log is now.
- */
+/** M1: Refuses a source that is not the log's current place, because events that were written elsewhere since would be missing. */
 async function refuseOldLog({ place }: Side, own: Database): Promise<void> {
   const standing = await new Installation(own).read('log_place');
   if (place === null || standing === null || standing === place) return;
   throw new Error(`the log of this database is in ${namedPlace(standing)}, so it can't be moved from ${namedPlace(place)}`);
 }
 
-/**
- * Records the log's new place, removes the read models, which are rebuilt from it, and moves the cursors of subscriptions, in one transaction.
- */
+/** M3: Records the log's new place, removes the read models, which are rebuilt from it, and moves the cursors of subscriptions. */
 async function moveIn(owner: Owner, place: string | null, positions: ReadonlyMap<Position, Position>): Promise<void> {
   await owner.query('begin');
   await forgetReadModels(owner);
@@ -153,7 +158,7 @@ async function openSide(place: string, { config, ownUrl, catalogue, databaseAt }
   };
 }
 
-/** Prevents trimming while the log is copied: a trim that finds this lock taken leaves the log alone. */
+/** M4: Prevents trimming while the log is copied: a trim that finds this lock held does nothing. */
 async function holdTrimming(database: Database): Promise<void> {
   const client = await database.openPool('copy', 1).connect();
   await client.query('select pg_advisory_lock(5040, 3)');
@@ -181,7 +186,7 @@ async function standingIn(source: Side, target: Side, eventClass: EventClass): P
     if (next.done === true) return no(`the target holds more than the source: event ${standing.id} on ${standing.stream}`);
     if (canonical(standing) !== canonical(next.value)) {
       const { id, stream, revision } = standing;
-      return no(`the target holds another log: event ${id} (${stream} ${revision}) is not what the source has there`);
+      return no(`the target holds another log: event ${id} (${stream} ${revision}) differs from the source's event at that place`);
     }
     events += 1;
   }
@@ -251,7 +256,7 @@ function renumbering(): (event: StoredEvent) => StoredEvent {
   };
 }
 
-/** Sets what the port can't read from a stream but the product's rules tell: the end of deleted sandboxes, and how long output is kept. */
+/** Closes the streams of deleted sandboxes and sets the retention of output, which the port can't read from the source. */
 async function settle(store: EventStore): Promise<void> {
   for await (const batch of store.readAll(START, { eventClass: 'core', ...endings }))
     for (const { stream, revision } of batch) await store.closeStream(stream, revision);

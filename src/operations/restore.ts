@@ -1,3 +1,14 @@
+/**
+ * Replaces the content of the database with a backup.
+ *
+ * Owns: the checks of files, keys and installation, and the one transaction. Does not own the archive's format (`archive.ts`) or the
+ * tables' content (`fillTables`).
+ *
+ * R1  Nothing is written before every file was checked and fits the installation's keys and id.
+ * R2  The replacement is atomic: after an interruption a service finds the previous state, or refuses to start on a half-restored database.
+ * R3  Whatever was shredded or deleted since the backup stays so: destroyed keys are destroyed again, and deletions are requested again.
+ * R4  No other connection uses the database meanwhile.
+ */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -20,7 +31,7 @@ import { checkedBackup, type CheckedBackup } from './checked-backup.ts';
 import { repeatDeletions } from './delete-again.ts';
 import { clearTables, fillTables, isEmpty } from './fill-tables.ts';
 
-/** The time for which other connections may still end before they count as a running service, ms. */
+/** R4: The time for which other connections may still end before they count as a running service, in ms. */
 const OTHERS_END_TIMEOUT_MS = 5_000;
 const OTHERS_POLL_MS = 100;
 
@@ -44,10 +55,7 @@ export interface Restored {
   deletedAgain: string[];
 }
 
-/**
- * Replaces the content of the database with a backup, atomically: after an interruption a service finds the previous state, or refuses to
- * start. Services rebuild the read models. Throws before anything is written if a file is damaged or does not fit.
- */
+/** Restores the backup. Services rebuild the read models. Throws before anything is written if a file is damaged or does not fit. */
 export async function restore(config: Config, catalogue: EventCatalogue, options: RestoreOptions): Promise<Restored> {
   const backup = await checkedBackup(options.from);
   const keys = await keysFor(backup, options.keys);
@@ -197,7 +205,7 @@ async function fittingInstance({ dataDir }: Config, { instance_id }: Manifest, a
   if (standing === null) return instance_id;
   throw new Error(
     `${dataDir} belongs to installation ${standing}, and the backup to ${instance_id}, whose containers and volumes bear that name: ` +
-      `give --as-copy to make another installation of it, or remove ${join(dataDir, 'instance-id')} to go on as ${instance_id}`,
+      `give --as-copy to make another installation of it, or remove ${join(dataDir, 'instance-id')} to continue as ${instance_id}`,
   );
 }
 
