@@ -1,3 +1,14 @@
+/**
+ * The channels to the supervisors of running containers, one for each container.
+ *
+ * Owns: the channels: when they are opened, closed, and replaced. Does not own what is done over them (`ChannelFiles`, `ChannelCommands`).
+ *
+ * A1  A channel is opened at its first use, kept while it is used and while its container is frozen, and opened again after it broke.
+ * A2  Nothing is sent to a frozen container, whose supervisor can't respond.
+ * A3  An open channel proves that its container runs, so the engine need not be called. After lost events of the engine that knowledge is
+ *     dropped.
+ * A4  The number of channels is bounded: the one that was used longest ago is closed for one more, unless all of them are in use.
+ */
 import type { Duplex } from 'node:stream';
 import { LRUCache } from 'lru-cache';
 import { unlessAborted } from '../../kernel/async/unless-aborted.ts';
@@ -12,10 +23,10 @@ import { execOver } from './channel-exec.ts';
 import type { FilesChannel } from './channel-files.ts';
 import { terminalOver } from './channel-terminal.ts';
 
-/** The time after which a channel that nobody uses is closed, ms. */
+/** The time after which an unused channel is closed, in ms. */
 const IDLE_MS = 60_000;
 const SWEEP_MS = 15_000;
-/** The channels of one process. The one that was used longest ago is closed for one more, unless all of them are in use. */
+/** A4: The most channels of one process. */
 const CHANNELS_MAX = 1_000;
 
 interface Entry {
@@ -25,18 +36,15 @@ interface Entry {
   isFrozen: boolean;
 }
 
-/**
- * The channels to the supervisors of running containers: one for each container, opened at its first use, kept while it is used and while the
- * container is frozen, and opened anew after it broke. It owns the channels; what is done over them is its callers'.
- */
+/** The channels of this process. See A1 to A4. */
 export class AgentChannels {
   private readonly entries = new Map<ContainerHandle, Entry>();
-  /** The containers that the engine said were running. */
+  /** A3: The containers that the engine reported as running. */
   private readonly running = new LRUCache<string, ContainerHandle>({ max: CHANNELS_MAX });
   private readonly dials = new Dials();
   private readonly sweeper: NodeJS.Timeout;
 
-  /** `connect` opens the channel to a running container; `helper` is the program in it with what images often lack. */
+  /** `connect` opens the channel to a running container. `helper` is the path of the busybox in it. */
   constructor(
     private readonly connect: (handle: ContainerHandle) => Promise<FilesChannel>,
     private readonly helper: string,
@@ -44,7 +52,9 @@ export class AgentChannels {
     this.sweeper = setInterval(() => this.closeIdle(), SWEEP_MS).unref();
   }
 
-  /** Returns the channel to a running container. Throws `RuntimeRefused`, `RuntimeUnavailable`, `ContainerGone`, and the signal's reason. */
+  /**
+   * Returns the channel to a running container. Throws `RuntimeRefused`, `RuntimeUnavailable`, `ContainerGone`, and the signal's reason.
+   */
   async of(handle: ContainerHandle, signal: AbortSignal): Promise<FilesChannel> {
     signal.throwIfAborted();
     const known = this.entries.get(handle);
@@ -52,15 +62,15 @@ export class AgentChannels {
     if (known?.opened?.channel.isStuck) known.opened.channel.close();
     const entry = known !== undefined && known.opened?.channel.isOpen !== false ? known : this.open(handle);
     entry.usedAt = performance.now();
-    // The order of the map is that of their use.
+    // A4: The map is in the order of last use.
     this.entries.delete(handle);
     this.entries.set(handle, entry);
     return entry.opened ?? (await unlessAborted(entry.opening, signal));
   }
 
   /**
-   * Returns the handle of a container that has run since its channel was opened, so that the engine need not be asked: the channel ends with
-   * the container. Null says nothing.
+   * A3: Returns the handle of a container that has run since its channel was opened: the channel ends with the container. Null means that
+   * this is unknown.
    */
   runningOf(container: ContainerName): ContainerHandle | null {
     const handle = this.running.get(keyOf(container));
@@ -68,12 +78,12 @@ export class AgentChannels {
     return handle !== undefined && entry?.isFrozen === false && entry.opened?.channel.isOpen === true ? handle : null;
   }
 
-  /** Notes that the engine has said that the container runs. */
+  /** A3: Notes that the engine reported the container as running. */
   setRunning(container: ContainerName, handle: ContainerHandle): void {
     this.running.set(keyOf(container), handle);
   }
 
-  /** Forgets what the engine has said, since events that tell otherwise may have been missed. */
+  /** A3: Drops what the engine reported, since events may have been missed. */
   doubt(): void {
     this.running.clear();
   }
@@ -105,7 +115,7 @@ export class AgentChannels {
     });
   }
 
-  /** Notes whether the container is frozen: nothing is sent to one that can't answer. */
+  /** A2: Notes whether the container is frozen. */
   setFrozen(handle: ContainerHandle, isFrozen: boolean): void {
     const entry = this.entries.get(handle);
     if (entry === undefined) return;

@@ -1,3 +1,11 @@
+/**
+ * Commands that keep running in containers, held by the keepers beside their supervisors.
+ *
+ * Owns: the calls in progress. Does not own the commands or their output, which the keeper in the container holds.
+ *
+ * K1  Each call ends when its caller's signal aborts, even if the supervisor does not react.
+ * K2  Every field of a response is checked, since the supervisor's process may have been replaced.
+ */
 import { unlessAborted } from '../../kernel/async/unless-aborted.ts';
 import type { AgentCommands, CommandOutput, CommandOutputRequest, CommandState, StartCommandRequest } from '../agent-commands.ts';
 import type { ContainerHandle } from '../container.ts';
@@ -8,7 +16,7 @@ import type { ChannelStream, StreamEnd } from './channel-stream.ts';
 import { volumePath, type FilesChannel } from './channel-files.ts';
 import { CommandPieces } from './command-pieces.ts';
 
-/** The output of a command that may be under way or wait here, bytes. */
+/** The bytes of output of a command that may be in transit or buffered here. */
 const WINDOW_BYTES = 256 * 1024;
 const FIELDS_OF_STATE = 5;
 
@@ -17,7 +25,7 @@ const refusals: Readonly<Record<string, string>> = {
   busy: 'The container has no room for one more process.',
 };
 
-/** The commands that go on in containers, which the keepers beside their supervisors hold. `helper` is the program with what images often lack. */
+/** Starts and reads commands in containers. `helper` is the path of the busybox in the container. See K1, K2. */
 export class ChannelCommands implements AgentCommands {
   constructor(
     private readonly connect: (handle: ContainerHandle, signal: AbortSignal) => Promise<FilesChannel>,
@@ -161,5 +169,5 @@ function stateOf([status, code = '', printed, dropped]: string[]): CommandState 
 }
 
 function unexpected(said: string): RuntimeUnavailable {
-  return new RuntimeUnavailable(new Error(`the supervisor answered ${said}`));
+  return new RuntimeUnavailable(new Error(`unexpected response of the supervisor: ${said}`));
 }

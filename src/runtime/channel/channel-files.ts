@@ -1,3 +1,14 @@
+/**
+ * The files of agents in containers, by calls of their supervisors.
+ *
+ * Owns: the calls that are in progress, one stream each. Does not own the channel (`AgentChannels`), or the paths' containment, which the
+ * supervisor enforces in the container.
+ *
+ * F1  Each call ends: on success, at its timeout, or when its caller's signal aborts, even if the supervisor does not react.
+ * F2  What is in transit or buffered for a call is bounded by its window.
+ * F3  Every field of a response is checked, since the supervisor's process may have been replaced.
+ * F4  A write whose content breaks off waits until the supervisor has removed what it wrote.
+ */
 import { randomUUID } from 'node:crypto';
 import { posix } from 'node:path';
 import { addAbortSignal, Readable } from 'node:stream';
@@ -23,15 +34,15 @@ import { parseEntries } from './channel-entries.ts';
 import type { Channel } from './channel.ts';
 import type { ChannelStream } from './channel-stream.ts';
 
-/** The bytes of an answer or a transfer that may be under way or wait here. */
+/** F2: The bytes of a response or a transfer that may be in transit or buffered here. */
 const WINDOW_BYTES = 1024 * 1024;
-/** A file is handed on in parts of about so many bytes. */
+/** The size of the parts in which a file is passed on, in bytes, approximately. */
 const PART_BYTES = 256 * 1024;
 /** The bytes of a list of `FILE_ENTRIES_MAX` entries with names of 255 bytes. */
 const LIST_BYTES_MAX = 4 * 1024 * 1024;
-/** The time that a call has to remove what it has written when its input ends early, ms. */
+/** F4: The time that a call has to remove what it has written when its input ends early, in ms. */
 const CLEANUP_MS = 5_000;
-/** The latest time of a date, s. */
+/** The latest time that a Date can represent, in seconds. */
 const TIME_SECONDS_MAX = 8_640_000_000_000;
 
 const refusals: ReadonlySet<string> = new Set<FileRefusal>([
@@ -63,7 +74,7 @@ export function volumePath(root: string, path: string | null): string {
   return posix.resolve(root, path ?? '.');
 }
 
-/** The files of agents in containers, which their supervisors handle. */
+/** Reads and changes files in containers. See F1 to F4. */
 export class ChannelFiles implements AgentFiles {
   constructor(private readonly connect: (handle: string, signal: AbortSignal) => Promise<FilesChannel>) {}
 
@@ -80,7 +91,7 @@ export class ChannelFiles implements AgentFiles {
   async read(handle: string, path: string, { range, maxBytes, signal }: FileReadOptions): Promise<FileRead> {
     const bounded = within(FILE_TRANSFER_MS_MAX, signal);
     const stream = await this.open(handle, ['read', wanted(path), String(maxBytes ?? '')], bounded);
-    // A supervisor that somebody has stopped does not even answer that it ends the call.
+    // F1: A supervisor that was stopped does not even confirm the end of the call.
     const giveUp = () => stream.abandon();
     bounded.addEventListener('abort', giveUp, { once: true });
     try {
@@ -175,7 +186,7 @@ export class ChannelFiles implements AgentFiles {
     }
   }
 
-  /** Makes a call. When the signal aborts, the call is ended, after `graceMs`. */
+  /** F1: Makes a call. When the signal aborts, the call is ended, after `graceMs`. */
   private async run<T>(
     handle: string,
     call: readonly string[],
@@ -189,7 +200,7 @@ export class ChannelFiles implements AgentFiles {
 
   private async bounded<T>(stream: ChannelStream, signal: AbortSignal, graceMs: number, work: () => Promise<T>): Promise<T> {
     let timer: NodeJS.Timeout | undefined;
-    // A frozen container does not even answer that it ends the call.
+    // F1: The supervisor of a frozen container does not even confirm the end of the call.
     const giveUp = () => (timer = setTimeout(() => stream.abandon(), graceMs));
     signal.addEventListener('abort', giveUp, { once: true });
     try {
@@ -208,7 +219,7 @@ export class ChannelFiles implements AgentFiles {
     return channel.open([name, root, ...args], WINDOW_BYTES);
   }
 
-  /** Returns the channel once it takes one more stream. */
+  /** Returns the channel once it accepts one more stream. */
   private async channelOf(handle: string, signal: AbortSignal): Promise<FilesChannel> {
     signal.throwIfAborted();
     const opened = await this.connect(handle, signal);
@@ -226,18 +237,19 @@ function rangeOf(start: number, count: number): Buffer {
   return range;
 }
 
-/** Returns the number in an answer, which may be anybody's: a time may be before 1970, or too late for a date. */
+/** F3: Returns the number in a response. A time may be before 1970, or too late for a Date. */
 function numberOf(text: string | undefined, most: number): number {
-  if (text === undefined || !/^-?\d{1,19}$/.test(text)) throw new RuntimeUnavailable(new Error('the supervisor answered without a number'));
+  if (text === undefined || !/^-?\d{1,19}$/.test(text))
+    throw new RuntimeUnavailable(new Error('the supervisor sent a response without a number'));
   return Math.max(-TIME_SECONDS_MAX, Math.min(most, Number(text)));
 }
 
-/** Returns the answer that comes before the content. Throws `FileRefused`. */
+/** Returns the head of a response, which comes before its content. Throws `FileRefused`. */
 async function headOf(stream: ChannelStream): Promise<string[]> {
   const head = await stream.head();
   if (head !== null) return head.map((field) => field.toString());
   await resultOf(stream);
-  throw new RuntimeUnavailable(new Error('the supervisor gave no answer'));
+  throw new RuntimeUnavailable(new Error('the supervisor sent no response'));
 }
 
 /** Returns the fields of the result of a call that has succeeded. Throws `FileRefused`. */
@@ -250,14 +262,14 @@ async function resultOf(stream: ChannelStream): Promise<string[]> {
   throw new RuntimeUnavailable(new Error(`the call on files failed: ${reason} ${detail}`));
 }
 
-/** Returns a number of the supervisor. Throws `RuntimeUnavailable` for what is none. */
+/** Returns a count that the supervisor sent. Throws `RuntimeUnavailable` if it is not a number. */
 function countOf(text: string | undefined): number {
   const count = /^\d{1,16}$/.test(text ?? '') ? Number(text) : NaN;
-  if (!Number.isSafeInteger(count)) throw new RuntimeUnavailable(new Error('the supervisor answered with something that is no number'));
+  if (!Number.isSafeInteger(count)) throw new RuntimeUnavailable(new Error('the supervisor sent an invalid number'));
   return count;
 }
 
-/** Returns the whole content of an answer, at most about `maxBytes` of it. */
+/** Returns the content of a response, at most about `maxBytes` of it. */
 async function contentOf(stream: ChannelStream, maxBytes: number): Promise<Buffer> {
   const parts: Buffer[] = [];
   let size = 0;
@@ -269,13 +281,13 @@ async function contentOf(stream: ChannelStream, maxBytes: number): Promise<Buffe
   return Buffer.concat(parts).subarray(0, maxBytes);
 }
 
-/** Yields the tar. Throws if it has no end, since the call was ended before it. */
+/** Yields the tar. Throws if it is incomplete, because the call was ended before its end. */
 async function* wholeTar(stream: ChannelStream): AsyncGenerator<Buffer> {
   for await (const { bytes } of stream.output()) yield bytes;
   await resultOf(stream);
 }
 
-/** Yields the bytes of a file in larger parts than they come in, since each part costs a write to the caller. */
+/** Yields the bytes of a file in larger parts than they arrive in, since each part costs a write to the caller. */
 async function* exactly(stream: ChannelStream, length: number): AsyncGenerator<Buffer> {
   let parts: Buffer[] = [];
   let size = 0;
@@ -290,10 +302,10 @@ async function* exactly(stream: ChannelStream, length: number): AsyncGenerator<B
     parts = [];
     size = 0;
   }
-  if (left > 0) throw new Error('the file has shrunk while it was read');
+  if (left > 0) throw new Error('the file shrank while it was read');
 }
 
-/** Sends the content of a file. If it breaks off, waits until the supervisor has removed what it has written. */
+/** F4: Sends the content of a file. If it breaks off, waits until the supervisor has removed what it has written. */
 async function written(stream: ChannelStream, content: AsyncIterable<Buffer>): Promise<{ path: string; size: number; created: boolean }> {
   await headOf(stream);
   let size = 0;

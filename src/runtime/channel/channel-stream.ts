@@ -1,12 +1,21 @@
+/**
+ * One call of the supervisor: its response heads, its input and its outputs.
+ *
+ * Owns: the credit in both directions, and the output that its reader has not consumed. Does not own the connection (`Channel`).
+ *
+ * S1  More output than there is credit for breaks the protocol. Credit is given for output as it is consumed.
+ * S2  Input is sent only within the supervisor's window.
+ * S3  A call that was abandoned is over here at once, and the channel watches whether the supervisor ends it in time.
+ */
 import { ChannelBroken, DATA_BYTES_MAX, decodeFields, encodeFields, FrameType, type Frame } from './frames.ts';
 import { WaitingOutput, type StreamOutput } from './waiting-output.ts';
 
-/** An output of less than this is not credited at once, since each credit costs a frame, bytes. */
+/** The least consumed output, in bytes, for which credit is given, since each credit costs a frame. */
 const CREDIT_BYTES_MIN = 32 * 1024;
 const HEADS_MAX = 4;
 const RESULT_PREFIX_BYTES = 12;
 
-/** The last word of the supervisor about a stream. */
+/** The end of a call, as the supervisor reports it. */
 export interface StreamEnd {
   /** The outcome of the call, such as `exit`, and its fields. */
   result: string[];
@@ -14,7 +23,7 @@ export interface StreamEnd {
   droppedBytes: number;
 }
 
-/** One call of the supervisor: its answers, its input and its outputs. */
+/** The stream of one call. See S1 to S3. */
 export class ChannelStream {
   private readonly heads: Buffer[][] = [];
   private readonly outputs = new WaitingOutput();
@@ -35,7 +44,7 @@ export class ChannelStream {
     this.window = inputWindowBytes;
   }
 
-  /** Returns the next answer; null if the stream ended without one. Throws `ChannelBroken`. */
+  /** Returns the next response head; null if the stream ended without one. Throws `ChannelBroken`. */
   async head(): Promise<Buffer[] | null> {
     for (;;) {
       const head = this.heads.shift();
@@ -44,7 +53,7 @@ export class ChannelStream {
     }
   }
 
-  /** Yields the output as it comes, and lets as much more come as was taken. Throws `ChannelBroken`. */
+  /** S1: Yields the output as it arrives, and gives credit for what was consumed. Throws `ChannelBroken`. */
   async *output(): AsyncGenerator<StreamOutput> {
     for (;;) {
       const next = this.outputs.shift();
@@ -57,13 +66,13 @@ export class ChannelStream {
     }
   }
 
-  /** Returns what the call has come to. Output that nobody reads holds it up. Throws `ChannelBroken`. */
+  /** Returns the outcome of the call once it has ended. Output that nobody reads delays the end. Throws `ChannelBroken`. */
   async ended(): Promise<StreamEnd> {
     while (!(await this.isOver()));
     return this.end as StreamEnd;
   }
 
-  /** Sends input, as fast as the call takes it. Input of a call that has ended is dropped. Throws `ChannelBroken`. */
+  /** S2: Sends input, as fast as the call accepts it. Input of a call that has ended is dropped. Throws `ChannelBroken`. */
   async write(bytes: Buffer): Promise<void> {
     let at = 0;
     while (at < bytes.length && this.end === null) {
@@ -76,29 +85,29 @@ export class ChannelStream {
     }
   }
 
-  /** Says that the input was sent whole. */
+  /** Marks the end of the input. */
   endInput(): void {
     if (this.end === null) this.send(FrameType.end, null);
   }
 
-  /** Ends the call. Its end still comes. */
+  /** Asks the supervisor to end the call. The END frame still arrives. */
   reset(): void {
     if (this.end === null) this.send(FrameType.reset, null);
   }
 
-  /** Ends the call as `reset` does, and here without the supervisor if its end has not come within so many ms. */
+  /** Ends the call as `reset` does, or abandons it if the END frame has not arrived within `ms`. */
   resetWithin(ms: number): void {
     if (this.end !== null || this.failure !== null || this.abandoning !== undefined) return;
     this.reset();
     this.abandoning = setTimeout(() => this.abandon(), ms).unref();
   }
 
-  /** The time since when the supervisor has owed the end of a call that was abandoned, as `performance.now()`; null if it does not. */
+  /** S3: The time, by `performance.now()`, at which the call was abandoned; null if it was not. */
   get abandonedAt(): number | null {
     return this.since;
   }
 
-  /** Ends the call here, without waiting for the supervisor: it comes to nothing. */
+  /** S3: Ends the call here, without waiting for the supervisor. */
   abandon(): void {
     if (this.end !== null) return;
     this.reset();
@@ -164,7 +173,7 @@ export class ChannelStream {
     this.send(FrameType.credit, credit);
   }
 
-  /** Resolves to true once the stream has ended, to false after any change before. */
+  /** Resolves to true once the stream has ended, and to false after any other change. */
   private async isOver(): Promise<boolean> {
     if (this.end !== null) return true;
     if (this.failure !== null) throw this.failure;

@@ -1,3 +1,15 @@
+/**
+ * Many streams over one connection to the supervisor in a container.
+ *
+ * Owns: the connection and the numbers of the streams. Does not own what a stream means, which is its caller's (`ChannelFiles`,
+ * `ChannelCommands`, …). The other side is not trusted: a program in the container may have replaced it.
+ *
+ * C1  A stream ends once: by the supervisor's END frame, or with the channel. A frame for a stream that has ended breaks the protocol, so
+ *     that nobody can send bytes that count for no stream.
+ * C2  A stream gets no more output than it gave credit for, so its reader bounds what is buffered.
+ * C3  Whatever breaks the protocol ends the channel, with all of its streams.
+ * C4  Small frames are limited in rate, and unsent bytes in number.
+ */
 import type { Writable } from 'node:stream';
 import { unlessAborted } from '../../kernel/async/unless-aborted.ts';
 import { TokenBucket } from '../../kernel/limits/token-bucket.ts';
@@ -17,23 +29,23 @@ import {
 
 const NAME = 'mooring-supervisor';
 const STREAM_NUMBER_MAX = 0xffff_ffff;
-/** The most that waits here for a supervisor to read it: the windows of all streams, and as much for their calls, bytes. */
+/** C4: The most bytes that wait for the supervisor to read them: the windows of all streams, and as much again for their calls. */
 const UNSENT_BYTES_MAX = 32 * 1024 * 1024;
-/** Frames below this size are counted, bytes: larger ones are paid for by the credit for their bytes. */
+/** C4: The size in bytes below which frames are counted. The credit for their bytes covers larger ones. */
 const COUNTED_FRAME_BYTES = 1_024;
-/** The small frames that are parsed of one agent in a second, and at once: each costs the service time, whatever it says. */
+/** C4: The rate and the burst of small frames from one agent that are parsed: each costs the service time, whatever its content. */
 const SMALL_FRAMES = { perSecond: 10_000, savedMax: 20_000 };
-/** The time within which a supervisor ends a call that was abandoned, ms: it kills the worker after 15 s. */
+/** The time within which a supervisor ends a call that was abandoned, in ms. It kills the worker after 15 s. */
 const STUCK_MS = 25_000;
 
 /** The other side of a channel: a process in the container. */
 export interface ChannelTransport {
-  /** Calls back with what the process prints. What the callback throws must reach `onEnd`. */
+  /** Calls back with the bytes that the process prints. An error of the callback must reach `onEnd`. */
   onBytes(callback: (bytes: Buffer) => void): void;
-  /** Calls back once nothing more comes. */
+  /** Calls back once no more bytes arrive. */
   onEnd(callback: (error: Error | null) => void): void;
   readonly input: Writable;
-  /** Reads nothing more for so long. */
+  /** Pauses reading for that time. */
   hold(ms: number): void;
   close(): void;
 }
@@ -45,15 +57,7 @@ export interface ChannelLimits {
   streamsMax: number;
 }
 
-/**
- * Many streams over one connection to the supervisor in a container. It owns the connection and the numbers of the streams; what a stream
- * means is the caller's.
- *
- * 1. A stream ends once: by the supervisor's END, or with the channel. A frame for a stream that has ended breaks the protocol, so that nobody
- *    can send bytes that nobody pays for.
- * 2. A stream gets no more output than it gave credit for, so what is kept of it is bounded by its reader.
- * 3. Whatever breaks the protocol ends the channel, with all of its streams.
- */
+/** A channel to a supervisor. See C1 to C4. */
 export class Channel {
   private readonly streams = new Map<number, ChannelStream>();
   private readonly parser = new FrameParser();
@@ -67,14 +71,14 @@ export class Channel {
   private waiting: (() => void)[] = [];
 
   private constructor(private readonly transport: ChannelTransport) {
-    // Nobody waits for it any more once `open` has thrown.
+    // Nothing awaits the promise any more once `open` has thrown.
     this.greeting.promise.catch(() => undefined);
     transport.input.on('error', (error) => this.fail(error));
     transport.onBytes((bytes) => this.receive(bytes));
     transport.onEnd((error) => this.fail(error ?? new ChannelBroken('it ended')));
   }
 
-  /** Returns the channel once the supervisor has greeted. Throws `ChannelBroken`, also for one that speaks another version. */
+  /** Returns the channel once the supervisor has sent its greeting. Throws `ChannelBroken`, also if it speaks another version. */
   static async open(transport: ChannelTransport): Promise<Channel> {
     const channel = new Channel(transport);
     await channel.greeting.promise;
@@ -95,13 +99,13 @@ export class Channel {
     return this.failure === null;
   }
 
-  /** The value is true if the supervisor does not do what it is told: somebody in the container has stopped it. */
+  /** The value is true if the supervisor does not follow its calls: a process in the container has stopped it. */
   get isStuck(): boolean {
     const before = performance.now() - STUCK_MS;
     return [...this.streams.values()].some(({ abandonedAt }) => abandonedAt !== null && Math.max(abandonedAt, this.thawedAt) < before);
   }
 
-  /** Notes that the supervisor runs again: while it was frozen it could not do what it was told. */
+  /** Notes that the supervisor runs again. While it was frozen it could not follow its calls. */
   noteThaw(): void {
     this.thawedAt = performance.now();
   }
@@ -111,7 +115,7 @@ export class Channel {
     return this.closing.promise;
   }
 
-  /** Resolves when the supervisor takes one more stream. Throws the signal's reason if that aborts before. */
+  /** Resolves when the supervisor accepts one more stream. Throws the signal's reason if the signal aborts first. */
   async free(signal: AbortSignal): Promise<void> {
     while (this.failure === null && this.streams.size >= this.limits.streamsMax)
       await unlessAborted(new Promise<void>((resolve) => this.waiting.push(resolve)), signal);

@@ -1,3 +1,15 @@
+/**
+ * Runs agents as containers of a Docker Engine: the port `ContainerRuntime`, put together from the parts in this folder.
+ *
+ * Owns: the connection to the engine, and the parts, which it closes. Does not own any state of agents: the engine's containers, volumes
+ * and labels are the only record of what exists.
+ *
+ * D1  Names heal: a container's name is computed from its agent and generation, and name and labels together prove whose it is. A repeated
+ *     call finds the container of an earlier attempt. Containers with our labels and another name belong to nobody (decisions/0049).
+ * D2  Every call to the engine has a timeout, and an engine that is unavailable is told apart from one that refuses.
+ * D3  When the connection to the engine's events is lost, everything that was remembered from them is in doubt and checked again.
+ * D4  No agent starts on an engine that can't enforce what was promised (`EngineChecks`).
+ */
 import type { KeyObject } from 'node:crypto';
 import type { Duplex } from 'node:stream';
 import Dockerode from 'dockerode';
@@ -50,11 +62,11 @@ import { AgentVolumes } from './volumes/agent-volumes.ts';
 export interface DockerRuntimeOptions extends Pick<EgressOptions, 'mirrors'> {
   /** The installation's id, short hex, which is part of labels and names. */
   instance: string;
-  /** The key of the codes in the names and labels of agents' containers. With another key they would be taken for somebody else's. */
+  /** The key of the codes in the names and labels of agents' containers. With another key, containers would count as foreign. */
   containerKey: KeyObject;
-  /** The client of an engine that is reached without more; by default it follows `DOCKER_HOST`. */
+  /** The client of an engine that is reached directly; by default it follows `DOCKER_HOST`. */
   docker?: Dockerode;
-  /** The way to the engine, in the place of `docker`. */
+  /** The connection to the engine, used instead of `docker`. */
   connection?: EngineConnection;
   /** The image with a static busybox at /bin/busybox; null stands for the machine's own. */
   helperImage: string | null;
@@ -62,19 +74,19 @@ export interface DockerRuntimeOptions extends Pick<EgressOptions, 'mirrors'> {
   ociRuntime: string | null;
   /** The addresses that agents may reach. */
   egress: EgressMode;
-  /** The image of the programs that hold agents to them; null stands for this machine's own, or one that the engine makes. */
+  /** The image of the programs that enforce this; null stands for the machine's own, or an image that the engine builds. */
   egressImage?: string | null;
-  /** The private addresses that they may reach nevertheless. */
+  /** The private addresses that agents may reach in addition. */
   open?: readonly OpenRange[];
-  /** The way to agents; `auto` if it is left out. */
+  /** The kind of address by which agents are reached; `auto` by default. */
   addresses?: AgentAddresses;
   /** The ports that are published for agents; by default those of the loopback address of the engine's machine. */
   ports?: GuardedPorts | null;
-  /** The builder of accounts' Dockerfiles: the settings of BuildKit, or the engine's own, as when it is left out. */
+  /** The builder of accounts' Dockerfiles: the settings of BuildKit, or `engine`, the default, for the engine's own. */
   builder?: 'engine' | BuilderSettings;
   /** The size that an image may have as its registry sends it, in bytes; by default there is no bound. */
   imageMaxBytes?: number;
-  /** The image of computers, or the path of a tar of it; by default it is made of our Dockerfile. */
+  /** The image of computers, or the path of a tar of it; by default it is built from our Dockerfile. */
   computerImage?: string | null;
   /** The quota of new volumes, on engines that enforce one; null stands for none. */
   volumeMaxBytes?: number | null;
@@ -85,7 +97,7 @@ export interface DockerRuntimeOptions extends Pick<EgressOptions, 'mirrors'> {
 
 const PING_TIMEOUT_MS = 5_000;
 
-/** Runs agents as containers of a Docker Engine that serves version 1.41 of the API. */
+/** The runtime on a Docker Engine that serves version 1.41 of the API. See D1 to D4. */
 export class DockerRuntime extends ContainerRuntime {
   override readonly name = 'docker';
   override readonly files: ChannelFiles;
@@ -157,17 +169,14 @@ export class DockerRuntime extends ContainerRuntime {
     });
     this.images = this.sources.own;
     watchOversized(this.docker, (what) =>
-      options.logger?.warn(
-        { what },
-        'THE ENGINE’S ANSWER HAD PARTS OF MORE THAN 4 MiB, WHICH WERE PASSED OVER: look for very large labels',
-      ),
+      options.logger?.warn({ what }, 'THE ENGINE’S RESPONSE HAD PARTS OF MORE THAN 4 MiB, WHICH WERE SKIPPED: check for very large labels'),
     );
     this.starts = new GuardedStart(this.docker, this.identities, this.containers, this.health, this.sources);
     const { instance, life, starts, agentEgress, reach } = this;
     this.agentStart = new AgentStart({ instance, containers, life, starts, agentEgress, networks, reach });
     this.volumes = new AgentVolumes(this.docker, this.identities, options.volumeMaxBytes ?? null);
     this.helper = new HelperVolume(this.docker, this.instance, options.helperImage, (reason) =>
-      options.logger?.warn({ reason }, 'no helper program: agents are made without exec'),
+      options.logger?.warn({ reason }, 'no helper program: agents are created without exec'),
     );
     const { docker, sources, volumes, helper } = this;
     const means = { docker, engine: this.engine, identities, sources, volumes, helper, ociRuntime: options.ociRuntime };

@@ -1,3 +1,13 @@
+/**
+ * The folder of one container of the local runtime: its spec, its runs, its output, its own files.
+ *
+ * Owns: the layout of the folder, and the mapping of paths, ports and variables of the container to those of the host. Does not own the
+ * processes (`LocalLife`, the supervisor).
+ *
+ * C1  The state of the container follows from the newest record of a run, the record of its exit, and whether its processes live.
+ * C2  The spec holds secrets: its file has mode 0600, and its content is never kept in memory.
+ * C3  The agent never inherits the service's own variables.
+ */
 import { createHash } from 'node:crypto';
 import { readdir } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
@@ -29,7 +39,7 @@ interface ExitRecord {
 /** The folder of the image's files in a container of the local runtime. */
 export const PROGRAM_FOLDER = '/app';
 
-/** The folder of one container: its spec, its runs, its output, its own files. */
+/** One container of the local runtime. See C1 to C3. */
 export class LocalContainer {
   constructor(
     readonly folder: string,
@@ -41,14 +51,14 @@ export class LocalContainer {
     return join(this.folder, 'root');
   }
 
-  /** Reads the spec, which holds the environment with its secrets: the file has mode 0600, and its content is never kept in memory. */
+  /** C2: Reads the spec, which includes the environment with its secrets. */
   async spec(): Promise<ContainerSpec> {
     const spec = await readJson<ContainerSpec>(join(this.folder, 'spec.json'));
     if (spec === null) throw new ContainerGone(this.handle);
     return spec;
   }
 
-  /** Has the next run, and the commands in it, have these variables, which may have changed since the container was made. Returns the spec. */
+  /** Sets the variables of the next run and of the commands in it. Returns the changed spec. */
   async setEnvironment(environment: Readonly<Record<string, string>>): Promise<ContainerSpec> {
     const spec = await this.spec();
     if (isDeepStrictEqual(spec.environment, environment)) return spec;
@@ -144,7 +154,7 @@ export class LocalContainer {
     return join(this.root, PROGRAM_FOLDER);
   }
 
-  /** Returns the agent's environment. It does not inherit the service's own variables, which hold secrets. */
+  /** C3: Returns the agent's environment. */
   environment(spec: ContainerSpec, image: ImageRecord, port: number): Record<string, string> {
     const { PATH = '/usr/local/bin:/usr/bin:/bin', LANG = 'C.UTF-8', TMPDIR = '/tmp' } = process.env;
     const path = `${join(process.execPath, '..')}:${PATH}`;
@@ -173,7 +183,7 @@ export class LocalContainer {
   }
 }
 
-/** Returns the paths of a container's folders in memory. Containers of earlier versions have nothing else of them. */
+/** Returns the paths of a container's folders in memory. Containers of earlier versions have only the paths in their specs. */
 export function tmpfsPaths({ tmpfs }: ContainerSpec): string[] {
   return (tmpfs as (TmpfsMount | string)[]).map((mount) => (typeof mount === 'string' ? mount : mount.path));
 }

@@ -1,3 +1,12 @@
+/**
+ * Runs agents as child processes: the port `ContainerRuntime` for laptops without an engine, and for fast tests.
+ *
+ * Owns: the folders below `<dataDir>/local`: one for each container and volume. Does not own the agents' processes: a supervisor outlives
+ * the service and records output, states and exit codes on disk.
+ *
+ * L1  Nothing is isolated: memory, cpu, pids, user, read-only root and shared memory are not enforced, and folders in memory are on disk.
+ * L2  Every call can be repeated, and after a kill of the service the folders tell the state of each container.
+ */
 import { randomUUID } from 'node:crypto';
 import { access, mkdir, readdir, rm } from 'node:fs/promises';
 import { basename, join, posix, resolve } from 'node:path';
@@ -59,12 +68,7 @@ export interface LocalRuntimeOptions {
 const PROJECT_BYTES_MAX = 8 * 1024 ** 3;
 const HANDLE = /^([0-9A-Za-z][0-9A-Za-z-]{0,99})-g(\d{1,9})$/;
 
-/**
- * Runs agents as child processes, each in a process group of its own with a folder as its volume, under a supervisor that outlives the
- * service. It is for laptops without an engine and for fast tests: it does not isolate, and does not enforce a container's memory, cpu,
- * pids, user, read-only root and shared memory, and folders in memory are on the disk. A process
- * that leaves the agent's session, and whose parents have ended, is never ended.
- */
+/** The local runtime. See L1, L2. A process that leaves the agent's session, and whose parents have ended, is never ended. */
 export class LocalRuntime extends ContainerRuntime {
   readonly name = 'local';
   readonly files = new LocalFiles((handle) => this.homesOf(handle));
@@ -88,7 +92,7 @@ export class LocalRuntime extends ContainerRuntime {
     this.images = new LocalImages(projects.images, projects.packages);
   }
 
-  /** Creates the folders below `<dataDir>/local` and cleans up after a killed service. Agents go on running. */
+  /** Creates the folders below `<dataDir>/local` and cleans up after a killed service. Agents keep running. */
   static async open({ instance, dataDir, projectBytesMax = PROJECT_BYTES_MAX }: LocalRuntimeOptions): Promise<LocalRuntime> {
     const home = join(dataDir, 'local', instance);
     const shared = (name: string) => join(dataDir, 'local', name);
@@ -315,7 +319,7 @@ export class LocalRuntime extends ContainerRuntime {
     return { lack: null, warnings: [] };
   }
 
-  /** Agents go on running, as they do under an engine. */
+  /** Agents keep running, as they do under an engine. */
   async close(): Promise<void> {
     this.channels.close();
     this.dials.close();

@@ -1,3 +1,12 @@
+/**
+ * Reads the output of a container of the local runtime from its numbered files.
+ *
+ * Owns: the reading position of one reader. Does not own the files, which the supervisor writes and rotates.
+ *
+ * O1  Times increase strictly from line to line, over files and runs, so a time names one line.
+ * O2  A reader whose cursor lies before the oldest line that is left gets a marker of lost output first.
+ * O3  A file that is deleted while it is read is read to its end. The next one is looked up before, so no line between them is missed.
+ */
 import { watch } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -8,16 +17,13 @@ import { LINE_BYTES_MAX } from '../long-line.mjs';
 import { lostOutput } from '../lost-output.ts';
 import type { LocalContainer } from './local-container.ts';
 
-/** The interval at which the output is read without file events, which network file systems lack, ms. */
+/** The interval at which the output is read without file events, which network file systems lack, in ms. */
 const FALLBACK_MS = 5_000;
 const CHUNK_BYTES = 64 * 1024;
 /** The size of a stored line, with its time, that is read at once where the last lines are asked for. Of longer ones fewer are found. */
 const STORED_LINE_BYTES = 17 * 1024;
 
-/**
- * Yields the output of a container after the cursor, until it has ended or the signal aborts. Times are strictly increasing, so each names
- * one line.
- */
+/** Yields the output of a container after the cursor, until the container has ended or the signal aborts. */
 export async function* outputLines(
   container: LocalContainer,
   generation: number,
@@ -50,7 +56,7 @@ export async function* outputLines(
   }
 }
 
-/** The place in the output up to which lines have been seen. */
+/** O2: The position in the output up to which lines have been yielded. */
 class Place {
   /** The value is true once the line of the cursor was met, so that nothing can be missing between it and the next line. */
   private isMet: boolean;
@@ -201,7 +207,7 @@ class SegmentReader {
     for (;;) {
       this.file ??= await this.openNext();
       if (this.file === null) return null;
-      // The next file is only created after the last line of this one was written, so its existence is checked before reading.
+      // O3: The next file is created only after the last line of this one was written, so its existence is checked before reading.
       const later = (await segmentNumbers(this.container)).some((number) => number > this.number);
       const lines = await this.readLines(this.file);
       if (lines !== null) return lines;

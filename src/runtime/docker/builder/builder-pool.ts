@@ -1,3 +1,14 @@
+/**
+ * The builders of this process, one for each account that builds.
+ *
+ * Owns: the idle and working builders, and the number of caches on the engine. Does not own a build (`DockerfileBuilder`) or the container
+ * of a builder (`Builder`).
+ *
+ * B1  An account has one build at a time, and accounts take turns for the slots of the process.
+ * B2  A builder ends some time after its last build, and immediately if a build did not end by itself.
+ * B3  The caches of all accounts are bounded in number: those of accounts that did not build for the longest time are removed first.
+ * B4  Builders end with this process. One that was created and never started is removed by the next process.
+ */
 import type Dockerode from 'dockerode';
 
 import { FairLimiter } from '../../../kernel/limits/fair-limiter.ts';
@@ -11,17 +22,17 @@ import { Builder } from './builder.ts';
 import { accountOf, cacheName, ownFilter } from './builder-names.ts';
 import type { BuilderMeans } from './builder-options.ts';
 
-/** The time for which a builder without work is kept for the next build of its account, ms. */
+/** B2: The time for which a builder without work is kept for the next build of its account, in ms. */
 const IDLE_MS = 3 * 60_000;
-/** The age from which on a builder that does not run is one that its process left behind, ms. */
+/** B4: The age from which a builder that does not run counts as left behind by its process, in ms. */
 const LEFT_BEHIND_MS = 60_000;
-/** The accounts of which the time of the last build is known. */
+/** The number of accounts whose last builds are remembered. */
 const USED_MAX = 10_000;
 
 export interface PoolLimits {
-  /** The builders of this process, working and idle ones. */
+  /** The most builders of this process, working and idle ones together. */
   builders: number;
-  /** The caches that are kept on the engine, of all accounts. */
+  /** The most caches on the engine, of all accounts together. */
   caches: number;
   /** The size of each, in MiB. */
   cacheMb: number;
@@ -32,10 +43,7 @@ interface Idle {
   timer: NodeJS.Timeout;
 }
 
-/**
- * Lends the builders of this process, one for each account that builds. An account has one build at a time here, and waits in turn with the others for
- * one of a few places. A builder ends some time after its last build, and at once where a build did not end by itself.
- */
+/** The pool of builders. See B1 to B4. */
 export class BuilderPool {
   private readonly limiter: FairLimiter;
   /** Idle builders by account, the one that was used last at the end. */
@@ -55,8 +63,8 @@ export class BuilderPool {
   }
 
   /**
-   * Runs the work with the account's builder, once `prepare` has returned what a new one is made of. Rejects with the signal's reason if it aborts
-   * before the work begins; the work watches it itself.
+   * Runs the work with the account's builder, once `prepare` has returned the settings of a new one. Rejects with the signal's reason if it
+   * aborts before the work begins; later the work itself has to react to it.
    */
   use<T>(
     accountId: string,
@@ -83,7 +91,7 @@ export class BuilderPool {
     });
   }
 
-  /** Removes the builder with its cache, which is begun anew with the next build. */
+  /** Removes the builder with its cache. The next build begins with an empty one. */
   async discard(builder: Builder): Promise<void> {
     await builder.remove();
     await this.removeCache(cacheName(builder.place));
@@ -151,7 +159,7 @@ export class BuilderPool {
     await found.builder.remove();
   }
 
-  /** Removes builders that were made and never started: one ends with its process, unless that ended between these two calls. */
+  /** B4: Removes builders that were created and never started, because their process ended between these two calls. */
   private async removeLeftBehind(): Promise<void> {
     const filters = { label: ownFilter(this.instance), status: ['created', 'exited', 'dead'] };
     const found = await call(null, (abortSignal) => this.docker.listContainers({ all: true, filters, abortSignal }));
@@ -159,7 +167,7 @@ export class BuilderPool {
     for (const { Id } of old) await removeUntilGone(this.docker.getContainer(Id));
   }
 
-  /** Removes caches that no builder uses, those of accounts that did not build here for the longest time first, until there is room for one more. */
+  /** B3: Removes unused caches until one more may be created. */
   private async makeRoom(): Promise<void> {
     const caches = await eachVolume(this.docker, ownFilter(this.instance), ({ Name, Labels }) => ({ Name, accountId: accountOf(Labels) }));
     const ranks = new Map([...this.used].map((account, at) => [account, at] as const));

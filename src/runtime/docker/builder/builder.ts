@@ -1,3 +1,12 @@
+/**
+ * One builder of an account: a container with BuildKit that ends with this process.
+ *
+ * Owns: the container, and the measurements that its watcher prints. Does not own its cache, a volume that stays for the next builder.
+ *
+ * B1  The container ends when the connection to its input ends, so a killed process leaves no builder running.
+ * B2  The settings of a new container are read back: an engine that ignored one of them runs no builds.
+ * B3  A builder whose cache can no longer be measured takes no other build.
+ */
 import type { Duplex } from 'node:stream';
 import type Dockerode from 'dockerode';
 
@@ -14,21 +23,21 @@ import { lackOfStart } from './builder-probe.ts';
 
 const READY_MS = 30_000;
 const SAID_CHARACTERS_MAX = 4_000;
-/** The replicas that build for one account at once, of which each has a builder and a cache of its own. */
+/** The most replicas that build for one account at once, each with a builder and a cache of its own. */
 const SLOTS = 8;
-/** The tries to make a builder in a place that is taken, and the pause between them, ms. */
+/** The attempts to create a builder in a slot that is in use, and the pause between them, in ms. */
 const TAKEN_TRIES = 10;
 const TAKEN_AGAIN_MS = 200;
 
-/** One builder of an account, which ends with this process. */
+/** A builder. See B1 to B3. */
 export class Builder implements InsideBuilder {
-  /** The size of the cache in KiB as it was measured last, with files that are open and removed; `Infinity` if it can't be measured to its end. */
+  /** The last measured size of the cache in KiB, with removed files that are still open; `Infinity` if the measurement took too long. */
   usedKb = 0;
   /** The value is true if the cache has more files than it may. */
   hasTooManyFiles = false;
   /** The free space and the size of the disk of the cache, in KiB. */
   disk = { freeKb: Infinity, sizeKb: Infinity };
-  /** The time of that, in milliseconds of the process; -Infinity if it is measured no more. */
+  /** B3: The time of the measurement, by `performance.now()`; -Infinity if the cache is not measured any more. */
   measuredAt = performance.now();
   /** The size of the cache when the builder started; 0 until it was measured. */
   firstKb = 0;
@@ -51,8 +60,8 @@ export class Builder implements InsideBuilder {
   }
 
   /**
-   * Makes and starts a builder of the account. `makeRoom` is called before it gets a new cache. Throws `RuntimeRefused` if the engine does not keep one
-   * of its settings, or the host can't run one.
+   * Creates and starts a builder of the account. `makeRoom` is called before it gets a new cache. Throws `RuntimeRefused` if the engine
+   * ignores one of its settings, or the host can't run it.
    */
   static async start(
     docker: Dockerode,
@@ -66,7 +75,7 @@ export class Builder implements InsideBuilder {
       const made = await create(docker, { ...owner, slot }, means);
       if (made !== null) return Builder.run(made, { ...owner, slot });
     }
-    throw new RuntimeUnavailable(new Error('all places for builders of an account are taken'));
+    throw new RuntimeUnavailable(new Error('all slots for builders of an account are in use'));
   }
 
   private static async run(container: Dockerode.Container, place: BuilderPlace): Promise<Builder> {
@@ -84,12 +93,12 @@ export class Builder implements InsideBuilder {
     }
   }
 
-  /** The value is true if it runs and is watched, so that it can take another build. */
+  /** B3: The value is true if it runs and its cache is measured, so that it can take another build. */
   get isSound(): boolean {
     return !this.isOver && this.measuredAt !== -Infinity;
   }
 
-  /** Ends it at once with all that runs in it. Its cache stays. */
+  /** Ends the builder with all processes in it. Its cache stays. */
   remove(): Promise<void> {
     this.isOver = true;
     this.removal ??= removeUntilGone(this.container).finally(() => this.held.destroy());
@@ -101,7 +110,7 @@ export class Builder implements InsideBuilder {
     const late = new Promise<'late'>((resolve) => (timer = setTimeout(() => resolve('late'), READY_MS)));
     const first = await Promise.race([this.ready.then(() => 'ready' as const), this.ended.then(() => 'ended' as const), late]);
     clearTimeout(timer);
-    if (first === 'ended') throw new RuntimeRefused(this.said.trim() || 'the builder ended at its start without a word');
+    if (first === 'ended') throw new RuntimeRefused(this.said.trim() || 'the builder ended at its start without an error message');
     if (first === 'late') throw new RuntimeUnavailable(new Error(`a builder was not ready within ${READY_MS} ms: ${this.said}`));
   }
 
@@ -131,10 +140,7 @@ export class Builder implements InsideBuilder {
   }
 }
 
-/**
- * Returns a new container, or null if another process has one in this place. That of a process that was just killed is gone in a moment, and leaves its
- * cache.
- */
+/** Returns a new container, or null if another process has one in this slot. The container of a process that was just killed ends soon. */
 async function create(docker: Dockerode, place: BuilderPlace, means: BuilderMeans): Promise<Dockerode.Container | null> {
   await ensureLabelledVolume(docker, cacheName(place), builderLabels(place), means.cacheBytes);
   const options = builderOptions(place, means);

@@ -1,3 +1,14 @@
+/**
+ * Builds accounts' Dockerfiles with BuildKit.
+ *
+ * Owns: one build from its context to the image on the engine, and the findings of the probe. Does not own the builders (`BuilderPool`) or
+ * the watch over a builder's use of disk (`guarded`).
+ *
+ * D1  A build runs in a container of the account that has no right on the host, on the engine, or to the network of agents.
+ * D2  BuildKit fetches nothing itself: base images come from the engine, and the result is loaded into it.
+ * D3  A builder that ends during a build is replaced, and the build begins again once.
+ * D4  A host on which the probe failed is not tried again for some minutes.
+ */
 import type Dockerode from 'dockerode';
 import { LRUCache } from 'lru-cache';
 
@@ -23,15 +34,15 @@ import { loadResult, resultOf, sharedLayers, type ResultImage } from './result-i
 
 type Log = (line: string) => void;
 
-/** The builds of one deployment in which the builder may end by itself, the last included. */
+/** D3: The most attempts of one build whose builder ends by itself. */
 const ATTEMPTS = 2;
-/** The time after which a host that could not build is asked again, ms. */
+/** D4: The time after which a host that could not build is probed again, in ms. */
 const LACKING_MS = 5 * 60_000;
-/** The wait for the end of a builder whose command ended for no reason of its own, ms. */
+/** The time to wait for the end of a builder whose command ended without an error of its own, in ms. */
 const ENDING_MS = 2_000;
 const UNCONFINED = 'the builders run without AppArmor: load deploy/builder/apparmor and name it in MOORING_BUILDER_APPARMOR';
 const TEXTS_BYTES_MAX = 8 * 1024 * 1024;
-/** The last images of an account whose layers the engine may have. */
+/** The number of an account's last images that are remembered, because the engine may have their layers. */
 const REMEMBERED_EACH = 3;
 const REMEMBERED_ACCOUNTS = 10_000;
 
@@ -41,7 +52,7 @@ export interface DockerfileBuild {
   entries: TarEntry[];
   /** The Dockerfile's path among them. */
   dockerfile: string;
-  /** The images that the Dockerfile names, as it writes them and as the engine has them. */
+  /** The images that the Dockerfile references, by the references in it, and as the engine has them. */
   bases: readonly { reference: string; image: Dockerode.ImageInspectInfo }[];
   /** The values of the Dockerfile's arguments. */
   args?: Readonly<Record<string, string>>;
@@ -53,14 +64,11 @@ export interface BuilderParts {
   docker: Dockerode;
   identities: ContainerIdentities;
   limits: PoolLimits;
-  /** Returns what builders are made of, when their network is there. */
+  /** Returns the settings of new builders, once their network exists. */
   means: (log: Log, signal: AbortSignal) => Promise<BuilderMeans>;
 }
 
-/**
- * Builds Dockerfiles with BuildKit, in a container of the account that has no right on the host, on the engine, or to the network of agents. What the
- * build begins at comes from the engine, and its result goes there; BuildKit itself fetches nothing.
- */
+/** The BuildKit builds of this process. See D1 to D4. */
 export class DockerfileBuilder {
   private readonly pool: BuilderPool;
   private readonly bases: BaseLayouts;
@@ -72,12 +80,12 @@ export class DockerfileBuilder {
     this.bases = new BaseLayouts(parts.docker);
   }
 
-  /** The findings of the probe, which nobody has made before the first build. */
+  /** The findings of the probe, which runs with the first build. */
   get state(): DockerfileBuilds {
     return this.found ?? { lack: null, weakness: null };
   }
 
-  /** Builds the image and gives it to the engine under its name. Throws `RuntimeRefused` with the reason of a build that failed. */
+  /** Builds the image and loads it into the engine under its name. Throws `RuntimeRefused` with the reason of a build that failed. */
   async build(wanted: DockerfileBuild, log: Log, signal: AbortSignal): Promise<void> {
     const { found } = this;
     if (found !== undefined && found.lack !== null && Date.now() - found.at < LACKING_MS) throw new RuntimeRefused(found.lack);
@@ -135,7 +143,7 @@ export class DockerfileBuilder {
     await this.load(builder, wanted, built, signal);
   }
 
-  /** Runs BuildKit on the context that lies ready, and returns the image. */
+  /** Runs BuildKit on the unpacked context, and returns the image. */
   private async run(builder: Builder, wanted: Wanted, log: Log): Promise<ResultImage> {
     const progress = new BuildProgress(log);
     const folders = [...new Set(wanted.bases.map(({ layout }) => layout.folder))];
@@ -204,8 +212,8 @@ export class DockerfileBuilder {
 let lastStamp = 0;
 
 /**
- * Unpacks the context. BuildKit takes a file for unchanged if it has the size and the time that it had in the build before, so that the files of each
- * build have a time of their own, in whole seconds. What steps take from its cache is decided by the contents.
+ * Unpacks the context. BuildKit takes a file for unchanged if it has the size and the time that it had in the build before, so that the
+ * files of each build have a time of their own, in whole seconds. What steps take from its cache is decided by the contents.
  */
 async function unpack(builder: Builder, entries: TarEntry[]): Promise<void> {
   lastStamp = Math.max(Math.floor(Date.now() / 1_000), lastStamp + 1);

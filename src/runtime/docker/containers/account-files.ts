@@ -1,3 +1,16 @@
+/**
+ * Keeps the engine from opening what an image or a program has put in place of `/etc/passwd` and `/etc/group`.
+ *
+ * The engine opens these files as root of its machine whenever it starts a container: a pipe would hang it, and a device would be a device
+ * of that machine.
+ *
+ * Owns: the findings about images. Does not own the containers that are started.
+ *
+ * A1  An image is checked once, in a container that is never started and has no volume, so no program can interfere.
+ * A2  A container that ran is started again only if its programs can't have changed the files: by their rights, or by the engine's list of
+ *     changes, which follows no path.
+ * A3  No volume may be mounted over the files, or over a folder on the way to them.
+ */
 import { posix } from 'node:path';
 import type Dockerode from 'dockerode';
 import { LRUCache } from 'lru-cache';
@@ -10,10 +23,10 @@ import { findImage } from '../image-sources/registry.ts';
 import { declaredVolumes } from '../image-sources/declared-volumes.ts';
 
 const FOLDER = '/etc';
-/** The files that the engine opens as root of its machine, whatever they are, whenever it starts a container. */
+/** The files that the engine opens as root of its machine whenever it starts a container. */
 const accountFiles: readonly string[] = ['/etc/passwd', '/etc/group'];
 const FILE_BYTES_MAX = 1024 * 1024;
-/** The links and folders on the ways to volumes that are looked at in one image. */
+/** The most links and folders on the paths of volumes that are checked in one image. */
 const STATS_MAX = 400;
 const REMEMBERED_MAX = 10_000;
 
@@ -23,9 +36,9 @@ const WRITABLE = 0o022;
 type Stat = (path: string) => Promise<FileStat | null>;
 
 interface Findings {
-  /** The value is true if one of the files is a link, as in images made with Nix, so that a program may change what it leads to. */
+  /** The value is true if one of the files is a link, as in images made with Nix, whose target a program may change. */
   areLinked: boolean;
-  /** The value is true if only root can change the files or put others in their place. */
+  /** The value is true if only root can change or replace the files. */
   areRoots: boolean;
 }
 
@@ -36,11 +49,7 @@ export interface Checked {
   volumePath: string;
 }
 
-/**
- * Keeps the engine from opening what an image or a program has put in the place of the files of accounts: a pipe would hang it, and a device is a
- * device of its machine. An image is looked at once, in a container that is never started and has no volume, so that no program can be in the
- * way.
- */
+/** Checks images and containers before they are started. See A1 to A3. */
 export class AccountFiles {
   private readonly checked = new LRUCache<string, Findings>({ max: REMEMBERED_MAX });
   private readonly checking = new Map<string, Promise<Findings>>();
@@ -63,9 +72,9 @@ export class AccountFiles {
   }
 
   /**
-   * Returns whether the files are still those of the image. The engine lists what a container that ran has changed without following a path, and
-   * without its volumes, which programs of others may change meanwhile. It walks through all files of the image for that, which takes seconds, so
-   * it is asked only where a program could have changed them.
+   * A2: Returns whether the files are still those of the image. The engine lists the changes of a container without following a path, and
+   * without its volumes, which other programs may change meanwhile. It reads all files of the image for that, which takes seconds, so the
+   * list is requested only if a program could have changed the files.
    */
   async areUnchanged({ Id, State, HostConfig, Config }: Dockerode.ContainerInspectInfo, findings: Findings): Promise<boolean> {
     if (State.Status === 'created' || HostConfig.ReadonlyRootfs === true) return true;
@@ -85,7 +94,7 @@ export class AccountFiles {
     const found = await findImage(this.docker, image);
     if (found === null) throw new RuntimeRefused('The engine no longer has the image: deploy again.');
     const volumes = declaredVolumes(found, []).map((path) => posix.normalize(path));
-    // A volume that the image declares would hide what is below it. One in memory, which the engine never mounts, takes its place.
+    // A volume that the image declares would hide what is below it. A tmpfs, which the engine does not mount before the start, replaces it.
     const hostConfig = { Tmpfs: Object.fromEntries(volumes.map((path) => [path, ''])) };
     return withUnstarted(this.docker, this.identities, { agentId, image, hostConfig }, async (container) => {
       const areLinked = await checkAccountFiles(await statsIn(container), [...volumes, volumePath]);
@@ -95,8 +104,8 @@ export class AccountFiles {
 }
 
 /**
- * Returns whether one of the files is a link. Throws `RuntimeRefused` unless they are ordinary ones, or none, and no volume can bring others into
- * their place.
+ * Returns whether one of the files is a link. Throws `RuntimeRefused` if one of them is no ordinary file, or if a volume would replace them
+ * (A3).
  */
 export async function checkAccountFiles(stat: Stat, volumes: readonly string[]): Promise<boolean> {
   const folder = await stat(FOLDER);
@@ -105,7 +114,7 @@ export async function checkAccountFiles(stat: Stat, volumes: readonly string[]):
   const places = [...accountFiles];
   for (const path of accountFiles) {
     const own = folder === null ? null : await stat(path);
-    // The engine tells to where a link leads through all others.
+    // The engine returns the final target of a chain of links.
     const file = own?.kind === 'link' ? await stat(posix.normalize(own.target)) : own;
     if (own?.kind === 'link') places.push(posix.normalize(own.target));
     if (file === null) continue;
@@ -131,15 +140,15 @@ export async function areRoots(owner: (path: string) => Promise<FileOwner | null
 }
 
 /**
- * Returns whether the container's programs have another user than root, by number, since a name may be another name of root, and can't become it: no
- * program gives its caller more rights, and none gets those of root by a capability.
+ * Returns whether the container's programs have another user than root, by number, since a name may be another name of root, and can't
+ * become it: no program gives its caller more rights, and none gets those of root by a capability.
  */
 export function neverBecomesRoot(user: string, { SecurityOpt, Privileged }: Dockerode.HostConfig): boolean {
   const security: string[] = SecurityOpt ?? [];
   return /^[1-9]\d*(:\d+)?$/.test(user) && Privileged !== true && security.some((option) => /^no-new-privileges(:true)?$/.test(option));
 }
 
-/** Returns what follows a path through all links to where a volume is mounted. */
+/** Returns a function that resolves all links of a path. */
 function resolver(stat: Stat): (path: string) => Promise<string> {
   const known = new Map<string, FileStat | null>();
   return async (path) => {
@@ -160,7 +169,7 @@ function resolver(stat: Stat): (path: string) => Promise<string> {
 /** The kinds of changes as the engine numbers them. */
 const MODIFIED = 0;
 
-/** Gathers from the changes of a container whether the files of accounts are among them. */
+/** Decides whether the account files are among the changes of a container. */
 export class AccountChanges {
   private isFileChanged = false;
   private isFolderListed = false;
@@ -176,7 +185,7 @@ export class AccountChanges {
     if (path.startsWith(`${FOLDER}/`)) this.hasChild = true;
   }
 
-  /** The value is true if they may be others. A folder that is listed with nothing in it may be a link now. */
+  /** The value is true if the files may have changed. A folder that is listed without any child may be a link now. */
   get any(): boolean {
     return this.isFileChanged || this.isFolderAnother || (this.isFolderListed && !this.hasChild);
   }

@@ -1,3 +1,14 @@
+/**
+ * Finds, pulls and builds the images of agents and computers.
+ *
+ * Owns: the choice of base images, and the images that this process built or found by their content. Does not own the removal of images
+ * (`OwnImages` knows which are ours), the build of projects (`ProjectBuilds`) or BuildKit (`DockerfileBuilder`).
+ *
+ * I1  An image that was pulled or built for one account is available to another only after its registry has served it to that account too.
+ * I2  Built images have this installation's label and a tag, so that a prune leaves them, and programs are tagged by their content.
+ * I3  An image that disappears during the work is reported as lost or gone, and the caller repeats.
+ * I4  A registry that failed to respond is not tried again for some minutes.
+ */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type Dockerode from 'dockerode';
@@ -65,7 +76,7 @@ export interface ImagesOptions {
   helperImage(): Promise<string | null>;
 }
 
-/** Finds, pulls and builds images. The built ones get this instance's label and a tag, so that a prune leaves them. */
+/** The images of one engine. See I1 to I4. */
 export class Images {
   private readonly docker: Dockerode;
   private readonly instance: string;
@@ -75,7 +86,10 @@ export class Images {
   /** The time of the last failure to answer, in ms since 1970; a registry is not asked again for some minutes. */
   private registryMissedAt = 0;
   private base: { name: string; until: number } | null = null;
-  /** The ids of the programs' and projects' images that this process has built or found by their content. No label or name can add a foreign image. */
+  /**
+   * The ids of the programs' and projects' images that this process has built or found by their content. No label or name can add a foreign
+   * image.
+   */
   private readonly programs = new Set<string>();
   private readonly layers: BuildLayers;
   private readonly projects: ProjectBuilds;
@@ -160,7 +174,7 @@ export class Images {
   ): Promise<Dockerode.ImageInspectInfo> {
     checkReference(reference);
     const found = await findImage(this.docker, reference);
-    // An image that was pulled or built for another account is not available to this caller until its registry serves it to this one too.
+    // I1
     if (found === null || !bearsName(found, reference) || !(await mayUse(pinned(found, reference)))) {
       const before = await this.own.beforePull();
       const given = (await credential?.()) ?? null;
@@ -282,8 +296,8 @@ export class Images {
   }
 
   /**
-   * Builds a Dockerfile of ours, which runs no program, and returns the image's id. If the signal aborts, the layers that were made so far are
-   * removed.
+   * Builds a Dockerfile of ours, which runs no program, and returns the image's id. If the signal aborts, the layers that were made so far
+   * are removed.
    */
   private async buildOurs(request: BuildRequest, log: Log, signal: AbortSignal): Promise<string> {
     const network = this.networks.kindForBuilds;
@@ -348,8 +362,8 @@ function resolvedFrom(name: string, { Id, Config }: Dockerode.ImageInspectInfo, 
 }
 
 /**
- * Returns the image's pin. The registry knows the digest too, so that the same image can be pulled again under the name before it. An image that was
- * never pulled has only its id, unless the engine's ids are digests.
+ * Returns the image's pin. The registry knows the digest too, so that the same image can be pulled again under the name before it. An image
+ * that was never pulled has only its id, unless the engine's ids are digests.
  */
 function pinned({ Id, RepoDigests }: Dockerode.ImageInspectInfo, reference: string): string {
   const digests = RepoDigests ?? [];

@@ -1,3 +1,13 @@
+/**
+ * Tells this installation's images from all others of the engine, lists and removes them.
+ *
+ * Owns: the tags in the repository `mooring-<instance>`. Does not own the decision which images are needed.
+ *
+ * O1  An image is ours if it has a tag in our repository: built images get one from their build, and a pulled image gets one for each name
+ *     under which we pulled it. An image of a project without a tag has our label.
+ * O2  An image that the engine had before our pull stays the operator's.
+ * O3  Our own tags are removed last, so an interrupted removal leaves the image known as ours.
+ */
 import { createHash, randomBytes } from 'node:crypto';
 import type Dockerode from 'dockerode';
 
@@ -8,15 +18,15 @@ import { call, mapBounded, statusOf, until } from '../engine/engine.ts';
 import { hasLabels, labels } from '../engine/names.ts';
 import { findImage, findPinned } from '../image-sources/registry.ts';
 
-/** The timeout of one removal, in milliseconds. Deployments may wait for it, so that it is shorter than that of other calls. */
+/** The timeout of one removal, in ms. Deployments may wait for it, so it is shorter than that of other calls. */
 const REMOVAL_TIMEOUT_MS = 8_000;
 /** The beginning of the tag of an image that was built of a Dockerfile. */
 const BUILD = 'build-';
-/** The kinds of tags of images that deployments pin. Images that have only others are of use to builds alone. */
+/** The kinds of tags of images that deployments pin. Images with only other kinds are used by builds alone. */
 const deployedKinds = /^(build|program|project|pulled)-/;
 const baseKind = /^base-/;
 
-/** The engine's word for an image that was removed while it listed all of them, and how often it is asked again, ms apart. */
+/** The engine's error after an image was removed while it listed all of them, and the number of attempts and the ms between them. */
 const TORN_LIST = /content digest sha256:[0-9a-f]+: not found/;
 const LIST_TRIES_MAX = 5;
 const LIST_AGAIN_MS = 100;
@@ -26,24 +36,21 @@ const AT_ONCE = 8;
 /** The tags of each image by its id. */
 export type TagsById = ReadonlyMap<string, readonly string[]>;
 
-/**
- * Tells this installation's images from all others of the engine. Ours have a tag in the repository `mooring-<instance>`: built ones get one
- * from their build, and a pulled one gets one for each name under which we pulled it. An image of a project that has no tag has our label.
- */
+/** The images of this installation. See O1 to O3. */
 export class OwnImages implements ImageStore {
   constructor(
     private readonly docker: Dockerode,
     private readonly instance: string,
-    /** Returns what tells the names of images of computers that nothing new is made of, and that are ours, too. */
+    /** Returns a test for the names of outdated images of computers, which are ours too and which nothing new is created from. */
     private readonly outdatedComputers: () => Promise<(name: string) => boolean> = async () => () => false,
   ) {}
 
-  /** Returns what the engine has before a pull, so that `markPulled` knows what it had already. */
+  /** O2: Returns the images that the engine has before a pull, for `markPulled`. */
   async beforePull(): Promise<TagsById> {
     return new Map((await this.listed(false)).map((image) => [image.Id, tagsOf(image)]));
   }
 
-  /** Marks an image as ours under the name by which it was pulled, unless the engine had it, or that name of it, before. */
+  /** O2: Marks an image as ours under the name by which it was pulled, unless the engine had the image, or that name of it, before. */
   async markPulled({ Id }: Dockerode.ImageInspectInfo, reference: string, before: TagsById): Promise<void> {
     const had = before.get(Id);
     const mark = this.markOf(reference, Id);
@@ -58,7 +65,10 @@ export class OwnImages implements ImageStore {
     return `${this.repository}:${BUILD}${Date.now().toString(16)}${randomBytes(4).toString('hex')}`;
   }
 
-  /** Returns the one name that the built image keeps, its first. If nothing has changed, it is an earlier image, whose names would add up. */
+  /**
+   * Returns the first name of the built image, and removes its others. An unchanged build results in an earlier image, whose names would
+   * add up.
+   */
   async oneNameOf({ RepoTags }: Dockerode.ImageInspectInfo, given: string): Promise<string> {
     const names = (RepoTags ?? []).filter((tag) => tag.startsWith(`${this.repository}:${BUILD}`)).toSorted();
     const [kept = given, ...others] = names;
@@ -66,7 +76,7 @@ export class OwnImages implements ImageStore {
     return kept;
   }
 
-  /** Notes that a build is about to begin at the image, if it is ours. The engine keeps the time of the last tag. */
+  /** Notes, if the image is ours, that a build is about to use it as its base. The engine stores the time of the last tag. */
   async markBase({ Id, RepoTags }: Dockerode.ImageInspectInfo): Promise<void> {
     if (!(RepoTags ?? []).some((tag) => this.isOurs(tag))) return;
     const tag = `base-${shortId(Id)}`;
@@ -80,7 +90,7 @@ export class OwnImages implements ImageStore {
   async list(): Promise<StoredImages> {
     const listed = await this.listed(true);
     const parents = new Set(listed.map(({ ParentId }) => ParentId));
-    // A step between the images of builds has no name, and something was built on it.
+    // An intermediate step of a build has no name, and another image was built on it.
     const images = listed.filter((image) => tagsOf(image).length > 0 || digestsOf(image).length > 0 || !parents.has(image.Id));
     const isOutdated = await this.outdatedComputers();
     const own = images.filter((image) => this.isOwn(image) || (tagsOf(image).length > 0 && tagsOf(image).every(isOutdated)));
@@ -100,8 +110,9 @@ export class OwnImages implements ImageStore {
     const ours = tags.filter((tag) => this.isOurs(tag) || isOutdated(tag));
     const pulled = tags.filter((tag) => ours.includes(this.markOf(tag, id)));
     const isSharedWithOthers = tags.length > ours.length + pulled.length;
-    // Our own tags go last, so that the image is still known as ours if this ends in the middle. An engine whose ids are digests takes each repository for
-    // one that knows the digest, and with our repository's all of our tags would go.
+    // O3: Our own tags are removed last. On an engine whose ids are digests, each repository appears to have the digest, and removing it
+    // under our
+    // repository would remove all of our tags at once.
     const digests = isSharedWithOthers ? [] : (found.RepoDigests ?? []).filter((digest) => !this.isOurs(digest));
     const names = [...pulled, ...digests, ...ours];
     for (const name of names.length === 0 ? [id] : names) if (!(await this.removed(name))) return false;
@@ -119,7 +130,7 @@ export class OwnImages implements ImageStore {
     return true;
   }
 
-  /** Returns whether any container was made of the image, or of one that was built on it. */
+  /** Returns whether any container was created from the image, or from an image built on it. */
   private async isUsed(id: string): Promise<boolean> {
     const options = { all: true, limit: 1, filters: { ancestor: [id] } };
     return (await call(null, (abortSignal) => this.docker.listContainers({ ...options, abortSignal }))).length > 0;
@@ -127,7 +138,7 @@ export class OwnImages implements ImageStore {
 
   private async listed(all: boolean): Promise<Dockerode.ImageInfo[]> {
     const list = () => call(null, (abortSignal) => this.docker.listImages({ all, abortSignal } as Dockerode.ListImagesOptions));
-    // With containerd's store the engine fails if an image goes while it lists them.
+    // With containerd's store the engine fails if an image is removed while it lists them.
     const isTorn = (error: unknown) => error instanceof RuntimeRefused && TORN_LIST.test(error.message);
     const found = await until(
       () =>
@@ -169,7 +180,7 @@ export class OwnImages implements ImageStore {
     return hasLabels(image.Labels, { [labels.instance]: this.instance });
   }
 
-  /** Returns whether a name with a tag or a digest is of our repository. */
+  /** Returns whether a name with a tag or a digest belongs to our repository. */
   private isOurs(name: string): boolean {
     return [':', '@'].some((separator) => name.startsWith(`${this.repository}${separator}`));
   }
@@ -178,7 +189,7 @@ export class OwnImages implements ImageStore {
     return `mooring-${this.instance}`;
   }
 
-  /** Returns the tag that says that we pulled the image under this name. */
+  /** O1: Returns the tag that marks the image as pulled by us under this name. */
   private markOf(reference: string, id: string): string {
     const name = createHash('sha256').update(canonicalName(reference)).digest('hex').slice(0, 16);
     return `${this.repository}:pulled-${name}-${shortId(id)}`;
@@ -194,7 +205,7 @@ function canonicalName(reference: string): string {
   return `${canonicalRepository(parsed)}${parsed.digest === null ? `:${parsed.tag ?? 'latest'}` : `@${parsed.digest}`}`;
 }
 
-/** Engines write `<none>:<none>` in place of no name. */
+/** Engines write `<none>:<none>` for an image without a name. */
 const tagsOf = ({ RepoTags }: Dockerode.ImageInfo): string[] => (RepoTags ?? []).filter((tag) => !tag.startsWith('<none>'));
 const digestsOf = ({ RepoDigests }: Dockerode.ImageInfo): string[] => (RepoDigests ?? []).filter((digest) => !digest.startsWith('<none>'));
 

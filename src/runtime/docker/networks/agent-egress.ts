@@ -1,3 +1,15 @@
+/**
+ * The packet rules of agents: what they may reach, and that they reach nobody on the link that they share.
+ *
+ * Owns: the loading of the rules, their status, and the proxy of agents with lists. Does not own the text of the rules (`egressRules`,
+ * `linkRules`), or the networks (`AgentNetworks`).
+ *
+ * E1  No container starts on a network that the rules don't cover. They are loaded before, again whenever the engine may have restarted,
+ *     and every minute.
+ * E2  A load that began before a doubt does not settle it, since it may have listed the networks too early.
+ * E3  Egress rules that can't be enforced are reported, logged once per change, and refuse the start of agents whose owners were promised
+ *     less than the mode allows.
+ */
 import type Dockerode from 'dockerode';
 import type { OpenRange } from '../../../kernel/network/open-ranges.ts';
 import type { EgressStatus } from '../../engine-status.ts';
@@ -25,38 +37,35 @@ const unrefused = (lack: string | null, linkLack: string | null): EgressStatus =
   refusedRequests: new Map(),
 });
 
-/** The interval at which the rules are loaded again, whatever became of them meanwhile, ms. */
+/** The interval at which the rules are loaded again, in ms, in case something else has changed them. */
 const RELOAD_MS = 60_000;
-/** The engine's name servers are looked up with every such number of loads. */
+/** The engine's name servers are looked up once in this many loads. */
 const NAMESERVERS_EACH = 10;
 
 export interface EgressOptions {
   docker: Dockerode;
   identities: ContainerIdentities;
   mode: EgressMode;
-  /** The private addresses that agents may reach nevertheless. */
+  /** The private addresses that agents may reach in addition. */
   open: readonly OpenRange[];
   /** The hosts that builds may reach, whatever the mode. */
   mirrors?: readonly Mirror[];
-  /** Throws if the engine is not one to load rules on. */
+  /** Throws if the engine is not supported, so that no rules are loaded on it. */
   ready?: () => Promise<void>;
-  /** The operator's image of the programs that hold agents to the rules; null stands for the machine's own ones, or our Dockerfile. */
+  /** The operator's image of the programs that enforce the rules; null stands for the machine's own programs, or our Dockerfile. */
   image: string | null;
-  /** Is told when the rules can't be enforced, and when they can be again, and of limits of the host's kernel that are too low. */
+  /** Receives a message when the rules can't be enforced, when they can be again, and about kernel limits that are too low. */
   logger?: { log(fields: object, message: string): void; warn(fields: object, message: string): void };
 }
 
-/**
- * Keeps the rules of agents in place: what they may reach, and that they reach nobody on the link that they share. They are loaded before a
- * container starts on a network that they don't cover yet, again whenever the engine may have restarted, and every minute.
- */
+/** Keeps the rules in place. See E1 to E3. */
 export class AgentEgress {
   /** Runs packet rules on the engine's machine. */
   readonly nft: Nft;
   private readonly images: EgressImages;
   private readonly tables: PacketTables;
   private covered: ReadonlySet<string> = new Set();
-  /** The number of times that the rules became doubtful; `heard` is the number that the last load took into account. */
+  /** E2: The number of times that the rules came into doubt; `heard` is that number when the last load began. */
   private doubts = 1;
   private heard = 0;
   private loading: Promise<void> | null = null;
@@ -87,7 +96,7 @@ export class AgentEgress {
   async cover(bridge: string): Promise<void> {
     if (!this.covered.has(bridge)) this.doubts += 1;
     await this.settle();
-    // An agent that is about to start waits for an image that is being made, and nobody else does.
+    // Only an agent that is about to start waits for the image of the programs to be built.
     if (!(await this.images.ended())) return;
     this.doubts += 1;
     await this.settle();
@@ -109,7 +118,7 @@ export class AgentEgress {
     this.refuseUnheld(kind);
   }
 
-  /** Throws `RuntimeRefused` if nothing would hold an agent on such a network to what it may reach, which is promised to its owner. */
+  /** E3: Throws `RuntimeRefused` if the limits promised for an agent on such a network could not be enforced. */
   refuseUnheld(kind: NetworkKind | undefined): void {
     const { lack, proxyLack } = this.status;
     if (isListedKind(kind) && this.isLacking) throw new RuntimeRefused(`An agent can't be held to a list of names: ${lack ?? proxyLack}.`);
@@ -117,12 +126,12 @@ export class AgentEgress {
       throw new RuntimeRefused(`An agent can't be kept from what it may not reach: ${lack}.`);
   }
 
-  /** Returns what is known of limits of the host that should have other values, in a sentence that strangers may read; null if nothing is. */
+  /** The limits of the host's kernel that should have other values, as a sentence safe to show to anyone; null if there are none. */
   get hostWarning(): string | null {
     return this.limits.warning;
   }
 
-  /** Tells that builds may reach more than agents. */
+  /** The value is true if builds may reach more hosts than agents. */
   get hasMirrors(): boolean {
     return (this.options.mirrors ?? []).length > 0;
   }
@@ -148,7 +157,7 @@ export class AgentEgress {
     clearTimeout(this.timer);
   }
 
-  /** Loads the rules. A load that began before the call may have listed the networks too early, so one more follows it. */
+  /** E2: Loads the rules. A load that began before the call may have listed the networks too early, so another one follows it. */
   private async load(): Promise<void> {
     if (this.loading !== null) await this.loading.catch(() => undefined);
     this.loading ??= this.loadNow().finally(() => (this.loading = null));
@@ -167,7 +176,7 @@ export class AgentEgress {
       this.tell(this.hasListed && status.lack === null ? { ...status, ...(await this.settleProxy()) } : status);
       this.covered = new Set([...[bridges.open, bridges.closed, bridges.builds].flat(), ...bridges.listed.map(({ bridge }) => bridge)]);
       this.heard = doubts;
-      // Without a network there are no agents yet that share the limits, and nothing shows whether the engine is on this machine.
+      // Without a network no agents share the limits yet, and it is unknown whether the engine is on this machine.
       if (bridges.links.length > 0) await this.limits.refresh().catch(() => undefined);
     } finally {
       clearTimeout(this.timer);
@@ -202,7 +211,7 @@ export class AgentEgress {
     }
   }
 
-  /** Has the host send one datagram to all ports of the links, from which the rules learn them. */
+  /** Has the host send one datagram to all ports of the links, so that the rules learn these ports. */
   private async reachPorts(links: readonly Link[]): Promise<void> {
     const areHere = await Promise.all(links.map(({ bridge }) => isBridgeHere(bridge)));
     await reachPorts(links.filter((_, at) => areHere[at]));

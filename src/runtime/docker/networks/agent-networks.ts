@@ -1,3 +1,14 @@
+/**
+ * The bridges of agents, on which they can't reach each other.
+ *
+ * Owns: the creation of the networks on demand, also after somebody removed them, and the decision whether agents are reached by published
+ * ports. Does not own the rules on them (`AgentEgress`).
+ *
+ * N1  A network is used only once the egress rules cover its bridge.
+ * N2  Of several networks of one name, created by replicas at the same time, the oldest stays, unless containers run on another one.
+ * N3  A network's range is small: in a larger one an agent could fill the host's neighbour table. One of an earlier release that is larger
+ *     is replaced once no container has it.
+ */
 import type Dockerode from 'dockerode';
 import { RuntimeRefused } from '../../runtime.errors.ts';
 import { call, ignoring, statusOf, until } from '../engine/engine.ts';
@@ -12,8 +23,8 @@ import type { AgentEgress as WantedEgress } from '../../../kernel/network/allow-
 
 const TRIES_MAX = 10;
 /**
- * The length of the prefix of networks' ranges. A bridge has room for as many running agents as the smaller one has addresses. Agents with a list keep
- * theirs while they sleep.
+ * N3: The prefix length of a network's range. A bridge can have as many running agents as the smaller range has addresses. Agents with a
+ * list keep their addresses while they sleep, so their range is larger.
  */
 const bitsOf = (kind: NetworkKind): number => (isListedKind(kind) ? 20 : 22);
 
@@ -24,10 +35,10 @@ interface Situation {
   isFar: boolean;
 }
 
-/** The agents' own bridges, on which they can't reach each other. They are created on demand, and again after their removal. */
+/** The networks of agents on one engine. See N1 to N3. */
 export class AgentNetworks {
   private readonly making = new Map<NetworkKind, Promise<string>>();
-  /** The kinds of networks whose range was compared with the one that they would get today. */
+  /** N3: The kinds of networks whose range was compared with the current one. */
   private readonly compared = new Set<NetworkKind>();
   private published: Promise<boolean> | null = null;
 
@@ -50,8 +61,8 @@ export class AgentNetworks {
   }
 
   /**
-   * Returns whether agents are reached by published ports, because their own addresses lead nowhere from here. That is decided once for each
-   * connection to the engine.
+   * Returns whether agents are reached by published ports, because their own addresses can't be reached from here. This is decided once for
+   * each connection to the engine.
    */
   isPublished(): Promise<boolean> {
     if (this.published === null) {
@@ -64,7 +75,7 @@ export class AgentNetworks {
     return this.published;
   }
 
-  /** Decides anew the next time, since another engine may answer at the same place. */
+  /** Decides again the next time, since another engine may respond at the same address. */
   forgetDecision(): void {
     this.published = null;
   }
@@ -73,13 +84,13 @@ export class AgentNetworks {
     const { mode, addresses, isFar } = this.situation;
     if (addresses !== 'auto') return addresses === 'published';
     if (isFar || !hasSocketFile(this.docker)) return true;
-    // Nobody who asks for the way to an agent waits for the rules.
+    // A caller that needs the address of an agent does not wait for the rules.
     return !(await isBridgeHere(await this.stand(mode === 'none' ? 'closed' : 'open')));
   }
 
   /**
-   * Returns the network's bridge when the network exists and the egress rules cover it. Throws `RuntimeRefused` if the name belongs to a
-   * foreign network.
+   * N1: Returns the network's bridge once the network exists and the egress rules cover it. Throws `RuntimeRefused` if the name belongs to
+   * a foreign network.
    */
   ensure(kind: NetworkKind): Promise<string> {
     const making = this.making.get(kind) ?? this.make(kind).finally(() => this.making.delete(kind));
@@ -100,15 +111,14 @@ export class AgentNetworks {
     const name = networkName(this.instance, kind);
     const settled = async (): Promise<Dockerode.NetworkInspectInfo | null> => {
       const standing = await networksOf(this.docker, this.instance, kind);
-      // An engine allows several networks of one name, but then does not resolve the name. Callers that created them at the same time keep
-      // the oldest.
+      // N2: An engine allows several networks of one name, but then does not resolve the name.
       if (standing.length > 1) await this.removeAllButOne(standing);
       else if (standing[0] === undefined) await this.create(name, kind);
       else if (!(await this.removeLarger(kind, standing[0]))) return standing[0];
       return null;
     };
     const network = await until(settled, TRIES_MAX, 20);
-    if (network === null) throw new RuntimeRefused(`The network ${name} can't be made.`);
+    if (network === null) throw new RuntimeRefused(`The network ${name} can't be created.`);
     return bridgeOf(network);
   }
 
@@ -122,13 +132,14 @@ export class AgentNetworks {
       Labels: { [labels.instance]: this.instance },
     };
     const make = (more: Partial<Dockerode.NetworkCreateOptions>): Promise<unknown> =>
-      // A range may be taken, and a name made, by somebody else meanwhile.
+      // Another process may have taken the range, or created the name, meanwhile.
       call(null, (abortSignal) => this.docker.createNetwork({ ...network, ...more, abortSignal })).catch(ignoring(403, 409));
-    // The engine's own ranges are so large that one agent could fill the host's table of neighbours with questions for addresses of its network, and
-    // agents with fixed addresses need a range that was named. The engine chooses a free range first, of which the network gets the beginning.
+    // N3: The engine chooses a free range for a draft network first, and the network gets the beginning of that range. With the whole range
+    // one agent
+    // could fill the host's neighbour table, and fixed addresses need an explicit range.
     const draft = `${name}-draft`;
     await make({ Name: draft });
-    // Callers at the same time may have made several of that name, which only their ids tell apart; and one may have been left by a crash.
+    // Concurrent callers may have created several drafts of that name, which differ only by id, and a crash may have left one.
     const filters = JSON.stringify({ name: [draft], label: [`${labels.instance}=${this.instance}`] });
     const [drafted, ...others] = await call(null, (abortSignal) => this.docker.listNetworks({ filters, abortSignal }));
     if (drafted === undefined) return;
@@ -138,8 +149,8 @@ export class AgentNetworks {
   }
 
   /**
-   * Removes a network of an earlier release, whose range is larger than one is made with now, if no container has it. One that sleeps would have to be
-   * made anew for another network, and lose the volumes that its image declares.
+   * N3: Removes a network of an earlier release with a larger range, if no container has it. A sleeping container would have to be created
+   * again for another network, and would lose the volumes that its image declares.
    */
   private async removeLarger(kind: NetworkKind, network: Dockerode.NetworkInspectInfo): Promise<boolean> {
     const range = subnetOf(network);
@@ -151,7 +162,7 @@ export class AgentNetworks {
     return users.length === 0 && this.remove(network.Id);
   }
 
-  /** Removes all but the oldest, or also the oldest if a container runs on another one. */
+  /** N2: Removes all but the oldest, or also the oldest if a container runs on another one. */
   private async removeAllButOne([oldest, ...others]: Dockerode.NetworkInspectInfo[]): Promise<void> {
     let kept = true;
     for (const { Id } of others) kept = (await this.remove(Id)) && kept;

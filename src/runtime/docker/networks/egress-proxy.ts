@@ -1,3 +1,14 @@
+/**
+ * The proxy container of agents that may reach only a list of names.
+ *
+ * Owns: that container, and the table of lists in it. Does not own the lists: they are labels of the agents' containers, and the code among
+ * these labels proves that they are unchanged since the container was created.
+ *
+ * P1  The proxy runs exactly while there is an agent with a list.
+ * P2  A list and an address belong to a container from its creation to its removal. Two containers with one address reach nothing.
+ * P3  After writing a table, each replica lists the agents once more, since another one may have written an older table meanwhile.
+ * P4  A proxy with another program is replaced once by each process, so replicas of two releases don't replace each other's for ever.
+ */
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
@@ -49,15 +60,11 @@ export interface EgressProxyOptions {
 type Requests = ReadonlyMap<string, number>;
 type ListedAgent = KnownContainer & { Labels: Labels };
 
-/**
- * Keeps the proxy of agents with a list of names running while there is such an agent. The lists are labels of the agents' containers, so
- * that the engine alone says what the proxy has to know; a list and an address belong to a container from its creation to its removal, and
- * the code among the labels proves that they are those with which it was created.
- */
+/** Keeps the proxy running and its table current. See P1 to P4. */
 export class EgressProxy {
   /** The table that this process wrote last, and the container that it wrote it to. */
   private written = { table: '', container: '' };
-  /** A proxy with another program is replaced only until this process has found or made one. */
+  /** P4: A proxy with another program is replaced only until this process has found or created one. */
   private isFirst = true;
   private settling: Promise<Requests> | null = null;
 
@@ -80,16 +87,16 @@ export class EgressProxy {
     return { address, proxy: `http://${proxyAddress(subnet)}:${PROXY_PORT}` };
   }
 
-  /** Returns the addresses from which the proxy connects, none while it does not run. */
+  /** Returns the addresses from which the proxy connects; none while it does not run. */
   async sources(): Promise<string[]> {
     const found = await this.standing();
     const networks = Object.values(found?.NetworkSettings.Networks ?? {});
     return networks.map(({ IPAddress }) => IPAddress).filter((address) => address !== '');
   }
 
-  /** Starts the proxy, or removes it if no agent needs it, and tells it the lists. Returns the number of refused requests, by reason. */
+  /** P1: Starts the proxy, or removes it if no agent needs it, and writes its table. Returns the number of refused requests, by reason. */
   async settle(): Promise<Requests> {
-    // One that began before the call may have listed the agents too early, so one more follows it.
+    // An update that began before the call may have listed the agents too early, so another one follows it.
     if (this.settling !== null) await this.settling.catch(() => undefined);
     this.settling ??= this.settleNow().finally(() => (this.settling = null));
     return this.settling;
@@ -97,13 +104,13 @@ export class EgressProxy {
 
   private async settleNow(): Promise<Requests> {
     const settled = await until(() => this.attempt(), TRIES, TRY_AGAIN_MS);
-    if (settled === null) throw new RuntimeRefused('the proxy keeps being changed by somebody else');
+    if (settled === null) throw new RuntimeRefused('the proxy was changed by another process again and again');
     return settled;
   }
 
   /** Returns null if another replica changed the proxy, or the agents, meanwhile. */
   private async attempt(): Promise<Requests | null> {
-    // Nothing vouches for the labels of an outdated container, which is about to be replaced.
+    // The labels of an outdated container, which is about to be replaced, are not proven.
     const agents = (await this.agents()).filter(({ outdated }) => outdated === undefined);
     if (agents.length === 0) {
       await this.remove();
@@ -121,7 +128,7 @@ export class EgressProxy {
   private async agents(): Promise<ListedAgent[]> {
     const filters = JSON.stringify({ label: [`${labels.instance}=${this.instance}`, labels.agent, labels.allow] });
     const listed = await call(null, (abortSignal) => this.docker.listContainers({ all: true, filters, abortSignal }));
-    // The labels of any other container may be those of an image.
+    // The labels of any other container may come from an image.
     return listed.flatMap(({ Names, Labels }) => {
       const known = this.identities.identify(Names, Labels);
       return known === null ? [] : [{ ...known, Labels }];
@@ -132,7 +139,7 @@ export class EgressProxy {
     const lists = new Map<string, string[]>();
     for (const { Labels } of agents) {
       const { [labels.address]: address = '', [labels.allow]: allow = '[]' } = Labels;
-      // Should two containers ever have one address, neither gets what the other may reach.
+      // P2: Should two containers ever have one address, neither gets what the other may reach.
       lists.set(address, lists.has(address) ? [] : namesIn(allow));
     }
     const open = this.options.open.filter(({ family }) => family === 'ip').map(({ range, port }) => ({ range, port }));
@@ -140,7 +147,7 @@ export class EgressProxy {
     return JSON.stringify({ agents: Object.fromEntries(sorted), closed: privateRanges4, open });
   }
 
-  /** Returns the running proxy, which has this table; null if it was told another one until now, or can't be started. */
+  /** Returns the running proxy if it has this table; null if it had another one until now, or can't be started. */
   private async running(table: string): Promise<Dockerode.Container | null> {
     const [ways, [open], source] = await Promise.all([
       this.listedNetworks(),
@@ -158,7 +165,6 @@ export class EgressProxy {
         .digest('hex'),
     };
     const found = await this.standing();
-    // Replicas of two releases would otherwise replace each other's proxy for ever.
     if (found === null) {
       const made = await this.make(first, wanted, source);
       for (const network of ways.slice(1)) await this.connect(made, network, endpointOf(network).settings);
@@ -175,12 +181,12 @@ export class EgressProxy {
     this.isFirst = false;
     const container = this.docker.getContainer(found.Id);
     if (this.written.container === found.Id && this.written.table === table) return container;
-    // A replica that listed the agents earlier may write its table later, so each looks once more after it wrote.
+    // P3: A replica that listed the agents earlier may write its table later.
     await this.tell(container, table);
     return null;
   }
 
-  /** Returns the networks of agents with a list of names: one, or two while agents are still on that of the other way to them. */
+  /** Returns the networks of agents with a list of names: one, or two while agents are still on the one of the other kind of address. */
   private async listedNetworks(): Promise<Dockerode.NetworkInspectInfo[]> {
     const kinds: ListedKind[] = ['listed', 'published-listed'];
     const found = await Promise.all(kinds.map((kind) => networksOf(this.docker, this.instance, kind)));
@@ -206,7 +212,7 @@ export class EgressProxy {
   /** Starts a container that has ended. Returns false if it can't be started. */
   private async started({ Id, State }: Dockerode.ContainerInspectInfo): Promise<boolean> {
     if (!STOPPED.has(State.Status)) return State.Running && !State.Paused;
-    // One that was made but not completed has no table.
+    // A container whose creation was interrupted has no table.
     if (State.Status === 'created') return false;
     try {
       await call(null, (abortSignal) => this.docker.getContainer(Id).start({ abortSignal }));
@@ -225,7 +231,7 @@ export class EgressProxy {
       Entrypoint: [nodeProgram, '--max-old-space-size=192', `${folder}/proxy.mjs`, folder, String(PROXY_PORT)],
       User: '65534:65534',
       MacAddress: settings.MacAddress,
-      // An image of the operator's may have a check of its own.
+      // The operator's image may define a health check.
       Healthcheck: { Test: ['NONE'] },
       Labels: { [labels.instance]: this.instance, ...wanted },
       HostConfig: {
@@ -235,7 +241,7 @@ export class EgressProxy {
         Memory: 320 * 1024 * 1024,
         MemorySwap: 320 * 1024 * 1024,
         PidsLimit: 64,
-        // The engine starts it again where no service does.
+        // The engine restarts it while no service runs.
         RestartPolicy: { Name: 'always' },
         LogConfig: { Type: 'json-file', Config: { 'max-size': '1m' } },
       },
@@ -251,7 +257,7 @@ export class EgressProxy {
     return container;
   }
 
-  /** Writes the table, by a program in the container. */
+  /** Writes the table, with a program in the container. */
   private async tell(container: Dockerode.Container, table: string): Promise<void> {
     await runInOwn(container, [...node, writeTable], table, COUNTS_BYTES);
     this.written = { table, container: container.id };
@@ -270,15 +276,15 @@ export class EgressProxy {
 }
 
 /**
- * Returns the proxy's address in a network, and the settings by which it has it. The rules know the proxy by its MAC address. Engines before 25
- * read that of the container, later ones this one.
+ * Returns the proxy's address in a network, and the settings that assign it. The packet rules identify the proxy by its MAC address, which
+ * engines before 25 read from the container's options, and later ones from these settings.
  */
 function endpointOf(network: Dockerode.NetworkInspectInfo) {
   const address = proxyAddress(subnetOf(network));
   return { address, settings: { MacAddress: macOf(address), IPAMConfig: { IPv4Address: address } } };
 }
 
-/** Returns the names that a label lists. One that can't be read lists none, and takes no other agent's list away. */
+/** Returns the names that a label lists. An unreadable label lists none, and does not affect the lists of other agents. */
 function namesIn(label: string): string[] {
   try {
     const names: unknown = JSON.parse(label);

@@ -1,3 +1,14 @@
+/**
+ * The volume with our programs that is mounted in every agent's container: the supervisor, and a static busybox if one is available.
+ *
+ * Owns: that volume and the image from which the engine fills it. Does not own the programs' sources.
+ *
+ * V1  The volume's name includes the hash of the programs, so another release uses another volume.
+ * V2  The engine itself fills the volume: the programs are imported as an image, and the empty volume of a new container gets the content
+ *     of that image. No program of ours has to run for it.
+ * V3  A volume is used only after it was read back and found complete; an incomplete one is created again once.
+ * V4  The supervisor can't be read, and so not traced, by the users that agents run as.
+ */
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type Dockerode from 'dockerode';
@@ -19,21 +30,17 @@ const PULL_TIMEOUT_MS = 60_000;
 const ANSWER_TIMEOUT_MS = 5_000;
 const CHECK_AGAIN_MS = 5 * 60_000;
 
-/** The supervisors that come with the service, by the names that engines have for processors. */
+/** The supervisors that are shipped with the service, named by processor as engines name it. */
 const supervisors = new URL('../../../../supervisor/bin/', import.meta.url);
 const processors = ['amd64', 'arm64'];
 
 interface Programs {
   supervisor: Buffer;
-  /** The static busybox; null if there is none. */
+  /** The static busybox; null if none is available. */
   busybox: Buffer | null;
 }
 
-/**
- * Provides the volume with our programs that is mounted in every agent's container: the supervisor, and a static busybox if one can be had. The
- * engine itself fills it: they are imported as an image, and the empty volume of a new container gets the image's content at that path. The
- * volume's name includes their hash.
- */
+/** Provides the volume. See V1 to V4. */
 export class HelperVolume {
   private programs: Promise<Programs> | null = null;
   private filling: Promise<string> | null = null;
@@ -82,7 +89,7 @@ export class HelperVolume {
         .digest('hex')
         .slice(0, 16),
     );
-    // A volume that is incomplete after an engine's crash is created again once.
+    // V3
     if (!(await this.fillVolume(volume, programs))) {
       await call(null, (abortSignal) => this.docker.getVolume(volume).remove({ abortSignal }));
       if (!(await this.fillVolume(volume, programs))) throw new RuntimeRefused(`The helper volume ${volume} can't be filled.`);
@@ -123,7 +130,7 @@ export class HelperVolume {
   private async findProgram(): Promise<Buffer | null> {
     if (this.image !== null) {
       const found = await this.fromImage(this.image);
-      if (found === null) throw new RuntimeRefused(`The image ${this.image} can't be had or has no static busybox at /bin/busybox.`);
+      if (found === null) throw new RuntimeRefused(`The image ${this.image} can't be pulled or has no static busybox at /bin/busybox.`);
       return found;
     }
     if (await runsOurPrograms(this.docker)) {
@@ -163,7 +170,7 @@ export class HelperVolume {
 }
 
 function filesOf({ supervisor, busybox }: Programs): { path: string; content: Buffer; mode: number }[] {
-  // A program that its user can't read can't be traced by that user either, from its first instruction on.
+  // V4: A user who can't read a program can't trace it either, from its first instruction on.
   const own = { path: supervisorProgram, content: supervisor, mode: 0o711 };
   return busybox === null ? [own] : [own, { path: helperProgram, content: busybox, mode: 0o755 }];
 }
