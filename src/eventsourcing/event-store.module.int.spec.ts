@@ -42,7 +42,7 @@ async function assembled(environment: Environment, allowUnsafe: boolean) {
 }
 
 describe('The service with its event store', () => {
-  it('starts PostgreSQL from the npm packages where no database is given, and finds its events again', async () => {
+  it('starts PostgreSQL from the npm packages if no database is configured, and finds its events again', async () => {
     const dataDir = await mkdtemp(join(tmpdir(), 'mooring-module-'));
     await chmod(dataDir, 0o711);
     for (const known of [[], [1]]) {
@@ -127,13 +127,13 @@ describe('The service with its event store', () => {
     ['esdb://me:hushhush@[::1]:2113', 'must name its hosts'],
     ['esdb+discover://me:hushhush@a:2113,b:2113', 'takes one host'],
     ['esdb://127.0.0.1:2113', 'must name a user and a password'],
-  ])('refuses %s at start, and repeats nothing of it', (url, why) => {
+  ])('refuses %s at start, without quoting it', (url, why) => {
     const start = () => readConfig({ EVENT_STORE: 'eventstoredb', EVENTSTORE_URL: url });
     expect(start).toThrow(`EVENTSTORE_URL ${why}`);
     expect(start).not.toThrow('hushhush');
   });
 
-  it('takes the connection strings of single servers and of clusters', () => {
+  it('accepts the connection strings of single servers and of clusters', () => {
     for (const url of [
       'esdb://localhost:2113?tls=false',
       'esdb://me:secret@a:2113,b:2113,c:2113?tlsCAFile=/etc/ca.crt&nodePreference=leader',

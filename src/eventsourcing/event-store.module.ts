@@ -45,7 +45,9 @@ export class EventStoreModule {
   }
 }
 
-/** Waits for a store that is away. Throws if the configured store does not hold this database's log, or refuses the configured user. */
+/**
+ * Waits for a store that is unavailable. Throws if the configured store does not hold this database's log, or refuses the configured user.
+ */
 async function openOwnLog(config: Config, database: Database, catalogue: EventCatalogue, startup: Startup): Promise<EventStore> {
   try {
     await startup.until('database', isDatabaseAway, () => claimLogPlace(config, database));
@@ -68,16 +70,16 @@ function isRefusedUser(error: unknown): boolean {
   return error instanceof EventStoreUnavailable && isAccessDenied(error.cause);
 }
 
-/** Opens the store that is configured. It is closed together with the database. */
+/** Opens the configured store, which is closed together with the database. */
 export async function openEventStore(config: EventStorePlace, database: Database, catalogue: EventCatalogue): Promise<EventStore> {
   const store =
     config.eventStore === 'eventstoredb' ? await openEventStoreDb(config, catalogue) : new PostgresEventStore(database, catalogue);
-  // Requests may append until the HTTP server is closed, which is after every earlier hook of Nest.
+  // Requests may append until the HTTP server has closed, which happens after every earlier hook of Nest.
   database.beforeClose(() => store.close());
   return store;
 }
 
-/** Loads the client of EventStoreDB too, which would take 10 MB of memory from a service that does not use it. */
+/** Imports the client of EventStoreDB, which takes 10 MB of memory, only if it is used. */
 async function openEventStoreDb(config: EventStorePlace, catalogue: EventCatalogue): Promise<EventStore> {
   const { EventStoreDbEventStore } = await import('./event-store/eventstoredb/eventstoredb-event-store.ts');
   return new EventStoreDbEventStore(config.eventStoreUrl ?? '', config.eventStorePrefix, catalogue);

@@ -10,7 +10,7 @@ describe('Streams that are known not to exist', () => {
     expect([absences.get('agent-known'), absences.get('agent-of-a-stranger'), absences.get('agent-19999')]).toEqual(['1', undefined, '3']);
   });
 
-  it('are forgotten, whoever asked for them', () => {
+  it('are evicted, whoever requested them', () => {
     const absences = new AbsentStreams();
     absences.add('agent-a', '1', false);
     absences.add('agent-a', '1', true);

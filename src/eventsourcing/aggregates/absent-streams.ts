@@ -2,13 +2,14 @@ import { LRUCache } from 'lru-cache';
 
 import type { Position } from '../event-store/event-store.ts';
 
-/** The number of streams that are known not to exist, and of those that only callers that are not known have asked for. */
+/** The most streams that are remembered as absent: those that known callers requested, and those that only unknown callers requested. */
 const KNOWN_MAX = 10_000;
 const STRANGERS_MAX = 1_000;
 
 /**
- * Remembers streams that do not exist, each with the position of the log when that was found. The first event of a stream ends its absence,
- * whoever appended it, so whoever hears the log's events has to call `forget`. What strangers ask for pushes out nothing that others asked for.
+ * Remembers streams that do not exist, each with the position of the log at which that was found. The first event of a stream ends its
+ * absence, whichever process appended it, so the follower of the log has to evict the stream. Streams that unknown callers requested never
+ * evict others.
  */
 export class AbsentStreams {
   private readonly known = new LRUCache<string, Position>({ max: KNOWN_MAX });

@@ -90,7 +90,7 @@ describe('Commands on a stream', () => {
     expect(await aggregates.load(stream, counter)).toEqual({ state: 7, createdAt, changedAt, revision: 1, position: second.position });
   });
 
-  it('appends nothing where nothing changes, and nothing where a rule is broken', async () => {
+  it('appends nothing if nothing changes, or if a rule is broken', async () => {
     const stream = newStream();
     expect(await aggregates.execute(stream, counter, { by: 0 }, context)).toEqual({
       before: 0,
@@ -115,7 +115,7 @@ describe('Commands on a stream', () => {
     expect(await collect(store.readStream(stream))).toHaveLength(1);
   });
 
-  it('keeps a rule although two replicas decide at once', async () => {
+  it('enforces a rule although two replicas decide at the same time', async () => {
     const stream = newStream();
     const other = openAggregates(database, store, catalogue).aggregates;
     const outcomes = await Promise.allSettled(
@@ -135,7 +135,7 @@ describe('Commands on a stream', () => {
     });
   });
 
-  it('writes once when the answer is lost', async () => {
+  it('writes once if the response is lost', async () => {
     const stream = newStream();
     const lost = failing(
       async (append) => {
@@ -181,7 +181,7 @@ describe('Commands on a stream', () => {
     await expect(attempt({ ...context, writtenUpTo: undefined })).rejects.toThrow(/nothing was changed/);
   });
 
-  it('reports that the store is unavailable, and passes on that a stream is closed', async () => {
+  it('reports an unavailable store and a closed stream', async () => {
     const stream = newStream();
     const refused = failing(() => Promise.reject(new EventStoreUnavailable(new Error('refused'))));
     await expect(refused.execute(stream, counter, { by: 1 }, context)).rejects.toMatchObject({

@@ -11,14 +11,14 @@ export class DerivedIds {
 
   private constructor(private readonly bytes: Buffer) {}
 
-  /** Parses what `toString` returned. Throws `RangeError` if the text holds no whole number of ids. */
+  /** Parses what `toString` returned. Throws `RangeError` if the text is not a whole number of ids. */
   static parse(text: string): DerivedIds {
     const bytes = copyOf(Buffer.from(text, 'base64'));
-    if (bytes.length % ID_BYTES !== 0) throw new RangeError('these are no ids');
+    if (bytes.length % ID_BYTES !== 0) throw new RangeError('the text is not a list of ids');
     return bytes.length === 0 ? DerivedIds.none : new DerivedIds(bytes);
   }
 
-  /** Returns true if the id is derived (a UUIDv5): only such ids are remembered. */
+  /** Returns whether the id is derived (a UUIDv5): only such ids are remembered. */
   static isDerived(id: string): boolean {
     return id[14] === '5';
   }
@@ -46,7 +46,7 @@ export class DerivedIds {
   }
 }
 
-/** Returns the bytes in memory of their own: a few bytes of Node's pool would keep 8 KiB of it for as long as the state is cached. */
+/** Returns a copy in memory of its own. A slice of Node's pool would keep 8 KiB of it in memory for as long as the state is cached. */
 function copyOf(bytes: Buffer): Buffer {
   const copy = Buffer.allocUnsafeSlow(bytes.length);
   bytes.copy(copy);

@@ -27,8 +27,8 @@ const context = systemContext('test', 'account-1');
 const catalogue = new EventCatalogue([defineEvent<Added['data']>()('Added', ({ by }) => `Added ${by}`)]);
 
 /**
- * A decider that is not idempotent by itself: only the ids of records keep a repeat from adding a second event. A refusal names the state
- * that it rests on.
+ * A decider that is not idempotent by itself: only the ids of records prevent a repeat from adding a second event. A refusal names the
+ * state that it is based on.
  */
 const sum: Decider<Sum, Add, Added> = {
   initialState: () => ({ count: 0, total: 0 }),
@@ -75,7 +75,7 @@ interface Outcome {
   step: Step;
   acknowledged: number;
   expected: number | undefined;
-  /** The state that was returned, or that a refusal rested on, as far as the answer tells. */
+  /** The state that was returned, or that a refusal was based on, as far as the result shows. */
   state: Sum | null;
   count: number | null;
   before: Sum | null;
@@ -146,8 +146,8 @@ describe('Several replicas on one log', () => {
   }
 
   /**
-   * Checks that each answer is what a single process would have given at some moment between the call and the end of the group. A replica
-   * that has not heard of a record yet and writes it again by its id is answered as the first attempt was.
+   * Checks that each result is what a single process would have returned at some moment between the call and the end of the group. A
+   * replica that has not received a record yet and writes it again by its id gets the result of the first attempt.
    */
   function check(outcome: Outcome, events: StoredEvent[], isAlone: boolean): void {
     const { step: did, acknowledged, expected, state, count, before, refused } = outcome;
@@ -189,11 +189,11 @@ describe('Several replicas on one log', () => {
     );
   });
 
-  it('answers a record that another replica has stored already as its first attempt was, and adds nothing', async () => {
+  it('returns the result of the first attempt for a record that another replica has stored already, and adds nothing', async () => {
     const [first] = replicas as [(typeof replicas)[number]];
     const stream = `sum-${uuidv4()}`;
     const record = { eventId: () => uuidv5(stream, NAMESPACE) };
-    // This replica does not follow the log, so it does not hear what the other one writes.
+    // This replica does not follow the log, so it does not receive what the other one writes.
     const late = openAggregates(database, first.store, catalogue);
     await late.aggregates.execute(stream, sum, { by: 1, key: null }, context);
     const before = await first.aggregates.execute(stream, sum, { by: 2, key: 'a' }, context, record);

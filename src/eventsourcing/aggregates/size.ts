@@ -5,9 +5,9 @@ const ENTRY_BYTES = 40;
 const STRING_BYTES = 24;
 
 /**
- * Estimates the memory that a value takes, in bytes; the cost does not depend on the length of texts. A text counts one byte per character,
- * as V8 stores Latin-1, which sealed values and ids are; other text takes twice that. Member names are not counted, since objects of one
- * form share them. For states of the service, the estimate was measured at 0.8 to 1.5 times the growth of the heap.
+ * Estimates the memory that a value takes, in bytes, without reading its texts. A text counts one byte per character, as V8 stores Latin-1,
+ * which sealed values and ids are; other text takes twice that. Member names are not counted, since objects of one shape share them. For
+ * states of the service, the estimate was measured at 0.8 to 1.5 times the growth of the heap.
  */
 export function sizeOf(value: unknown): number {
   let bytes = 0;

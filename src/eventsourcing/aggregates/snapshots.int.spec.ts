@@ -73,7 +73,7 @@ describe('Snapshots of long streams', () => {
 
   it('give the same state as all events, whatever their place, version and log', async () => {
     const found = fc.record({
-      /** The place of the snapshot in the stream, as a percentage of its length. */
+      /** The revision of the snapshot, as a percentage of the stream's length. */
       at: fc.nat(100),
       version: fc.constantFrom(1, 2, 3),
       /** The number of events that the log has lost since. */
@@ -101,7 +101,7 @@ describe('Snapshots of long streams', () => {
     );
   });
 
-  it('are taken after a long load, and refreshed as the stream grows', async () => {
+  it('are written after a long load, and refreshed as the stream grows', async () => {
     const { stream, events } = await streamOf(700);
     const { aggregates, snapshots } = opened();
     await aggregates.load(stream, tally);
@@ -134,7 +134,7 @@ describe('Snapshots of long streams', () => {
     expect(inBulk).not.toHaveBeenCalled();
   });
 
-  it('keep the ids of records, so that a repeat after a restart adds no second event', async () => {
+  it('include the ids of records, so that a repeat after a restart adds no second event', async () => {
     const id = uuidv5('a record', NAMESPACE);
     const ids = [id];
     const { stream } = await streamOf(600, () => ids.pop() ?? uuidv4());
@@ -148,7 +148,7 @@ describe('Snapshots of long streams', () => {
     });
   });
 
-  it('are removed with the data key of their subject, and none is taken after that', async () => {
+  it('are removed with the data key of their subject, and none is written after that', async () => {
     const { stream } = await streamOf(600);
     const { aggregates, snapshots } = opened();
     await aggregates.load(stream, tally);
@@ -165,7 +165,7 @@ describe('Snapshots of long streams', () => {
     expect(await kept(stream)).toEqual([]);
   });
 
-  it('cost only time if they can neither be read nor written', async () => {
+  it('only cost time if they can be neither read nor written', async () => {
     const { stream, events } = await streamOf(600);
     const { aggregates, snapshots } = opened();
     const warned = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);

@@ -1,4 +1,4 @@
-import { setImmediate as turn } from 'node:timers/promises';
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import { Injectable, Logger } from '@nestjs/common';
 import { Database } from '../../postgres/database/database.ts';
 import type { Json, SnapshotShape } from '../event-store/event-definition.ts';
@@ -6,7 +6,7 @@ import { idOf } from '../event-store/event-store.ts';
 import { DerivedIds } from './derived-ids.ts';
 import type { StreamState } from './stream-state.ts';
 
-/** The most snapshots that wait to be written; further ones are skipped, and are due again later. */
+/** The most snapshots that wait to be written. Further ones are skipped, and are due again after later events. */
 const WAITING_MAX = 100;
 /** The largest state that is written, as JSON, in bytes: a larger one would block the process for too long. */
 const STATE_BYTES_MAX = 8 * 1024 * 1024;
@@ -23,8 +23,8 @@ type Row = {
 };
 
 /**
- * Keeps states of long streams, so that a load need not fold all events: a cache in PostgreSQL, whichever store holds the log. It may be
- * emptied at any time. Callers must check that the event of a snapshot is in the stream.
+ * Stores states of long streams, so that a load need not apply all events. It is a cache in PostgreSQL, whichever store holds the log, and
+ * may be emptied at any time. Callers must check that the event of a snapshot is in the stream.
  */
 @Injectable()
 export class Snapshots {
@@ -58,7 +58,7 @@ export class Snapshots {
         snapshotAt: revision,
       };
     } catch (error) {
-      this.logger.warn(`The snapshot of ${stream} could not be read, so all its events are: ${(error as Error).message}`);
+      this.logger.warn(`The snapshot of ${stream} could not be read, so all of its events are read instead: ${(error as Error).message}`);
       return null;
     }
   }
@@ -85,8 +85,8 @@ export class Snapshots {
     for (let [next] = this.waiting; next !== undefined; [next] = this.waiting) {
       const [key, write] = next;
       this.waiting.delete(key);
-      // Pending work of callers runs first.
-      await turn();
+      // Work of callers that is already queued runs first.
+      await yieldToEventLoop();
       await write().catch((error: Error) => this.logger.warn(`A snapshot could not be written: ${error.message}`));
     }
     this.writing = null;

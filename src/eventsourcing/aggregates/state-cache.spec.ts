@@ -19,7 +19,7 @@ const stateOf = (bytes: number, account = 'a', revision = 0): StreamState<string
 });
 
 describe('The cache of streams’ states', () => {
-  it('holds at most its limit of bytes, and drops the least recently used', () => {
+  it('holds at most its limit of bytes, and evicts the least recently used', () => {
     const cache = new StateCache(MIB);
     for (let stream = 0; stream < 30; stream += 1) {
       cache.put(`s-${stream}`, text, stateOf(100_000, `account-${stream}`));
@@ -30,7 +30,7 @@ describe('The cache of streams’ states', () => {
     expect(kept).toEqual([0, 21, 22, 23, 24, 25, 26, 27, 28, 29]);
   });
 
-  it('does not keep a state that would take a large part of it, and drops one that grows to that', () => {
+  it('does not cache a state that would take a large part of it, and evicts one that grows to that', () => {
     const cache = new StateCache(MIB);
     cache.put('s-1', text, stateOf(50_000));
     cache.put('s-2', text, stateOf(300_000));
@@ -41,7 +41,7 @@ describe('The cache of streams’ states', () => {
     expect(cache.bytes).toBe(0);
   });
 
-  it('drops the own states of an account that holds a large part of it', () => {
+  it('evicts states of the same account if that account holds a large part of it', () => {
     const cache = new StateCache(MIB);
     for (let stream = 0; stream < 5; stream += 1) cache.put(`quiet-${stream}`, text, stateOf(50_000, 'quiet'));
     for (let stream = 0; stream < 100; stream += 1) cache.put(`busy-${stream}`, text, stateOf(100_000, 'busy'));

@@ -3,20 +3,20 @@ import type { StoredEvent } from '../event-store/event-store.ts';
 import { sizeOf } from './size.ts';
 import type { AnyDecider, StreamState } from './stream-state.ts';
 
-/** The part of the cache that one stream may take. Larger states are loaded each time, so that they do not push out many others. */
+/** The fraction of the cache that one stream may take. Larger states are loaded each time, so that they do not evict many others. */
 const STREAM_SHARE = 1 / 4;
-/** The part of a full cache above which an account's new states replace its own older ones. */
+/** The fraction of a full cache above which an account's new states replace its own older ones. */
 const ACCOUNT_SHARE = 1 / 4;
 /** The size of an entry without its states, in bytes. */
 const ENTRY_BYTES = 400;
-/** The growth up to which a state is not measured again, however small the state is, in bytes. */
+/** The growth in bytes up to which a state is not measured again, however small the state is. */
 const UNMEASURED_BYTES = 4_096;
 
 interface Kept {
   state: StreamState;
-  /** The size when it was last measured, in bytes. */
+  /** The size at the last measurement, in bytes. */
   measured: number;
-  /** The size of the events that were folded in since, in bytes. */
+  /** The size of the events that were applied since, in bytes. */
   grown: number;
 }
 
@@ -28,12 +28,12 @@ interface Entry {
 
 interface Share {
   bytes: number;
-  /** The streams, the one that changed longest ago first. */
+  /** The streams, in the order of their last change. */
   streams: Set<string>;
 }
 
 /**
- * Keeps states of streams per decider, within a bound in bytes; the least recently used are dropped first. Sizes are estimates: a state is
+ * Caches states of streams by decider, within a bound in bytes; the least recently used are evicted first. Sizes are estimates: a state is
  * measured when it is added, and again when the events since then exceed a quarter of its size; in between, the sizes of the events are
  * added.
  */
@@ -68,7 +68,7 @@ export class StateCache {
     this.set(stream, decider, { state, measured: measure(state), grown: 0 });
   }
 
-  /** Replaces the state from which this one was made by the events. */
+  /** Replaces the cached state by the one after the events. */
   advance(stream: string, decider: AnyDecider, state: StreamState, events: readonly StoredEvent[]): void {
     const kept = this.entries.peek(stream)?.states.get(decider);
     if (kept === undefined) return this.put(stream, decider, state);
@@ -95,7 +95,7 @@ export class StateCache {
     if (this.entries.peek(stream) === entry) this.cameIn(entry, stream);
   }
 
-  /** Drops other entries of an account that holds much of a full cache, to make room for its new entry. */
+  /** Evicts other entries of an account that holds a large part of a full cache, so that its new entry evicts none of other accounts. */
   private makeRoom(stream: string, { account, bytes }: Entry): void {
     const share = this.shares.get(account);
     if (share === undefined || this.bytes + bytes <= this.maxBytes) return;

@@ -49,7 +49,7 @@ describe('Reads for callers who are not known', () => {
     expect(await reads.run('a', async () => 'read')).toBe('read');
   });
 
-  it('are refused if their turn does not come, and fail as they failed if it came', async () => {
+  it('are refused if they get no slot in time, and pass on the error of the read', async () => {
     jest.useFakeTimers();
     const reads = new StrangersReads();
     const slow = [held(), held()];

@@ -3,21 +3,24 @@ import { FairLimiter } from '../../kernel/limits/fair-limiter.ts';
 import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
 
-/** The reads that run at once, of the ten connections that all reads share, and those that wait, of which one network may have a quarter. */
+/**
+ * The most reads that run at once, of the ten connections that all reads share, and the most that wait, of which one network may have a
+ * quarter.
+ */
 const READS_MAX = 2;
 const WAITING_MAX = 1_000;
-/** The longest wait for a turn, ms. */
+/** The longest wait for a slot, in ms. */
 const WAIT_MS = 5_000;
 
 /**
- * Lets callers that are not known read few streams at once, network by network in turn. Without it, those who ask for ids that nothing has
- * would fill the queue for the database's connections in front of everybody.
+ * Limits the reads of callers who are not known to a few at once, taking turns by network. Without it, requests for ids that do not exist
+ * would fill the queue for the database's connections, and everybody else would wait behind them.
  */
 export class StrangersReads {
   private readonly limiter = new FairLimiter({ all: READS_MAX });
   private readonly waiting = new AccountCounter(sharesOf(WAITING_MAX));
 
-  /** Reads when it is the network's turn. Throws `rate_limited` if too many wait, or the turn does not come in time. */
+  /** Reads when it is the network's turn. Throws `rate_limited` if too many wait, or if the turn does not come in time. */
   async run<T>(network: string, read: () => Promise<T>): Promise<T> {
     const leave = this.waiting.tryAcquire({ account: network });
     if (leave === null) throw tooMany();
@@ -37,5 +40,5 @@ export class StrangersReads {
 }
 
 function tooMany(): Refusal {
-  return new Refusal('rate_limited', 'Too many callers without a credential ask at once.', { retryAfterSeconds: 1 });
+  return new Refusal('rate_limited', 'There are too many requests without a credential.', { retryAfterSeconds: 1 });
 }

@@ -7,7 +7,7 @@ interface Queue {
   length: number;
 }
 
-/** Runs work on the same stream one after another, so that the writers of this process do not conflict with each other. */
+/** Runs work on the same stream one after another, so that writers within this process do not conflict. */
 export class StreamQueues {
   private readonly queues = new Map<string, Queue>();
 
@@ -18,7 +18,7 @@ export class StreamQueues {
   async run<T>(stream: string, work: () => Promise<T>): Promise<T> {
     const queue = this.queues.get(stream) ?? { last: Promise.resolve(), length: 0 };
     if (queue.length >= WAITING_MAX)
-      throw new Refusal('event_store_unavailable', 'Too many commands wait for the same thing.', { retryAfterSeconds: 1 });
+      throw new Refusal('event_store_unavailable', 'Too many commands for this resource are waiting.', { retryAfterSeconds: 1 });
     this.queues.set(stream, queue);
     queue.length += 1;
     const result = queue.last.then(work);

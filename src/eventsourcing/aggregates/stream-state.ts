@@ -3,7 +3,7 @@ import { START, type Position, type StoredEvent } from '../event-store/event-sto
 import { evolved, type DatedState } from './dated-state.ts';
 import { DerivedIds } from './derived-ids.ts';
 
-/** The state that one decider folded from a stream's events, up to one of them. It is immutable, since calls share it. */
+/** The state that one decider built from a stream's events, up to one of them. It is immutable, since callers share it. */
 export interface StreamState<S = unknown> extends DatedState<S> {
   /** The revision of the last event; -1 if the stream does not exist. */
   readonly revision: number;
@@ -13,13 +13,13 @@ export interface StreamState<S = unknown> extends DatedState<S> {
   readonly eventId: string;
   /** The ids of the latest records. */
   readonly derivedIds: DerivedIds;
-  /** The account that owns the stream: the one that its latest event with an account names. */
+  /** The account that owns the stream, as its latest event with an account says. */
   readonly account: string | null;
   /** The revision of the latest snapshot; -1 if none is known. */
   readonly snapshotAt: number;
 }
 
-// Deciders are each typed by their own commands and events; what is kept of them is the same for all.
+// Each decider has types of its own for commands and events; its cached state is the same for all.
 // oxlint-disable-next-line typescript/no-explicit-any -- as above
 export type AnyDecider<S = any> = Decider<S, any, any>;
 

@@ -18,7 +18,7 @@ const counter: Decider<number, number, Counted> = {
   evolve: (sum, { data }) => sum + data.by,
 };
 
-describe('What a process knows of streams', () => {
+describe('The states of streams in a process', () => {
   let place: TestDatabase;
   let database: Database;
   let store: EventStore;
@@ -141,7 +141,7 @@ describe('What a process knows of streams', () => {
     expect(await asked()).toMatchObject({ state: 1, revision: 0 });
   });
 
-  it('shows a stream that it appended to itself after it did not exist', async () => {
+  it('shows an absent stream after it has appended to that stream itself', async () => {
     const stream = `counter-${uuidv4()}`;
     const { aggregates } = await counted();
     expect(await aggregates.load(stream, counter)).toMatchObject({ revision: -1 });
@@ -149,7 +149,7 @@ describe('What a process knows of streams', () => {
     expect(await aggregates.load(stream, counter)).toMatchObject({ state: 1 });
   });
 
-  it('asks again for a stream that did not exist when events were skipped, or the log was restored', async () => {
+  it('reads an absent stream again after events were skipped, or the log was restored', async () => {
     const stream = `counter-${uuidv4()}`;
     let restored: string | null = null;
     const { aggregates, follower, read } = await counted(async () => restored ?? (await store.head('core')));

@@ -26,7 +26,7 @@ import { StateCache } from './state-cache.ts';
 import { absent, advanced, type AnyDecider, type StreamState } from './stream-state.ts';
 import { StrangersReads } from './strangers-reads.ts';
 
-/** The number of events that are read before a snapshot is looked up: most streams are shorter. */
+/** The number of events that are read before a snapshot is looked up, since most streams are shorter. */
 const FIRST_EVENTS = 200;
 /** The number of events after which the next snapshot is due. */
 const SNAPSHOT_EVENTS = 500;
@@ -47,7 +47,7 @@ export type Moment = number;
 
 /** Options of a read: the caller, and how new the state has to be. */
 export interface ReadOptions {
-  /** The end of the log up to which every event has to be in the state; by default it is that at the time of the call. */
+  /** The position up to which the state has to include every event; by default the log's head at the time of the call. */
   upTo?: Position | undefined;
   /** S6: The network of a caller that is not known, whose reads have a small share of the database. */
   stranger?: string | undefined;
@@ -78,7 +78,7 @@ export class StreamStates {
     return this.currentMoment;
   }
 
-  /** Returns the cached state; another replica may have written since. */
+  /** Returns the cached state, which may be older than the stream, because another replica may have written. */
   known<S>(stream: string, decider: AnyDecider<S>): StreamState<S> | undefined {
     return this.cache.get(stream, decider);
   }
@@ -127,7 +127,7 @@ export class StreamStates {
     }
   }
 
-  /** Returns the state after events that this process appended to it. `since` is a moment before the append began. */
+  /** Returns the state after events that this process appended. `since` is the count of received events before the append began. */
   appended<S>(
     stream: string,
     decider: AnyDecider<S>,
@@ -179,7 +179,7 @@ export class StreamStates {
     }
   }
 
-  /** Returns whether the stream is known not to exist, up to the position or to the log's head at the time of the call. */
+  /** Returns whether the stream is known to be absent, up to the position or up to the log's head at the time of the call. */
   private async isAbsent(stream: string, upTo: Position | undefined): Promise<boolean> {
     const found = this.absences.get(stream);
     if (found === undefined) return false;

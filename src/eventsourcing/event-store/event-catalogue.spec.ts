@@ -32,7 +32,7 @@ describe('The catalogue of events', () => {
     );
   });
 
-  it('leaves a current event as it is, however often it is asked', () => {
+  it('returns a current event unchanged, however often it is read', () => {
     fc.assert(
       fc.property(fc.dictionary(fc.string(), fc.string()), (data) => {
         const event = stored('Happened', 1, data);

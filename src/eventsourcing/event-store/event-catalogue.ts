@@ -1,7 +1,7 @@
 import type { EventDefinition } from './event-definition.ts';
 import type { StoredEvent } from './event-store.ts';
 
-// Each definition types its own data; the catalogue holds them all and asks for none of it.
+// Each definition has a data type of its own; the catalogue holds all of them and uses none of these types.
 // eslint-disable-next-line @typescript-eslint/no-explicit-any
 export type AnyEventDefinition = EventDefinition<string, any>;
 
@@ -53,7 +53,7 @@ export class EventCatalogue {
     return { ...stored, schemaVersion: version, data };
   }
 
-  /** Returns a sentence for people on what happened. Takes events of any known version. */
+  /** Returns a sentence for people about what happened. Accepts events of any known version. */
   summaryOf(stored: StoredEvent): string {
     return this.find(stored.type).summary(this.upcast(stored).data);
   }

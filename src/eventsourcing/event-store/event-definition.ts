@@ -28,7 +28,7 @@ export type EventsOf<Definitions> = {
   [K in keyof Definitions]: Definitions[K] extends EventDefinition<infer Type, infer Data> ? { type: Type; data: Data } : never;
 }[keyof Definitions];
 
-/** Returns true if the event is of a type that these definitions declare. */
+/** Returns whether the event is of a type that these definitions declare. */
 export function isOneOf<Definitions extends Record<string, EventDefinition<string, never>>>(
   definitions: Definitions,
   event: { type: string },
@@ -37,20 +37,20 @@ export function isOneOf<Definitions extends Record<string, EventDefinition<strin
 }
 
 /**
- * The form of snapshots, which save folding the states of long streams from the first event. Snapshots are a cache. They hold what the
- * events hold, and secrets only sealed.
+ * The shape of snapshots, which save applying long streams from their first event. Snapshots are a cache. They contain what the events
+ * contain, and secrets only sealed.
  */
 export interface SnapshotShape<State> {
   /** The name of the decider's snapshots, which is unique and never changes. */
   name: string;
   /**
-   * The version of the state's form. Raise it with each change of the form, or of what `evolve` makes of events; older snapshots are then
+   * The version of the shape. Raise it with each change of the shape, or of what `evolve` does with events; older snapshots are then
    * ignored.
    */
   version: number;
   /**
-   * Returns the subject whose data key seals what the state holds, given the state and the stream's id. When the subject is shredded, its
-   * snapshots are removed.
+   * Returns the subject whose data key seals the contents of the state, given the state and the stream's id. When the subject is shredded,
+   * its snapshots are removed.
    */
   subject?: (state: State, id: string) => string | null;
   /** Converts the state to JSON and back; absent if the state is plain JSON. */
@@ -58,16 +58,16 @@ export interface SnapshotShape<State> {
   fromJson?: (json: Json) => State;
 }
 
-/** The rules of one aggregate: pure functions without a clock, ids or I/O. The command carries what a decision needs. */
+/** The rules of one aggregate: pure functions without a clock, ids or I/O. The command contains everything that a decision needs. */
 export interface Decider<State, Command, Event extends { type: string; data: unknown }> {
   initialState: () => State;
-  /** Returns the events that follow from the command, none if nothing changes; throws `Refusal` if a rule is broken. */
+  /** Returns the events that follow from the command, or none if it changes nothing. Throws `Refusal` if a rule is broken. */
   decide: (command: Command, state: State, now: Date) => Event[];
   /**
    * Returns the state after the event; the same object if the event does not change it, as one of a type that the aggregate does not know. A
    * stored event has its time, ISO 8601, and one that was only decided has none.
    */
   evolve: (state: State, event: Event & { at?: string }) => State;
-  /** The form of snapshots; absent if streams stay short. */
+  /** The shape of snapshots; absent if streams stay short. */
   snapshot?: SnapshotShape<State>;
 }

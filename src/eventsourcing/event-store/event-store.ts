@@ -1,7 +1,7 @@
 import type { Actor } from '../../kernel/context/actor.ts';
 import type { JsonObject } from './event-definition.ts';
 
-/** A place in the log: opaque, ordered as text, to be compared with `<` and nothing else. The start of a log is `START`. */
+/** A position in the log: opaque, ordered as text, to be compared with `<` and nothing else. A log begins at `START`. */
 export type Position = string;
 export const START: Position = '0'.repeat(20);
 
@@ -47,8 +47,8 @@ export interface AppendResult {
 }
 
 /**
- * The class `core` holds the events that decisions rest on; the class `log` (streams `log-…`) holds container output, with retention and
- * positions of its own.
+ * The class `core` contains the events that decisions depend on. The class `log` (streams `log-…`) contains container output, with
+ * retention and positions of its own.
  */
 export type EventClass = 'core' | 'log';
 
@@ -93,7 +93,7 @@ const BULK_BATCH = 500;
 
 /** The progress of removing old events of the class `log`. */
 export interface RetentionStatus {
-  /** The last time at which no event was left to remove, whichever process found that, ISO 8601; null if no process has looked yet. */
+  /** The last time at which no event was left to remove, whichever process found that, ISO 8601; null if no process has checked yet. */
   caughtUpAt: string | null;
   /** The number of events that this process has removed since it started. */
   forgotten: number;
@@ -126,7 +126,7 @@ export class WrongExpectedRevision extends Error {
   }
 }
 
-/** It is unknown whether the events were stored. Repeat the same call with the same ids: the result is the same as of the first. */
+/** It is unknown whether the events were stored. Repeat the call with the same ids: its result is that of the first call. */
 export class OutcomeUnknown extends Error {
   constructor(stream: string, cause: unknown) {
     super(`outcome of the append to ${stream} is unknown`, { cause });
@@ -163,10 +163,10 @@ export function idOf(stream: string): string {
 
 type EventTest = (event: Pick<StoredEvent, 'stream' | 'type'>) => boolean;
 
-/** The tests of filters that are in use: a filter is asked about each event of the log. */
+/** The tests of filters that are in use, since a filter is tested with each event of the log. */
 const tests = new WeakMap<object, EventTest>();
 
-/** Returns a test that is true of the events that the filter lets through, whose class is the filter's. A filter never changes. */
+/** Returns a test for events of the filter's class, which is true for those that pass the filter. A filter never changes. */
 export function matches(filter: Omit<EventFilter, 'eventClass'>): EventTest {
   const known = tests.get(filter);
   if (known !== undefined) return known;
@@ -190,9 +190,8 @@ export abstract class EventStore {
   /** Reads the stream's events in order; an unknown stream is empty. */
   abstract readStream(stream: string, options?: ReadStreamOptions): AsyncIterable<StoredEvent>;
   /**
-   * Reads the stream's events from a revision on, in batches, for callers that go through a long stream. The members of an event may be
-   * decoded only when they are read, so they may not be its own properties. An adapter overrides it if it has a faster way than
-   * `readStream`.
+   * Reads the stream's events from a revision on, in batches, for callers that read a long stream. The members of an event may be decoded
+   * only when they are read, so they may not be its own properties. An adapter overrides this if it has a faster way than `readStream`.
    */
   async *readStreamInBulk(stream: string, from: number): AsyncIterable<StoredEvent[]> {
     let batch: StoredEvent[] = [];
@@ -207,9 +206,9 @@ export abstract class EventStore {
   /** Reads the events after the position, up to the head at the time of the call, in batches of at most 1000. */
   abstract readAll(after: Position, filter: EventFilter): AsyncIterable<StoredEvent[]>;
   /**
-   * Reads the events after the position, up to and including `end`, in batches, for callers that go through the whole log. The members of
-   * an event may be decoded only when they are read, so they may not be its own properties: copy an event by `toJSON`. An adapter overrides
-   * it if it has a faster way than `readAll`. Throws `EventStoreUnavailable` if the log ends before `end`.
+   * Reads the events after the position, up to and including `end`, in batches, for callers that read the whole log. The members of an
+   * event may be decoded only when they are read, so they may not be its own properties: copy an event with `toJSON`. An adapter overrides
+   * this if it has a faster way than `readAll`. Throws `EventStoreUnavailable` if the log ends before `end`.
    */
   async *readBulk(after: Position, end: Position, filter: EventFilter): AsyncIterable<EventsUpTo> {
     for await (const batch of this.readAll(after, filter)) {
@@ -219,15 +218,15 @@ export abstract class EventStore {
       if (events.length < batch.length) return;
     }
     const found = await this.end();
-    if (found < end) throw new EventStoreUnavailable(new Error(`the log ends at ${found} here, and at ${end} elsewhere`));
+    if (found < end) throw new EventStoreUnavailable(new Error(`the log ends at ${found} on this node, and at ${end} on another`));
   }
 
   /**
-   * Reads the core events at the positions, at most 1 000, in the order of the positions; positions without an event are left out. No more
-   * than some of them are in memory at once.
+   * Reads the core events at the positions, at most 1 000, in the order of the positions; positions without an event are left out. Only a
+   * part of them is in memory at a time.
    */
   abstract readAt(positions: readonly Position[]): AsyncIterable<StoredEvent>;
-  /** Returns a position that no event of any class, and no position reached by a subscription, exceeds. */
+  /** Returns a position that is not before any event of any class, nor before any position that a subscription has reached. */
   async end(): Promise<Position> {
     const [core, log] = await Promise.all([this.head('core'), this.head('log')]);
     return core > log ? core : log;
@@ -245,7 +244,8 @@ export abstract class EventStore {
   }
 
   /**
-   * Returns a position before which no event is later than the time (by the store's clock); `START` from an adapter that can't look it up.
+   * Returns a position such that no event up to it is later than the time (by the store's clock); `START` from an adapter that can't look
+   * it up.
    */
   before(_time: Date, _eventClass: EventClass): Promise<Position> {
     return Promise.resolve(START);
@@ -269,7 +269,7 @@ export abstract class EventStore {
   }
   /** Closes the stream: no event can follow any more. `expected` is as in `append`. Idempotent. */
   abstract closeStream(stream: string, expected: ExpectedRevision): Promise<void>;
-  /** Resolves if the store answers, throws `EventStoreUnavailable` if it does not. */
+  /** Resolves if the store responds. Throws `EventStoreUnavailable` if it does not. */
   abstract ping(): Promise<void>;
   abstract close(): Promise<void>;
 }

@@ -13,7 +13,7 @@ describe('reading up to the end of a log', () => {
     await expect(readUpTo(at(9), at(5), at(5))).rejects.toBeInstanceOf(EventStoreUnavailable);
   });
 
-  it('ends where only events that do not concern the reader follow', async () => {
+  it('ends if only events that do not concern the reader follow', async () => {
     await expect(readUpTo(at(9), at(5), at(9))).resolves.toBeUndefined();
     await expect(readUpTo(at(9), at(9), at(9))).resolves.toBeUndefined();
   });

@@ -7,8 +7,8 @@ export interface Batch {
 }
 
 /**
- * Reads the events after the position, up to and including `end`, in batches. `endNow` returns the end of the log on the node that is read:
- * throws `EventStoreUnavailable` if that is before `end`, because the node lags behind the one that reported `end`.
+ * Reads the events after the position, up to and including `end`, in batches. `endNow` returns the end of the log on the node that is read.
+ * Throws `EventStoreUnavailable` if that is before `end`, because the node lags behind the one that reported `end`.
  */
 export async function* eventsUpTo(
   after: Position,
@@ -20,7 +20,7 @@ export async function* eventsUpTo(
     const { events, upTo } = await read(position);
     if (upTo <= position) {
       const found = await endNow();
-      if (found < end) throw new EventStoreUnavailable(new Error(`the log ends at ${found} here, and at ${end} elsewhere`));
+      if (found < end) throw new EventStoreUnavailable(new Error(`the log ends at ${found} on this node, and at ${end} on another`));
       return;
     }
     position = upTo;

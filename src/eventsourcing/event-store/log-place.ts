@@ -6,16 +6,16 @@ import type { EventStore, Position } from './event-store.ts';
 export type EventStorePlace = Pick<Config, 'eventStore' | 'eventStoreUrl' | 'eventStorePrefix'>;
 
 /**
- * Returns the store and the prefix that hold the log, in the form in which the database remembers them. The store's addresses are not part
- * of it, since they may change.
+ * Returns the store and the prefix that hold the log, as the database records them. The store's addresses are not included, since they may
+ * change.
  */
 export function logPlace({ eventStore, eventStorePrefix }: EventStorePlace): string {
   return eventStore === 'postgres' ? 'postgres' : `eventstoredb ${eventStorePrefix ?? ''}`.trimEnd();
 }
 
 /**
- * Throws if the log of this database is in another store than the configured one: events written there would be missing in the log. The
- * first start decides which store holds the log; later only `migrate-store` changes it.
+ * Throws if the log of this database is in another store than the configured one, because events written there would be missing. The first
+ * start decides which store holds the log; later only `migrate-store` changes it.
  */
 export async function claimLogPlace(configured: EventStorePlace, database: Database): Promise<void> {
   const wanted = logPlace(configured);
@@ -27,7 +27,7 @@ export async function claimLogPlace(configured: EventStorePlace, database: Datab
   );
 }
 
-/** Throws if the log ends before the position that the read models have reached: it is another log, or an older copy of it. */
+/** Throws if the log ends before a position that the read models have reached: then it is another log, or an older copy. */
 export async function assertLogNotShorter(store: EventStore, database: Database): Promise<void> {
   const [row] = await database.query<{ position: Position | null }>('select max(position) as position from projection_checkpoints');
   const followed = row?.position ?? null;
@@ -40,7 +40,7 @@ export async function assertLogNotShorter(store: EventStore, database: Database)
   );
 }
 
-/** Returns the name of the place for people. */
+/** Returns a description of the place for people. */
 export function namedPlace(place: string): string {
   const [store, prefix] = place.split(' ');
   if (store === 'postgres') return 'PostgreSQL';

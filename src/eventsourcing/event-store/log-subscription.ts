@@ -4,7 +4,7 @@ import { Backoff } from '../../kernel/async/retry.ts';
 import { EventStoreUnavailable, START, type BatchHandler, type Position, type QuietHandler, type Subscription } from './event-store.ts';
 import type { Batch } from './events-up-to.ts';
 
-/** Intervals in milliseconds. */
+/** Intervals in ms. */
 const POLL_INTERVAL_MS = 2_000;
 const FIRST_RETRY_MS = 100;
 const LAST_RETRY_MS = 5_000;
@@ -20,8 +20,8 @@ interface Waiter {
 }
 
 /**
- * Knows the head of one log and wakes those who wait for more. It is told of own appends and of notifications; since both may be missed, it
- * also asks the store every 2 s while somebody waits.
+ * Knows the head of one log and wakes those who wait for events after it. It is notified of own appends and by the store; since both may be
+ * missed, it also polls the store every 2 s while somebody waits.
  */
 export class HeadWatch {
   private known: Position = START;
@@ -44,12 +44,12 @@ export class HeadWatch {
     return this.known >= position;
   }
 
-  /** Returns true if no later position is known. */
+  /** Returns whether no later position is known. */
   isReached(position: Position): boolean {
     return this.known <= position;
   }
 
-  /** Asks the store for the head. If that fails, the next call asks again. */
+  /** Reads the head from the store. After a failure the next call tries again. */
   async poll(): Promise<void> {
     const head = await this.head().catch(() => START);
     this.notify(head);
@@ -87,8 +87,8 @@ export interface FollowedLog {
 }
 
 /**
- * Follows a log: reads, hands over, waits, until it is stopped. Only an error of the handler, or an event that this program does not know,
- * ends it.
+ * Follows a log until it is stopped: reads events, calls the handler, waits for more. Only an error of the handler, or an event that this
+ * program does not know, ends it.
  */
 export class LogSubscription implements Subscription {
   readonly ended: Promise<void>;
@@ -120,11 +120,12 @@ export class LogSubscription implements Subscription {
       if (upTo > this.after) {
         await this.onBatch(events, upTo);
         this.after = upTo;
-        // The head is found by reading until nothing comes. After that `watch` knows the head, so a reader at the head need not read once
+        // The head is found by reading until a page is empty. After that `watch` knows the head, so a reader at the head need not read once
         // more.
         if (!woken || !watch.isReached(this.after)) continue;
       } else if (woken) {
-        // The reported head is beyond what the store holds (a server was restored to an older state): wait, so as not to spin.
+        // The reported head is beyond the end of the store's log (a server was restored to an older state): wait, instead of polling in a
+        // loop.
         await pause(FIRST_RETRY_MS, signal, { ref: false });
       }
       await watch.waitBeyond(reader, signal);
@@ -142,7 +143,7 @@ export class LogSubscription implements Subscription {
     }
   }
 
-  /** Reads until it succeeds: the store may be unavailable for hours. */
+  /** Reads, and retries until that succeeds: the store may be unavailable for hours. */
   private async readOn(after: Position, atHead: boolean): Promise<Batch> {
     const { signal } = this.stopping;
     const backoff = new Backoff({ firstMs: FIRST_RETRY_MS, lastMs: LAST_RETRY_MS });
@@ -150,9 +151,9 @@ export class LogSubscription implements Subscription {
       try {
         return await this.log.read(after, atHead);
       } catch (error) {
-        // A retry would meet the same error (an event that this program does not know), so the subscriber must see it.
+        // A retry would fail with the same error (an event that this program does not know), so the subscriber must get it.
         if (!(error instanceof EventStoreUnavailable)) throw error;
-        logger.warn(`Following the log waits for the store: ${(error.cause as Error).message}`);
+        logger.warn(`The subscription to the log waits for the store: ${(error.cause as Error).message}`);
         await backoff.pause(signal, { ref: false });
       }
     }

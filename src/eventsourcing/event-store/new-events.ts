@@ -60,6 +60,6 @@ export function checkName(stream: string): void {
 
 /** Throws `RangeError` if the stream is not of the class `log`, or the bound is not a positive integer. */
 export function checkForgettable(stream: string, bound: number): void {
-  if (!stream.startsWith('log-')) throw new RangeError(`${stream} is not of the class log: what decides is kept for ever`);
-  if (!(Number.isSafeInteger(bound) && bound > 0)) throw new RangeError(`${bound} is no bound of a retention`);
+  if (!stream.startsWith('log-')) throw new RangeError(`${stream} is not of the class log: core events are kept forever`);
+  if (!(Number.isSafeInteger(bound) && bound > 0)) throw new RangeError(`${bound} is not a valid bound of a retention`);
 }

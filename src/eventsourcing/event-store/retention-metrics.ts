@@ -3,10 +3,7 @@ import { Injectable, type OnModuleInit, Optional } from '@nestjs/common';
 import { Metrics } from '../../kernel/observability/metrics.ts';
 import { EventStore, type RetentionStatus } from './event-store.ts';
 
-/**
- * Reports at `/metrics` whether old container output is still being removed from the log. Reports nothing for a store whose server removes
- * it.
- */
+/** Exports as metrics whether old container output is removed from the log in time. Exports nothing for a store whose server removes it. */
 @Injectable()
 export class RetentionMetrics implements OnModuleInit {
   constructor(

@@ -6,14 +6,14 @@ export const DEPTH_MAX = 64;
 const replacement = '\uFFFD';
 const unstorable = /\0|[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/g;
 /**
- * Matches the escapes that JSON.stringify writes for what `unstorable` matches. An escaped backslash before such letters matches too, which
- * costs only an extra check.
+ * Matches the escapes that JSON.stringify writes for what `unstorable` matches. It also matches an escaped backslash before such letters,
+ * which only costs an extra check.
  */
 const suspicious = /\\u0000|\\ud[89a-f]/;
 
 /**
- * Returns the JSON text under which a value is stored. NUL and lone surrogates, which PostgreSQL can't return as text, become U+FFFD, also
- * in member names. Throws `TypeError` if the value is not JSON, or is nested deeper than 64 levels.
+ * Returns the JSON text that is stored for a value. NUL and lone surrogates, which PostgreSQL can't return as text, become U+FFFD, also in
+ * member names. Throws `TypeError` if the value is not JSON, or is nested deeper than 64 levels.
  */
 export function storedJson(value: JsonObject): string {
   check(value, 1);
@@ -42,7 +42,7 @@ function checkMembers(value: object, depth: number): void {
   if ('toJSON' in value && typeof value.toJSON === 'function')
     throw new TypeError(`a ${value.constructor.name} can't be stored in an event`);
   if (Array.isArray(value)) for (const item of value) check(item, depth + 1);
-  // JSON.stringify leaves out an absent optional member.
+  // JSON.stringify omits an absent optional member.
   else for (const member of Object.values(value)) if (member !== undefined) check(member, depth + 1);
 }
 

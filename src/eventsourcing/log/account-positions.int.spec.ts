@@ -39,7 +39,7 @@ describe('the last events of an account', () => {
     await test.drop();
   });
 
-  it('are known at one replica as soon as another one has stored them', async () => {
+  it('are known on one replica as soon as another one has stored them', async () => {
     const [one, two] = [await replica(), await replica()];
     expect(await two.of('acme')).toEqual({ last: START, written: START });
     for (let round = 0; round < 100; round += 1) {
@@ -56,7 +56,7 @@ describe('the last events of an account', () => {
     expect(await one.of('acme')).toEqual({ last: ours.position, written: own.position });
   });
 
-  it('are those that a filter lets pass', async () => {
+  it('are those that pass a filter', async () => {
     const one = await replica();
     const arrived = await appendTo(one.log.store, 'boat-Ark', by('acme'));
     const left = await appendTo(one.log.store, 'boat-Ark', by('acme', 'api_key', 'BoatLeft'));
@@ -68,7 +68,7 @@ describe('the last events of an account', () => {
     expect(await last({ categories: ['ferry'] })).toBe(START);
   });
 
-  it('cover all accounts for a caller who may see them all', async () => {
+  it('include all accounts for a caller who may see all of them', async () => {
     const one = await replica();
     await appendTo(one.log.store, 'boat-Ark', by('acme'));
     const { position } = await appendTo(one.log.store, 'boat-Beagle', by('other'));

@@ -25,7 +25,7 @@ describe('what has changed since a moment', () => {
     expect(await found(words)).toEqual([events, true]);
   });
 
-  it('is all that there is where the stream begins later', async () => {
+  it('is everything if the stream begins later', async () => {
     expect(await found('ab-')).toEqual(['ab', false]);
   });
 

@@ -84,7 +84,7 @@ describe('waiting for events', () => {
     expect(await late.next(60_000)).toBeNull();
   });
 
-  it('forgets a disposed watch, and refuses watches beyond the limit', async () => {
+  it('removes a disposed watch, and refuses watches beyond the limit', async () => {
     for (let n = 0; n < 10_001; n += 1) {
       waits.watch('boat-Ark')[Symbol.dispose]();
     }

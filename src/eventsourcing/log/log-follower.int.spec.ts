@@ -6,7 +6,7 @@ import { defineEvent, type JsonObject } from '../event-store/event-definition.ts
 import type { Position } from '../event-store/event-store.ts';
 import { LogFollower } from './log-follower.ts';
 
-/** Records what a listener is told, in order. */
+/** Records the calls that a listener gets, in order. */
 class Notes {
   readonly told: string[] = [];
   readonly heardMeanwhile: Position[] = [];
@@ -45,7 +45,7 @@ describe('following the log', () => {
     await test.drop();
   });
 
-  it('tells a listener of each event, in order, before it counts as heard', async () => {
+  it('delivers each event to a listener, in order, before the position moves', async () => {
     const { log, follower, notes } = await replica();
     const types = ['BoatArrived', 'BoatLoaded', 'BoatLeft'];
     const positions: Position[] = [];
@@ -58,7 +58,7 @@ describe('following the log', () => {
     expect(notes.heardMeanwhile.every((heard, index) => heard < (positions[index] as Position))).toBe(true);
   });
 
-  it('has received, when asked, all events that another replica stored before', async () => {
+  it('has received all events that another replica stored before, once it was asked to catch up', async () => {
     const [one, two] = [await replica(), await replica()];
     for (let round = 0; round < 100; round += 1) {
       const { position } = await appendTo(one.log.store, 'boat-Ark', harbourEvent('BoatArrived'));
@@ -67,7 +67,7 @@ describe('following the log', () => {
     }
   });
 
-  it('asks the store once for many callers, and resolves with null while the store is unavailable', async () => {
+  it('reads the head once for many callers, and resolves with null while the store is unavailable', async () => {
     const { log, follower } = await replica();
     await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
     let asked = 0;
@@ -79,7 +79,7 @@ describe('following the log', () => {
     expect(await follower.catchUpToHead()).toBeNull();
   });
 
-  it('hands nothing to a listener that was removed', async () => {
+  it('delivers nothing to a listener that was removed', async () => {
     const { log, follower } = await replica();
     let told = 0;
     const stop = follower.listen({ onEvents: () => (told += 1) });

@@ -7,9 +7,9 @@ import { Startup } from '../../kernel/startup.ts';
 import { EventStore, START, type Position, type StoredEvent, type Subscription } from '../event-store/event-store.ts';
 import { isOutage } from '../event-store/outage.ts';
 
-/** The time for which `catchUpToHead` waits for the newest events to arrive, in milliseconds. */
+/** The time for which `catchUpToHead` waits for the newest events to arrive, in ms. */
 const CATCH_UP_TIMEOUT_MS = 5_000;
-/** The wait before the log is followed again after an event that could not be read, in milliseconds. */
+/** The wait before the log is followed again after an event that could not be read, in ms. */
 const RETRY_MS = 1_000;
 
 export interface LogListener {

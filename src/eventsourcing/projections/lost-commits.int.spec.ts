@@ -5,7 +5,10 @@ import { harbourEvent } from '../../../test/support/harbour-event.ts';
 import { appendTo, eventually } from '../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 
-/** A database that ends all connections, loses what was written to the read model since `keep`, and then lets nobody in until it has recovered. */
+/**
+ * A database that ends all connections, loses what was written to the read model since `keep`, and then refuses connections until it has
+ * recovered.
+ */
 class CrashingDatabase {
   private constructor(
     private readonly inside: Client,
@@ -76,7 +79,7 @@ describe('read models on a database that crashes', () => {
     await test.drop();
   });
 
-  it('are read only when they hold again what the crash took back, on the replica that wrote it and on another', async () => {
+  it('are read only once they contain again what the crash took back, on the replica that wrote it and on another', async () => {
     const both = [await start(), await start()] as const;
     const { store } = both[0].log;
     const reached = (position: string) => Promise.all(both.map(({ projections }) => projections.waitFor('boats', position)));
@@ -98,7 +101,7 @@ describe('read models on a database that crashes', () => {
     expect(await Promise.all(reads)).toEqual([[10], [10]]);
   });
 
-  it('are not read by a position that was learned while no session could tell of a crash', async () => {
+  it('are not read at a position that was learned while no session could reveal a crash', async () => {
     const { log, leases, projections } = await start();
     const { position } = await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
     await projections.waitFor('boats', position);

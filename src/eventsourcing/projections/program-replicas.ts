@@ -117,7 +117,7 @@ export class ProgramReplicas implements OnModuleInit, BeforeApplicationShutdown 
     });
   }
 
-  /** Returns false if the announcement failed and may be tried again; throws after the deadline, and if the database is away. */
+  /** Returns false if the announcement failed and may be tried again. Throws after the deadline, and if the database is unavailable. */
   private async announced(deadline: number): Promise<boolean> {
     try {
       await this.look();

@@ -41,7 +41,7 @@ function boats(name: string, change: Partial<BoatProjection> = {}): BoatProjecti
   };
 }
 
-/** Stands for a process with read models; the database can't tell the difference. */
+/** Acts as a process with read models; the database can't see a difference. */
 class Process {
   readonly projections: Projections;
   readonly leases: Leases;
@@ -129,7 +129,7 @@ describe('read models', () => {
     ]);
   });
 
-  it('makes byte-equal rows from the same log, however it is cut into batches', async () => {
+  it('creates byte-equal rows from the same log, however it is cut into batches', async () => {
     const live = await start(boats('boats'));
     for (let n = 0; n < 30; n += 1) {
       const { position } = await arrive(`boat${n % 7}`, n);
@@ -140,7 +140,7 @@ describe('read models', () => {
     expect((await textOf('replayed')).replaceAll('replayed', 'boats')).toBe(await textOf('boats'));
   });
 
-  it('goes on after a restart where it stopped, and counts nothing twice', async () => {
+  it('continues after a restart where it stopped, and counts nothing twice', async () => {
     const first = await start(boats('boats'));
     const { position } = await arrive('Ark', 3);
     await first.projections.waitFor('boats', position);
@@ -151,7 +151,7 @@ describe('read models', () => {
     expect(await rowsOf('boats')).toMatchObject([{ name: 'Ark', cargo: '7' }]);
   });
 
-  it('takes a batch in whole or not at all, and not twice, when the write of its checkpoint fails', async () => {
+  it('applies a batch completely or not at all, and not twice, if the write of its checkpoint fails', async () => {
     const { projections } = await start(boats('boats'));
     await projections.waitFor('boats', (await arrive('Ark', 1)).position);
     await operate(
@@ -185,7 +185,7 @@ describe('read models', () => {
     expect(await rowsOf('boats')).toMatchObject([{ cargo: '40' }]);
   });
 
-  it('does not let a holder that stalled while another took over write anything', async () => {
+  it('refuses the writes of a holder that stalled while another took over', async () => {
     let stall: (() => void) | null = null;
     let late: unknown = null;
     const stalled = await start(boats('boats'));
@@ -217,7 +217,7 @@ describe('read models', () => {
     expect(await rowsOf('boats')).toMatchObject(right);
   });
 
-  it('has two replicas count every event once, and answers readers on both', async () => {
+  it('counts every event once on two replicas, and serves readers on both', async () => {
     const both = [await start(boats('boats')), await start(boats('boats'))] as const;
     await arrive('Ark');
     for (let n = 0; n < 10; n += 1) {
@@ -246,14 +246,14 @@ describe('read models', () => {
     await expect(reading).rejects.toMatchObject({ code: 'read_model_behind', facts: { retryAfterSeconds: 1 } });
   });
 
-  it('answers waiting readers when the service stops', async () => {
+  it('ends the wait of readers when the service stops', async () => {
     const stopping = await start(boats('boats'));
     const reading = stopping.projections.waitFor('boats', '9'.repeat(20), 60_000).catch((error: unknown) => error);
     await stop(stopping);
     expect(await reading).toMatchObject({ code: 'read_model_behind' });
   });
 
-  describe('at an event that a projection can not take in', () => {
+  describe('at an event that a projection can not apply', () => {
     const refusing = (what: (event: StoredEvent) => void) =>
       boats('boats', {
         project(event, rows) {
@@ -267,7 +267,7 @@ describe('read models', () => {
       return { position, before: events[0]?.position, last: await arrive('Cutty', 7) };
     };
 
-    it('stops that projection, says where, serves the rows it has, and leaves the others alone', async () => {
+    it('stops that projection, reports where, serves its rows, and does not affect other projections', async () => {
       const { position, before, last } = await poison();
       const thrower = refusing(() => {
         throw new Error('no such cargo');
@@ -287,7 +287,7 @@ describe('read models', () => {
       expect(await rowsOf('others')).toHaveLength(3);
     });
 
-    it('does not hold up readers on another replica that can do without it', async () => {
+    it('does not delay readers on another replica that can do without it', async () => {
       const broken = refusing(() => {
         throw new Error('no such cargo');
       });
@@ -322,7 +322,7 @@ describe('read models', () => {
       ]);
     });
 
-    it('goes on from there at the next start, once the code takes it', async () => {
+    it('continues from there at the next start, once the code can apply it', async () => {
       const { last } = await poison();
       const broken = await start(refusing(() => JSON.parse('{')));
       await eventually(async () => (await broken.projections.status())[0]?.status === 'failed');
@@ -350,7 +350,7 @@ describe('read models', () => {
       return boats('boats', { version: 2, table, project: project ?? renamed });
     };
 
-    it('is filled into a table of its own, indexes and all, while the older program serves from the old one and goes on', async () => {
+    it('is filled into another table, with its indexes, while the older program serves and updates the old one', async () => {
       const old = await start(boats('boats'));
       await old.projections.waitFor('boats', (await arrive('Ark', 5)).position);
       const { projections } = await start(grown());
@@ -371,7 +371,7 @@ describe('read models', () => {
       expect(indexes.map(({ indexname }) => indexname)).toEqual(['boats_v2_by_cargo', 'boats_v2_by_flag', 'boats_v2_pkey']);
     });
 
-    it('is not ready while its rows can not be made, and makes them at the next start with code that can; the old rows stay', async () => {
+    it('is not ready while its rows can not be built, and builds them at the next start with code that can; the old rows stay', async () => {
       const old = await start(boats('boats'));
       await arrive('Ark', 5);
       const { position } = await arrive('Beagle', 666);

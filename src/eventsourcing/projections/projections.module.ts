@@ -35,7 +35,7 @@ export class ProjectionsModule implements OnApplicationBootstrap {
     private readonly startup: Startup,
   ) {}
 
-  /** Starts the read models, and waits for a store that goes away meanwhile. */
+  /** Starts the read models, and waits for a store that becomes unavailable meanwhile. */
   onApplicationBootstrap(): Promise<void> {
     return this.startup.until('database', isOutage, () => this.projections.start());
   }

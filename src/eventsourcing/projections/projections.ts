@@ -55,7 +55,7 @@ const BULK_CONNECTIONS = WRITERS + 1;
 
 interface Waiter {
   position: Position;
-  /** The value is true if the read can go on without the projection once that has stopped. */
+  /** The value is true if the read can continue without the projection once that has stopped. */
   isOptional: boolean;
   settle(refusal: Refusal | null): void;
 }
@@ -72,7 +72,7 @@ interface Entry {
   caughtUp: boolean;
 }
 
-/** The read models of this process. Features register theirs in `onModuleInit`; they follow the log from the bootstrap on. */
+/** The read models of this process. Features register theirs in `onModuleInit`. They follow the log from the bootstrap on. */
 @Injectable()
 export class Projections extends ReadModels implements BeforeApplicationShutdown {
   private readonly registry: ProjectionRegistry;
@@ -127,7 +127,7 @@ export class Projections extends ReadModels implements BeforeApplicationShutdown
     return [...this.entries].filter(([, { runner }]) => runner.projection.filter.eventClass === eventClass).map(([name]) => name);
   }
 
-  /** Returns the tables from which this program serves. */
+  /** Returns the tables that this program reads. */
   tables(): string[] {
     return [...this.entries.values()].map(({ runner }) => tableOf(runner.projection));
   }
@@ -166,8 +166,8 @@ export class Projections extends ReadModels implements BeforeApplicationShutdown
   }
 
   /**
-   * Folds the log anew into tables of its own and compares them with the serving rows as of the same position, without disturbing readers
-   * or writers. Throws Refusal `invalid_state` if the table is not filled for this version.
+   * Folds the log into tables of its own and compares them with the serving rows as of the same position, without disturbing readers or
+   * writers. Throws Refusal `invalid_state` if the table is not filled for this version.
    */
   verify(projection: string): Promise<Comparison> {
     const { runner } = this.entryOf(projection);
@@ -350,7 +350,7 @@ function behind({ runner }: Entry, why: string): Refusal {
   });
 }
 
-/** Returns the share of its log that a rebuild has folded, from 0 to 1, estimated from positions. */
+/** Returns the fraction of its log that a rebuild has folded, from 0 to 1, estimated from positions. */
 export function shareOf({ phase, position, target }: RebuildProgress): number {
   if (phase !== 'folding') return phase === 'waiting' ? 0 : 1;
   const [done, all] = [BigInt(position), BigInt(target)];

@@ -56,7 +56,7 @@ const tables = async () =>
   (await operate(test.url, `select tablename from pg_tables where tablename like 'boats%' order by 1`)).map(({ tablename }) => tablename);
 
 describe('a program that starts', () => {
-  it('waits for a replica that hangs while it holds the lock of the tables', async () => {
+  it('waits for a replica that hangs while it holds the tables’ lock', async () => {
     const hung = await openLog(test.url);
     const session = await hung.database.pool.connect();
     await session.query('begin');
@@ -79,7 +79,7 @@ describe('a program that starts', () => {
 });
 
 describe('a newer program beside an older one', () => {
-  it('has rows of its own; those of the older one stay until no replica uses them', async () => {
+  it('has its own rows; those of the older one stay until no replica uses them', async () => {
     const old = await start([version(1)]);
     await arrive(old, 'Ark');
     const next = await start([version(2)]);
@@ -97,7 +97,7 @@ describe('a newer program beside an older one', () => {
     expect(await operate(test.url, 'select table_name from projection_checkpoints')).toEqual([{ table_name: 'boats_v2' }]);
   });
 
-  it('keeps for a minute what a replica used that died, or whose session broke', async () => {
+  it('preserves the tables of a replica that died, or whose session broke, for a minute', async () => {
     const old = await start([version(1)]);
     const next = await start([version(2)]);
     await eventually(() => isReady(next));
@@ -112,7 +112,7 @@ describe('a newer program beside an older one', () => {
     expect(await next.replicas.dropUnused()).toEqual(['boats_v1']);
   });
 
-  it('that writes what the older one can not read: both say so; the older one is not ready once it meets it, and the newer one takes over', async () => {
+  it('that writes events which the older one can not read: both report it; the older one is not ready once it reads one, and the newer one takes over', async () => {
     const sunk = defineEvent<JsonObject>()('BoatSunk', () => 'BoatSunk');
     const old = await start([version(1)]);
     await eventually(() => isReady(old));
@@ -187,7 +187,7 @@ describe('a read model that is far behind', () => {
     return { harbour, reasons, readings: () => readings };
   }
 
-  it('by a small part of the log takes that in bulk, and is not ready until then', async () => {
+  it('by a small part of the log catches up in bulk, and is not ready until then', async () => {
     const { harbour, reasons, readings } = await afterAbsence(8_000, 2_100);
     expect(reasons).toEqual([]);
     expect(readings()).toBeGreaterThan(0);
@@ -195,7 +195,7 @@ describe('a read model that is far behind', () => {
     expect(await harbour.projections.verify('boats')).toMatchObject({ equal: true });
   });
 
-  it('by most of the log is made anew, and is not ready until then', async () => {
+  it('by most of the log is rebuilt, and is not ready until then', async () => {
     const { harbour, reasons } = await afterAbsence(500, 2_100);
     expect(new Set(reasons)).toEqual(new Set(['behind']));
     expect(await harbour.log.database.query('select cargo from boats_v1')).toEqual([{ cargo: '2100' }]);
@@ -204,7 +204,7 @@ describe('a read model that is far behind', () => {
     expect(await harbour.projections.verify('boats')).toMatchObject({ equal: true, rows: 2 });
   });
 
-  it('and can not be made anew because of one event takes in what comes before that event', async () => {
+  it('and can not be rebuilt because of one event applies the events before it', async () => {
     const first = await start();
     await arrive(first, 'Ark');
     await first.projections.waitFor('boats', await first.log.store.head('core'));
@@ -218,7 +218,7 @@ describe('a read model that is far behind', () => {
     expect(await harbour.log.database.query('select cargo from boats_v1')).toEqual([{ cargo: '2100' }]);
   });
 
-  it('has the rows of a fresh fold after any life with new versions, rebuilds, catch-ups and broken connections', async () => {
+  it('has the rows of a fresh fold after any sequence of new versions, rebuilds, catch-ups and broken connections', async () => {
     const act = fc.oneof(
       { weight: 4, arbitrary: fc.record({ do: fc.constant('append' as const), boat: fc.constantFrom('Ark', 'Beagle', 'Cutty') }) },
       fc.constant({ do: 'rebuild' as const }),

@@ -5,13 +5,13 @@ import type { Database } from '../../postgres/database/database.ts';
 import type { Lease } from '../../postgres/leases/leases.ts';
 import { SHARD_OF_KEY, shardOf } from './shards.ts';
 
-/** Deadlines less than this apart are reported together, ms. */
+/** Deadlines less than this apart are reported together, in ms. */
 const GRAIN_MS = 10;
-/** The longest timer, ms, which bounds the time until a clock that is set forward is noticed. */
+/** The longest timer in ms, which bounds the time until a clock that was set forward is noticed. */
 const LONGEST_TIMER_MS = 60_000;
-/** The pause before a due key that the queue did not take is reported again, ms. */
+/** The pause in ms before a due key that the queue dropped is reported again. */
 const REPORT_AGAIN_MS = 1_000;
-/** The number of superseded reminders, beyond that of current ones, at which they are removed. */
+/** The number of superseded reminders, beyond the number of current ones, at which they are removed. */
 const SUPERSEDED_MAX = 1_000;
 
 const LOAD = `select key, due_at from saga_deadlines where saga = $1 and ${SHARD_OF_KEY} = any($2::int[])`;
@@ -22,7 +22,7 @@ const STORE = `
 
 const CLEAR = `delete from saga_deadlines where saga = $1 and key = $2 and exists (select from consumer_leases where name = $3 and epoch = $4)`;
 
-/** A time at which to report a key. It is superseded once the key has another reminder. */
+/** A time at which a key is reported. It is superseded once the key has another reminder. */
 interface Reminder {
   key: string;
   at: number;
@@ -30,8 +30,8 @@ interface Reminder {
 
 /**
  * The times at which the keys of one saga want to be woken, as rows that outlive a crash. Only the holder of a key's shard writes its row,
- * so what it has in memory equals what is stored: nothing is polled, and nothing is written unless it changes. A due row stays until the
- * run that it caused has replaced it.
+ * so its memory equals the stored rows: nothing is polled, and nothing is written unless it changes. A due row stays until the run that it
+ * caused has replaced it.
  */
 export class Deadlines {
   private readonly dueAt = new Map<string, number>();
@@ -43,7 +43,7 @@ export class Deadlines {
   private timerAt = Infinity;
   private stopped = false;
 
-  /** `onDue` returns whether the queue took the key; otherwise the key is reported again. */
+  /** `onDue` returns whether the queue accepted the key; otherwise the key is reported again. */
   constructor(
     private readonly saga: string,
     private readonly database: Database,
@@ -67,7 +67,7 @@ export class Deadlines {
     for (const key of this.dueAt.keys()) if (concerns(key)) this.forget(key);
   }
 
-  /** Stores when the key wants to be woken, or (null) that it does not. Throws if the lease of its shard was lost. */
+  /** Stores the time at which the key wants to be woken, or null for none. Throws if the lease of its shard was lost. */
   async set(key: string, dueAt: Date | null, lease: Lease): Promise<void> {
     const due = dueAt?.getTime();
     if (due !== this.dueAt.get(key)) await this.write(key, dueAt, lease);

@@ -13,7 +13,7 @@ import { SagaRunners } from './saga-runners.ts';
 import { type ShardHolder, ShardLeases } from './shard-leases.ts';
 
 /**
- * The sagas of this process. Features register theirs in `onModuleInit`; from the bootstrap on they work on the keys in the shards that
+ * The sagas of this process. Features register theirs in `onModuleInit`. From the bootstrap on they work on the keys in the shards that
  * this process holds.
  */
 @Injectable()
@@ -21,7 +21,7 @@ export class DurableSagas extends Sagas implements ShardHolder, OnApplicationBoo
   private readonly runners = new Map<string, SagaRunner>();
   private readonly leases = new Map<number, Lease>();
   private readonly stopping = new AbortController();
-  /** The lost shards that the runners have still to drop, all together. */
+  /** The lost shards that the runners have not dropped yet; they drop all of them together. */
   private lost = new Set<number>();
   private stopListening: () => void = () => undefined;
   private holding: Promise<void> = Promise.resolve();
@@ -52,13 +52,13 @@ export class DurableSagas extends Sagas implements ShardHolder, OnApplicationBoo
     return Object.fromEntries([...this.runners].map(([name, runner]) => [name, runner.stats()]));
   }
 
-  /** Returns how many of the 64 shards this process holds. */
+  /** The number of the 64 shards that this process holds. */
   get shardCount(): number {
     return this.shards.count;
   }
 
   onApplicationBootstrap(): void {
-    // This precedes the taking of shards, so that no event that is appended from then on is missed.
+    // The listener is added before any shard is acquired, so no event that is appended from then on is missed.
     this.stopListening = this.follower.listen({
       onEvents: (events) => this.all.forEach((runner) => runner.onEvents(events)),
       onGap: () => this.takeOver(this.leases),

@@ -66,7 +66,7 @@ describe('the queue of a saga', () => {
   beforeEach(() => jest.useFakeTimers());
   afterEach(() => jest.useRealTimers());
 
-  it('merges wakes of one key into one run, and those during a run into exactly one more', async () => {
+  it('merges wakes of one key into one run, and wakes during a run into exactly one more', async () => {
     const runs = new Runs();
     for (let n = 0; n < 5; n += 1) runs.queue.wake('a');
     await settle();
@@ -79,7 +79,7 @@ describe('the queue of a saga', () => {
     expect(runs.queue.stats()).toMatchObject({ queued: { signal: 0 }, working: 0 });
   });
 
-  it('runs keys in the order in which they came; a key that just ran goes to the end', async () => {
+  it('runs keys in the order of their wakes; a key that just ran goes to the end', async () => {
     const runs = new Runs();
     for (const key of ['a', 'b', 'c']) runs.queue.wake(key);
     await settle();
@@ -98,7 +98,7 @@ describe('the queue of a saga', () => {
     expect(runs.started).toEqual('abcdefgh'.split(''));
   });
 
-  it('repeats a failed run after a wait that grows from 1 s to 60 s, and begins anew after a success', async () => {
+  it('retries a failed run after a wait that grows from 1 s to 60 s, and resets the wait after a success', async () => {
     const runs = new Runs();
     runs.queue.wake('a');
     await settle();
@@ -129,7 +129,7 @@ describe('the queue of a saga', () => {
     await runs.queue.stop();
   });
 
-  it('spreads the waits of keys that failed together', async () => {
+  it('jitters the waits of keys that failed together', async () => {
     const waits = await Promise.all(
       [0, 0.999].map(async (x) => {
         const runs = new Runs(1, () => x);
@@ -164,7 +164,7 @@ describe('the queue of a saga', () => {
     await runs.queue.stop();
   });
 
-  it('is not hurried by a reminder', async () => {
+  it('does not shorten a wait because of a reminder', async () => {
     const runs = new Runs();
     runs.queue.wake('a');
     await settle();
@@ -177,7 +177,7 @@ describe('the queue of a saga', () => {
     await runs.queue.stop();
   });
 
-  it('aborts what runs when it stops, waits for it, and starts nothing more', async () => {
+  it('aborts and awaits running keys when it stops, and starts no others', async () => {
     const runs = new Runs(2);
     for (const key of 'abc') runs.queue.wake(key);
     await settle();
@@ -203,8 +203,8 @@ describe('the queue of a saga', () => {
     expect(await stopping).toEqual(['a']);
   });
 
-  describe('with a run that only waits', () => {
-    it('starts others meanwhile, as many as may work, and lets it go on once there is a slot', async () => {
+  describe('with a run that is waiting without a slot', () => {
+    it('starts as many others as there are slots, and continues it once a slot is free', async () => {
       const runs = new Runs();
       const trace: string[] = [];
       for (const key of ['a', 'b', 'c']) runs.queue.wake(key);
@@ -228,7 +228,7 @@ describe('the queue of a saga', () => {
       expect(runs.queue.stats()).toMatchObject({ working: 0, aside: 0, queued: { signal: 0 }, topAccounts: [] });
     });
 
-    it('hands on what it threw, with a slot', async () => {
+    it('passes on the error of the work, with a slot held again', async () => {
       const runs = new Runs();
       runs.queue.wake('a');
       await settle();
@@ -280,7 +280,7 @@ describe('the queue of a saga', () => {
     runs.queue.wake('b1', 'b');
     runs.queue.wake('unknown');
     runs.queue.remind('b2', 'b');
-    // A signal says more about the key than a reminder.
+    // A signal is more recent knowledge about the key than a reminder.
     runs.queue.wake('b2', 'c');
     await settle();
     while (runs.open.length > 0) await runs.end();
@@ -300,7 +300,7 @@ describe('the queue of a saga', () => {
     expect(runs.queue.stats().topAccounts).toEqual([]);
   });
 
-  it('lets no account fill it: each may have as many keys as places are free, and further ones are dropped', async () => {
+  it('lets no account fill it: each may have as many keys as there are free places, and further ones are dropped', async () => {
     const runs = new Runs(1, () => 0.5, 100);
     const taken = (account: string) =>
       Array.from({ length: 100 }, (_, n) => runs.queue.wake(`${account}${n}`, account)).filter(Boolean).length;
@@ -318,7 +318,7 @@ describe('the queue of a saga', () => {
     await stopping;
   });
 
-  it('forgets the keys that it drops, aborts their runs, and goes on with the others', async () => {
+  it('removes the keys that it drops, aborts their runs, and continues with the others', async () => {
     const runs = new Runs(2);
     for (const key of ['x1', 'y1', 'x2', 'y2', 'x3']) runs.queue.wake(key);
     await settle();
@@ -354,7 +354,7 @@ describe('the queue of a saga', () => {
     await runs.end();
   });
 
-  it('never works on a key twice at once, keeps to its bound, and runs every key after its last wake, whatever happens when', async () => {
+  it('never runs a key twice at once, keeps its bound, and runs every key after its last wake, in any order of operations', async () => {
     const step = fc.oneof(
       { weight: 4, arbitrary: fc.record({ do: fc.constant('wake' as const), key: fc.constantFrom('a', 'b', 'c', 'd', 'e') }) },
       { weight: 1, arbitrary: fc.record({ do: fc.constant('remind' as const), key: fc.constantFrom('a', 'b', 'c', 'd', 'e') }) },

@@ -1,11 +1,11 @@
 import { restAfter } from './resync-rest.ts';
 
-describe('the rest after a resync', () => {
+describe('the pause after a resync', () => {
   it('is half a minute after a quick resync', () => {
     expect([0, 10, 125].map(restAfter)).toEqual([30_000, 30_000, 30_000]);
   });
 
-  it('is so long that a resync of many agents takes a small part of the time', () => {
+  it('is long enough that resyncs of many agents take a small part of the time', () => {
     expect([250, 1_000].map(restAfter)).toEqual([60_000, 240_000]);
   });
 

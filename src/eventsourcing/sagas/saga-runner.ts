@@ -98,7 +98,7 @@ export class SagaRunner {
     return new Set([...this.queue.running()].map(shardOf));
   }
 
-  /** Starts to work on the keys in these shards, until the shards are given up or their leases are lost. */
+  /** Starts to work on the keys in these shards, until the shards are released or their leases are lost. */
   async takeOver(taken: ReadonlyMap<number, Lease>): Promise<void> {
     const left = () => new Map([...taken].filter(([, { signal }]) => !signal.aborted && !this.stopping.signal.aborted));
     const takenAt = performance.now();

@@ -1,7 +1,7 @@
 import { sagaContract } from '../../../test/contracts/sagas.contract.ts';
 
 describe('a saga, with the log in EventStoreDB', () => {
-  // The variable is put back after the file.
+  // The variable is restored after the file.
   beforeAll(() => void (process.env.EVENT_STORE = 'eventstoredb'));
   sagaContract();
 });

@@ -63,7 +63,7 @@ describe('the modules below the features, in an application', () => {
   });
   afterAll(() => test.drop());
 
-  it('start with it, give features their parts, tell the metrics what they do, and stop before the database does', async () => {
+  it('start with it, provide features with what they inject, export metrics, and stop before the database does', async () => {
     const config = readConfig({ DATABASE_URL: test.url, MOORING_MASTER_KEY: 'ab'.repeat(32), ...eventStoreEnvironment(test.url) });
     @Module({ providers: [Metrics], exports: [Metrics] })
     class MetricsModule {}

@@ -65,7 +65,7 @@ describe('the shards of several replicas', () => {
     await test.drop();
   });
 
-  it('are lost with the session, and this process hears that the others may have taken it for dead', async () => {
+  it('are lost with the session, and the process is notified that others may consider it dead', async () => {
     const process = await start();
     await shared([SHARDS]);
     let lost = 0;
@@ -84,7 +84,7 @@ describe('the shards of several replicas', () => {
     await eventually(() => holder.size === KEYS.length);
   });
 
-  it('are taken by a process that forgets the replicas that ended over an hour ago, but for the last of them', async () => {
+  it('are acquired by a process that deletes the replicas that ended over an hour ago, except the last of them', async () => {
     const leave = (id: string, ago: string) =>
       operate(test.url, `insert into consumer_leases (name, owner, epoch, expires_at) values ($1, 'no session', 1, now() - $2::interval)`, [
         `replica:${id}`,
@@ -102,7 +102,7 @@ describe('the shards of several replicas', () => {
     expect(left.map(({ name }) => name)).toEqual(['replica:last', 'replica:lately', replica.lease]);
   });
 
-  it('are spread evenly over two, over three, and over those that are left', async () => {
+  it('are spread evenly over two replicas, over three, and over the remaining ones', async () => {
     await start();
     await start();
     await shared([32, 32]);
@@ -115,7 +115,7 @@ describe('the shards of several replicas', () => {
     await shared([32, 32]);
   });
 
-  it('are each taken by one of many that start at once, and every key is worked on', async () => {
+  it('are each acquired by one of many replicas that start at once, and every key is run', async () => {
     await Promise.all([start(), start(), start(), start()]);
     await shared([16, 16, 16, 16]);
     const rows = await log.database.query<{ owner: string; count: string }>(
@@ -125,7 +125,7 @@ describe('the shards of several replicas', () => {
     await eventually(() => holder.size === KEYS.length, 'all keys');
   });
 
-  it('are taken over sooner than their leases end when a replica’s session dies, and what was to be done in them is taken up', async () => {
+  it('are taken over before their leases expire if a replica’s session dies, and the work in them continues', async () => {
     const [one, two] = [await start(), await start()];
     await shared([32, 32]);
     await workedOn();
@@ -138,7 +138,7 @@ describe('the shards of several replicas', () => {
     expect([one.sagas.shardCount, two.sagas.shardCount]).toEqual([0, SHARDS]);
   });
 
-  it('are taken over after their time where a replica is suspended, which does nothing more when it comes back', async () => {
+  it('are taken over after their leases expire if a replica is suspended, which does nothing more when it resumes', async () => {
     let go: () => void = () => undefined;
     const held = new Promise<void>((resolve) => (go = resolve));
     const outcomes: string[] = [];
@@ -174,7 +174,7 @@ describe('the shards of several replicas', () => {
     expect(await log.database.query(`select from saga_deadlines where key = 'Ark'`)).toEqual([]);
   });
 
-  it('are given to a newcomer once the passes in them have ended by themselves', async () => {
+  it('are released to a new replica once the passes in them have ended by themselves', async () => {
     let go: () => void = () => undefined;
     const held = new Promise<void>((resolve) => (go = resolve));
     let aborted = 0;

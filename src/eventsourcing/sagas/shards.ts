@@ -3,7 +3,7 @@ import { hash } from 'node:crypto';
 /** The number of shards over which the keys of every saga are spread; a key is in the same shard for all sagas. */
 export const SHARDS = 64;
 
-/** Returns the shard of a key: the same in every version and on every replica. */
+/** Returns the shard of a key, which is the same in every version and on every replica. */
 export function shardOf(key: string): number {
   return (hash('sha256', key, 'buffer')[0] as number) % SHARDS;
 }

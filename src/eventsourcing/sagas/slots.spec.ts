@@ -21,7 +21,7 @@ class Harbour {
     return claim;
   }
 
-  /** Gives slots back until none is held. */
+  /** Releases slots until none is held. */
   drain(): void {
     for (let held = this.held(); held !== undefined; held = this.held()) this.slots.release(held);
   }
@@ -69,7 +69,7 @@ describe('the slots of a saga', () => {
     expect(harbour.order()).toBe('AAb');
   });
 
-  it('go to work that goes on before work of the same account that begins', () => {
+  it('go to work in progress before new work of the same account', () => {
     const harbour = new Harbour(1);
     for (const account of 'aaab') harbour.request(account);
     const goesOn = harbour.request('a', 'signal', true);
@@ -78,7 +78,7 @@ describe('the slots of a saga', () => {
     expect(harbour.order()).toBe('aabaa');
   });
 
-  it('go at once to a claim that becomes a signal, and not to one that was given up', () => {
+  it('go immediately to a claim that becomes a signal, and not to one that was withdrawn', () => {
     const harbour = new Harbour(1);
     const first = harbour.request('a');
     const [given, raised] = [harbour.request('b', 'reminder'), harbour.request('c', 'reminder')];
@@ -91,7 +91,7 @@ describe('the slots of a saga', () => {
     expect(harbour.order()).toBe('adc');
   });
 
-  it('are counted, with how long the oldest request has waited', () => {
+  it('are counted, with the wait of the oldest request', () => {
     const harbour = new Harbour(1);
     const first = harbour.request('a');
     expect(harbour.slots.oldestWaitMs).toBe(0);

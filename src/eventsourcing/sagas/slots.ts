@@ -3,9 +3,9 @@ import { FairQueue, type Place } from '../../kernel/limits/fair-queue.ts';
 /** `signal`: a caller waits, or something has changed. `reminder`: a change of the key may have been missed. Signals go first. */
 export type Priority = 'signal' | 'reminder';
 
-/** A reminder gets a slot after so many signals while both wait. */
+/** A reminder gets a slot after this many signals while both wait. */
 const SIGNALS_PER_REMINDER = 15;
-/** The share of all slots that reminders may hold, so that signals find free ones. */
+/** The fraction of all slots that reminders may hold, so that signals find free ones. */
 const REMINDERS_PART = 0.5;
 
 /** The claim of one key to a slot, which is reused for as long as the key is known. */
@@ -28,7 +28,7 @@ export class Slots {
   private readonly lines = { signal: new FairQueue<Claim>(), reminder: new FairQueue<Claim>() };
   private readonly held = { signal: 0, reminder: 0 };
   private readonly remindersMax: number;
-  /** The number of slots given to signals while a reminder waited, since the last one that a reminder got. */
+  /** The number of slots given to signals while a reminder waited, since the last slot that a reminder got. */
   private signalsInARow = 0;
 
   constructor(private readonly limit: number) {
@@ -36,8 +36,8 @@ export class Slots {
   }
 
   /**
-   * Calls `onGranted` once the claim holds a slot, perhaps at once. With `ahead`, which is for work in progress, it goes before the other
-   * claims of its account.
+   * Calls `onGranted` once the claim holds a slot, perhaps immediately. With `ahead`, which is for work in progress, it goes before the
+   * other claims of its account.
    */
   request(claim: Claim, ahead = false): void {
     claim.phase = 'waiting';
@@ -46,7 +46,7 @@ export class Slots {
     this.grant();
   }
 
-  /** Gives the slot back, or withdraws the request. */
+  /** Releases the slot, or withdraws the request. */
   release(claim: Claim): void {
     if (claim.place !== null) this.lines[claim.priority].remove(claim.place);
     if (claim.phase === 'held') this.held[claim.priority] -= 1;
@@ -55,7 +55,7 @@ export class Slots {
     this.grant();
   }
 
-  /** Moves the claim to that account and priority. A waiting claim becomes the last of the new line. */
+  /** Moves the claim to that account and priority. A waiting claim becomes the last in the new queue. */
   reclassify(claim: Claim, account: string, priority: Priority): void {
     const { place } = claim;
     if (claim.account === account && claim.priority === priority) return;
@@ -80,7 +80,7 @@ export class Slots {
     return this.held.signal + this.held.reminder;
   }
 
-  /** Returns the longest time that a claim has waited, ms; 0 if none waits. It takes time in proportion to the accounts that wait. */
+  /** The longest time that a claim has waited, in ms; 0 if none waits. It takes time in proportion to the accounts that wait. */
   get oldestWaitMs(): number {
     let oldest = Infinity;
     for (const line of Object.values(this.lines)) for (const { since } of line.heads()) oldest = Math.min(oldest, since);

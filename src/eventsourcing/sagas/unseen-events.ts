@@ -3,7 +3,7 @@ import { Injectable } from '@nestjs/common';
 import { type EventFilter, EventStore, type Position, type StoredEvent } from '../event-store/event-store.ts';
 import { Projections } from '../projections/projections.ts';
 
-/** The number of events from which on they are not read, because the read models will show them sooner. */
+/** The number of missing events above which they are not read one by one, because the read models will show them sooner. */
 const UNSEEN_MAX = 10_000;
 
 /** Finds the events of the log that some read model may not show yet. */

@@ -12,8 +12,8 @@ interface Waiting {
 }
 
 /**
- * Reads appended events back from the log, because the answer to an append gives neither the time nor who wrote it first. Appends that are
- * acknowledged while a read is in flight share the next one; their records are close together.
+ * Reads appended events back from the log, because the response to an append contains neither the time nor the first writer. Appends that
+ * are acknowledged while a read is in flight share the next one, since their records are close together.
  */
 export class Confirmations {
   private waiting: Waiting[] = [];
@@ -21,7 +21,7 @@ export class Confirmations {
 
   constructor(private readonly reader: EventReader) {}
 
-  /** Returns the record at that position. Throws `EventStoreUnavailable`, also if the node that answers does not have it (yet). */
+  /** Returns the record at that position. Throws `EventStoreUnavailable`, also if the node that responds does not have it yet. */
   at(position: Position): Promise<Recorded> {
     return new Promise((resolve, reject) => {
       this.waiting.push({ position, resolve, reject });
@@ -39,7 +39,7 @@ export class Confirmations {
     this.reading = false;
   }
 
-  /** Each read finds the first record; records that it does not reach are left for the next read. */
+  /** Reads from the first record on. Records that the page does not reach are left for the next read. */
   private async fetch(batch: Waiting[]): Promise<void> {
     const [first] = batch as [Waiting];
     try {
@@ -48,7 +48,7 @@ export class Confirmations {
       for (const waiting of batch) {
         const event = records.get(waiting.position);
         if (event) waiting.resolve(event);
-        else if (waiting === first) waiting.reject(new EventStoreUnavailable(new Error(`no event stands at ${waiting.position}`)));
+        else if (waiting === first) waiting.reject(new EventStoreUnavailable(new Error(`no event found at position ${waiting.position}`)));
         else this.waiting.push(waiting);
       }
     } catch (error) {

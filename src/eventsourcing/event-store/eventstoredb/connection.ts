@@ -44,7 +44,7 @@ interface Inner {
 
 /** The connection of an event store to its server. See N1 to N3. */
 export class Connection {
-  /** The credentials make the client use the plain Append, on which a lost connection fails only the calls that it carried. */
+  /** With credentials, the client uses the plain Append call, and a lost connection fails only the calls that were on it. */
   readonly credentials: Credentials;
   private readonly url: string;
   private readonly renewalListeners = new Set<() => void>();
@@ -179,7 +179,7 @@ function open(url: string): Held {
 async function retire({ client, worked }: Held): Promise<void> {
   void client.dispose().catch(() => undefined);
   if (!worked) return;
-  // Disposing the client ends its streams, but not its connection.
+  // Disposing the client ends its streams but leaves its connection open.
   await (client as unknown as Inner).getChannel().then(
     (channel) => channel.close(),
     () => undefined,

@@ -10,12 +10,12 @@ import type { Names } from './names.ts';
 const CLOSING = 'StreamClosed';
 const CLOSING_NAMESPACE = 'f0a3a5ba-6c1e-4f5a-9a35-2f1d0b6e7c11';
 
-/** The stored metadata: the port's, and what the adapter adds. */
+/** The stored metadata: that of the port, and the adapter's own. */
 interface StoredMetadata extends EventMetadata {
   schema_version: number;
-  /** The call that wrote the event. A repeated call with the same ids finds the name of the earlier call here. */
+  /** The call that wrote the event. A repeated call with the same ids finds the first call's name here. */
   written_by: string;
-  /** The time at which another store recorded the event, if it was moved from there; it replaces the server's own time. */
+  /** The time at which another store recorded the event, if the log was moved from there. It replaces the server's own time. */
   recorded_at?: string;
 }
 
@@ -37,7 +37,7 @@ export function positionOf(commit: bigint): Position {
   return commit.toString().padStart(20, '0');
 }
 
-/** Returns the client's form of a position that is not the start: its two numbers are the same. Throws `RangeError`. */
+/** Returns the client's form of a position other than the start: two numbers that are the same. Throws `RangeError`. */
 export function placeOf(position: Position): { commit: bigint; prepare: bigint } {
   if (!/^\d{20}$/.test(position)) throw new RangeError(`${JSON.stringify(position)} is not a position of this event store`);
   const commit = BigInt(position);

@@ -210,7 +210,7 @@ export class EventStoreDbEventStore extends EventStore {
     return this.reader.batch(after, filter, forgotten);
   }
 
-  /** Returns true if age hid the whole stream, and its last event can be read now. */
+  /** Returns whether the whole stream was hidden by age, and its last event can be read now. */
   private async isCovered(stream: string): Promise<boolean> {
     const { events } = await this.reader.streamPage(stream, Number.MAX_SAFE_INTEGER, true, 1);
     return events.length === 0 && this.lifetimes.uncover(stream);

@@ -71,7 +71,7 @@ describe('An EventStoreDB that fails', () => {
     ['silent', false],
     ['silent_stored', true],
     ['deadline_stored', true],
-  ])('reports the outcome of an append that %s as unknown, and answers the repeat', async (fault, stored) => {
+  ])('reports the outcome of an append that %s as unknown, and returns the outcome to the repeat', async (fault, stored) => {
     const stream = newStream();
     const events = newEvents(2);
     failing(node(), fault);
@@ -142,7 +142,7 @@ describe('An EventStoreDB that fails', () => {
     await expect(store.append(stream, 0, newEvents(1))).rejects.toEqual(new StreamClosed(stream));
   });
 
-  it('still reads after many readers left in the middle', async () => {
+  it('still reads after many readers stopped early', async () => {
     const stream = newStream();
     await store.append(stream, 'no_stream', newEvents(30));
     for (let reader = 0; reader < 120; reader += 1)
@@ -153,14 +153,14 @@ describe('An EventStoreDB that fails', () => {
     expect(await store.append(stream, 29, newEvents(1))).toMatchObject({ revision: 30 });
   });
 
-  it('carries 500 appends at once', async () => {
+  it('handles 500 appends at once', async () => {
     const streams = Array.from({ length: 500 }, newStream);
-    // One that waits too long for its turn on a slow machine is refused, and repeated as a caller would.
+    // An append that waits too long for a slot on a slow machine is refused, and repeated as a caller would.
     const results = await Promise.all(streams.map((stream) => appendSurely(store, stream, -1, newEvents(1))));
     expect(new Set(results.map(({ position }) => position)).size).toBe(500);
   });
 
-  it('follows the log without gap or repeat, whatever happens to the subscription', async () => {
+  it('follows the log without gaps or repetitions, whatever happens to the subscription', async () => {
     const before = await store.head('core');
     const { seen, stop } = follow(store, before);
     const stream = newStream();
@@ -248,7 +248,7 @@ describe('An EventStoreDB that fails', () => {
     }
   });
 
-  it('loses and doubles no event, and reports no false conflict, after many faults under 16 writers', async () => {
+  it('loses and duplicates no event, and reports no false conflict, after many faults under 16 writers', async () => {
     const standIn = node();
     const before = await store.head('core');
     const { seen, stop } = follow(store, before);
@@ -287,7 +287,7 @@ describe('An EventStoreDB that fails', () => {
   });
 });
 
-describe('A cluster of EventStoreDB that is late', () => {
+describe('An EventStoreDB cluster that responds late', () => {
   const { node, open, standIns } = given(3);
   let store: EventStoreDbEventStore;
   let number = 0;
@@ -319,7 +319,7 @@ describe('A cluster of EventStoreDB that is late', () => {
   });
 });
 
-describe('A cluster of EventStoreDB that changes its leader', () => {
+describe('An EventStoreDB cluster that changes its leader', () => {
   const { node, open, standIns } = given(3);
   let store: EventStoreDbEventStore;
   beforeAll(() => {
@@ -350,7 +350,7 @@ describe('A cluster of EventStoreDB that changes its leader', () => {
     await node(1).restart();
   });
 
-  it('is not believed when a deposed leader reports a conflict', async () => {
+  it('is not believed if a deposed leader reports a conflict', async () => {
     elect(standIns, node(0));
     const stream = 'agent-deposed';
     await appendSurely(store, stream, -1, newEvents(1));

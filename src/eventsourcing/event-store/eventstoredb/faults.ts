@@ -1,6 +1,6 @@
 import type { ErrorType } from '@eventstore/db-client';
 
-/** The server, or the connection to it, gave no answer in time. */
+/** The server, or the connection to it, did not respond in time. */
 export class ResponseTimeout extends Error {
   constructor(milliseconds: number) {
     super(`no answer within ${milliseconds} ms`);
@@ -9,8 +9,8 @@ export class ResponseTimeout extends Error {
 }
 
 /**
- * The kind of a failed call. `unreachable`: it was not carried out. `not_leader`: another node has to be asked, which the client finds by
- * itself. `unknown`: it may have been carried out.
+ * The kind of a failed call. `unreachable`: it was not executed. `not_leader`: another node is the leader, and the client finds it by
+ * itself. `unknown`: it may have been executed.
  */
 export type Fault = 'unreachable' | 'not_leader' | 'unknown';
 
@@ -22,21 +22,21 @@ export function faultOf(error: unknown): Fault {
   return isAccessDenied(error) || neverSent.test(message) ? 'unreachable' : 'unknown';
 }
 
-/** Returns true if the client could not find a node, and may never find the right one again. */
+/** Returns whether the client could not find a node, and may never find the right one again. */
 export function breaksClient(error: unknown): boolean {
   const { type } = error as { type?: string };
   return type === undefined && !isTimeout(error);
 }
 
 /**
- * Returns true if the answer was late. That alone does not condemn the node, since the server answers a repeat late while the first append
- * is in flight; if another call fails too, the client is stuck on a bad node.
+ * Returns whether the response was late. That alone does not mean that the node is bad, since the server responds late to a repeat while
+ * the first append is in flight. If another call fails too, the client is stuck on a bad node.
  */
 export function isTimeout(error: unknown): boolean {
   return error instanceof ResponseTimeout || isOfType(error, 'deadline-exceeded');
 }
 
-/** Returns true if the server does not know the user, or does not let the user do that. */
+/** Returns whether the server does not know the user, or does not permit the call. */
 export function isAccessDenied(error: unknown): boolean {
   return isOfType(error, 'access-denied');
 }

@@ -77,7 +77,7 @@ export class Feed {
     await this.running;
   }
 
-  /** Returns what follows the position, or null if that has to be read from the log. */
+  /** Returns the events after the position, or null if they have to be read from the log. */
   after(position: Position, filter: EventFilter): Batch | null {
     if (this.generation === 0 || position < this.from || position > this.upTo) return null;
     let next = this.kept.length;
@@ -139,7 +139,7 @@ export class Feed {
       const filter = streamNameFilter({
         ...this.connection.names.filters[this.eventClass],
         checkpointInterval: CHECKPOINT_EVENTS,
-        // A checkpoint whose two numbers differ lies before the event at its position, which is still to come.
+        // A checkpoint with two different numbers lies before the event at its position, which has not been sent yet.
         checkpointReached: (_, { commit, prepare }) => {
           if (generation === this.generation && commit === prepare) this.moveTo(positionOf(commit));
         },

@@ -10,7 +10,7 @@ export class Names {
   constructor(prefix: string | null) {
     this.lead = prefix === null ? '' : `${prefix}.`;
     const lead = this.lead.replace('.', '\\.');
-    // Without a prefix, all streams except the server's own belong to this installation.
+    // Without a prefix, all streams belong to this installation, except the server's own.
     this.filters = { core: { regex: lead === '' ? '^(?!log-)[^$]' : `^${lead}(?!log-)` }, log: { regex: `^${lead}log-` } };
     this.core = new RegExp(this.filters.core.regex);
   }

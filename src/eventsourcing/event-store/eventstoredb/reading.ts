@@ -37,7 +37,7 @@ const READS_AT_ONCE = 16;
 const CALL_TIMEOUT_MS = 4_000;
 /** The number of events that are searched backwards for the last one of a class. */
 const HEAD_SCAN_EVENTS_MAX = 4_000;
-/** If fewer than one in this many events is of the class, the server is asked to leave the others out. */
+/** If fewer than one in this many events is of the class, a filtered subscription is used instead of pages. */
 const SPARSE_FACTOR = 10;
 /** The number of pages, of 32 events each, that the server reads between two checkpoints. */
 const CHECKPOINT_EVENTS = 32;
@@ -78,7 +78,7 @@ export class EventReader {
     );
   }
 
-  /** Reads what follows the position in the whole log, of all installations. */
+  /** Reads the events after the position in the whole log, of all installations. */
   async allPage(after: Position, limit = PAGE_EVENTS): Promise<Page> {
     const fromPosition = after === START ? FIRST : placeOf(after);
     const { credentials } = this.connection;
@@ -131,7 +131,7 @@ export class EventReader {
     const events = page.events.filter((event) => event.eventClass === eventClass);
     if (!page.more || events.length > page.events.length / SPARSE_FACTOR)
       return { events, upTo: events.at(-1)?.position ?? (page.more ? page.events.at(-1)?.position : undefined) ?? after };
-    // The server filters for subscriptions only.
+    // The server filters only subscriptions.
     const end = await this.end();
     const found = await this.call((client, askedAt) => this.picked(client, askedAt, after, eventClass));
     const last = found.events.at(-1)?.position ?? after;
@@ -162,7 +162,7 @@ export class EventReader {
 
   /**
    * Returns the position of the last event of the class. If many other events follow it, a later position is returned, with no event of the
-   * class between.
+   * class in between.
    */
   async head(eventClass: EventClass): Promise<Position> {
     const known = { ...this.heads[eventClass] };

@@ -20,7 +20,7 @@ import { isOfType } from './faults.ts';
 import type { EventReader } from './reading.ts';
 import type { Writer } from './writer.ts';
 
-/** The member of the stream's metadata that keeps the maximum age while the last event is uncovered. */
+/** The member of the stream's metadata that saves the maximum age while the last event is uncovered. */
 const PUT_ASIDE = 'mooring_max_age';
 /** Intervals in ms. */
 const KNOWN_FOR_MS = 30_000;
@@ -29,7 +29,7 @@ const CALL_TIMEOUT_MS = 4_000;
 const KNOWN_STREAMS_MAX = 10_000;
 const TRIES_MAX = 8;
 const LOOKUPS_AT_ONCE = 16;
-/** No stream reaches this revision: an append that expects it is refused, and the refusal names the real revision. */
+/** No stream reaches this revision. An append that expects it is refused, and the refusal contains the real revision. */
 const REVISION_BEYOND_ALL = 9_007_199_254_740_991n;
 
 interface Metadata {
@@ -40,7 +40,7 @@ interface Metadata {
 
 /** The retention of streams. See R1 to R3. */
 export class Retention {
-  /** The time at which each stream was last seen without an age put aside. */
+  /** The time at which each stream was last seen without a saved age. */
   private readonly plain = new Map<string, number>();
   private readonly firstVisible = new Map<string, { revision: number; at: number }>();
 

@@ -14,14 +14,14 @@ import { faultOf, isOfType } from './faults.ts';
 import type { EventReader } from './reading.ts';
 
 /**
- * Timeouts in milliseconds. The server answers a repeat after 2 to 3 s while the first append is in flight; its deadline is shorter than
- * our own timeout.
+ * Timeouts in ms. The server responds to a repeat after 2 to 3 s while the first append is in flight; its deadline is shorter than our own
+ * timeout.
  */
 const APPEND_DEADLINE_MS = 5_000;
 const DEADLINE_MARGIN_MS = 1_000;
 /**
- * The time for which a conflict without evidence is checked again, in milliseconds. A leader that was deposed while it was frozen gives
- * wrong answers for up to 1.6 s.
+ * The time for which a conflict without evidence is checked again, in ms. A leader that was deposed while it was frozen returns wrong
+ * results for up to 1.6 s.
  */
 const DOUBT_FOR_MS = 2_500;
 const JUDGE_AGAIN_MS = 250;
@@ -39,8 +39,8 @@ export interface Written {
 type Verdict = { kind: 'conflict'; actual: number } | { kind: 'closed' } | { kind: 'stored'; written: Written } | { kind: 'doubtful' };
 
 /**
- * Sends appends. Each names a revision and ids, so that the server recognises a repeat. A conflict is believed only if the conflicting
- * event can be read, because a deposed leader can't make up an event.
+ * Sends appends. Each states a revision and ids, so that the server recognises a repeat. A conflict is believed only if the conflicting
+ * event can be read, because a deposed leader can't invent an event.
  */
 export class Writer {
   constructor(
@@ -69,7 +69,7 @@ export class Writer {
           this.connection.renew();
           await pause(JUDGE_AGAIN_MS);
         } else if (faultOf(error) === 'not_leader' && tries < LEADER_TRIES_MAX) await pause(LEADER_RETRY_MS);
-        // The server answers this if a repeat arrives while the first append is being written.
+        // The server responds like this if a repeat arrives while the first append is being written.
         else if (isOfType(error, ErrorType.TIMEOUT) && tries < REPEATS_MAX) mayBeStored = true;
         else if (mayBeStored && error instanceof EventStoreUnavailable) throw new OutcomeUnknown(stream, error.cause);
         else throw asThrown(stream, error);
@@ -90,7 +90,7 @@ export class Writer {
     return { revision: Number(nextExpectedRevision), position: position ? positionOf(position.commit) : null };
   }
 
-  /** Decides what a refused append means, from the events in the stream. Throws `OutcomeUnknown` if the stream can't be read now. */
+  /** Decides from the events in the stream what a refused append means. Throws `OutcomeUnknown` if the stream can't be read now. */
   private async judge(stream: string, expected: number, events: EventData[]): Promise<Verdict> {
     try {
       const { events: newest } = await this.reader.streamPage(stream, Number.MAX_SAFE_INTEGER, true, 2);
@@ -121,6 +121,6 @@ function asThrown(stream: string, error: unknown): unknown {
   if (error instanceof EventStoreUnavailable || error instanceof StreamClosed) return error;
   if (isOfType(error, ErrorType.STREAM_DELETED)) return new StreamClosed(stream);
   if (isOfType(error, ErrorType.MAXIMUM_APPEND_SIZE_EXCEEDED))
-    return new RangeError('the server takes smaller appends than this one', { cause: error });
+    return new RangeError('the append is larger than the server accepts', { cause: error });
   return faultOf(error) === 'unknown' ? new OutcomeUnknown(stream, error) : new EventStoreUnavailable(error);
 }

@@ -8,7 +8,7 @@
  * C3  A batch that the database refuses as a whole is repeated append by append, so that a faulty append fails alone.
  * C4  The queue is bounded by appends and by bytes; appends beyond that are refused, and were not stored.
  */
-import { setImmediate as turn } from 'node:timers/promises';
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import type pg from 'pg';
 import { EventStoreUnavailable, OutcomeUnknown } from '../event-store.ts';
 import type { SerialisedEvent } from '../new-events.ts';
@@ -24,12 +24,12 @@ export interface Append {
 }
 
 export interface Outcome {
-  /** Appended, duplicate, closed, or wrong expected revision. */
+  /** The outcome: appended, duplicate, closed, or wrong expected revision. */
   verdict: 'A' | 'D' | 'C' | 'W';
   revision: number;
   /** The position of the last event; null unless appended or duplicate. */
   position: number | null;
-  /** The time of the append, in milliseconds since 1970. */
+  /** The time of the append, in ms since 1970. */
   at: number;
 }
 
@@ -96,7 +96,7 @@ export class AppendBatcher {
       await this.current;
       this.current = null;
       // Callers whose appends were just committed can append again, into one batch. A single caller need not wait for others.
-      if (batch.length > 1) await turn();
+      if (batch.length > 1) await yieldToEventLoop();
     }
     // No await lies between the check of the queue and this line, so a later append starts a new drain.
     this.draining = false;
@@ -139,7 +139,7 @@ export class AppendBatcher {
     }
   }
 
-  /** Appends a single event by a faster function. Returns false if it was not appended, and has to go through the other one. */
+  /** Appends a single event by a faster function. Returns false if it was not appended and has to be appended with the batch function. */
   private async appendOne([append, ...others]: Waiting[]): Promise<boolean> {
     const [event, ...more] = append?.events ?? [];
     if (!append || !event || others.length > 0 || more.length > 0) return false;

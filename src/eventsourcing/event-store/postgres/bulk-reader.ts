@@ -29,7 +29,7 @@ const EVENTS_AT_ONCE = 200;
 const HEADER_BYTES = 19;
 /** The first byte of `{}`, the data of many events. */
 const OPENING_BRACE = 0x7b;
-/** The time from the Unix epoch to PostgreSQL's, in milliseconds. */
+/** The time from the Unix epoch to PostgreSQL's, in ms. */
 const postgresEpoch = Date.UTC(2000, 0, 1);
 
 const columns = 'position, stream, version, id, type, schema_version, data, metadata, at';
@@ -110,7 +110,7 @@ function rangeOf(from: bigint, to: bigint, { eventClass, categories, types }: Ev
   return `select ${columns} from ${tables[eventClass]} where ${conditions.join(' and ')} order by position`;
 }
 
-/** The last second that was formatted, so that most times need only three more digits. */
+/** The last second that was formatted. Most times differ from it only in their last three digits. */
 let lastSecond = { number: NaN, text: '' };
 
 function isoTime(milliseconds: number): string {

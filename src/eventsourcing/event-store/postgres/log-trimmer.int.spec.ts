@@ -47,7 +47,7 @@ async function bounded(streams: number): Promise<void> {
 const counted = () => operate(place.url, 'select count(*)::int as events, min(position)::int as first from es_log_event');
 const judged = () => operate(place.url, 'select position::int as position from es_log_retention');
 
-it('forgets everything that is too old in as many transactions as it takes, and looks at none of it again', async () => {
+it('removes everything that is too old in as many transactions as needed, and examines none of it again', async () => {
   await bounded(3);
   await written(12_000, 3, '8 days');
   await written(300, 3, '6 days');
@@ -57,7 +57,7 @@ it('forgets everything that is too old in as many transactions as it takes, and 
   expect(await store.trim()).toBe(0);
 });
 
-it('keeps the last event of a silent stream until a later one has expired as well', async () => {
+it('keeps the last event of a stream without new events until a later one has expired as well', async () => {
   await bounded(2);
   await written(10, 2, '20 days');
   expect(await store.trim()).toBe(8);
@@ -86,7 +86,7 @@ it('examines old events of a stream again when its retention is changed', async 
   expect(await counted()).toEqual([{ events: 2, first: 19 }]);
 });
 
-it('looks at no more of the table in a later transaction than in an early one, whatever was removed in between', async () => {
+it('examines no more of the table in a later transaction than in an early one, whatever was removed in between', async () => {
   await bounded(2);
   await operate(
     place.url,
@@ -124,7 +124,7 @@ it('looks at no more of the table in a later transaction than in an early one, w
   expect(early).toBeLessThan(8 * 1_000);
 });
 
-it('tells when nothing was left to forget, and why it failed', async () => {
+it('reports when nothing was left to remove, and why it failed', async () => {
   const said = jest.spyOn(Logger.prototype, 'error').mockImplementation(() => undefined);
   expect(await store.retention()).toEqual({ caughtUpAt: null, forgotten: 0, error: null });
   await bounded(1);

@@ -5,16 +5,16 @@ import type { RetentionStatus } from '../event-store.ts';
 import { ask } from './sending.ts';
 
 const TRIM_EVERY_MS = 60_000;
-/** The most and the fewest events that one transaction examines. A failure halves the number, success doubles it again. */
+/** The most and the fewest events that one transaction examines. A failure halves the number, and a success doubles it. */
 const BATCH_MAX = 5_000;
 const BATCH_MIN = 50;
 /**
- * The longest rest between two transactions in the background, in milliseconds: appends get the disk to themselves for as long as trimming
- * had it, up to this.
+ * The longest pause between two transactions in the background, in ms: appends get the disk to themselves for as long as trimming used it,
+ * up to this.
  */
 const REST_MS_MAX = 250;
 
-/** Removes log events that are past their retention, in short transactions: every minute, and when asked to. */
+/** Removes log events that are past their retention, in short transactions: every minute, and on request. */
 export class LogTrimmer {
   private readonly logger = new Logger('EventStore');
   private readonly timer: NodeJS.Timeout;
@@ -35,8 +35,8 @@ export class LogTrimmer {
   }
 
   /**
-   * Trims until nothing is left to remove, or another process is trimming; returns the number of events removed. `rest` is called between
-   * two transactions with the time that the last one took.
+   * Trims until nothing is left to remove, or while another process trims. Returns the number of events removed. `rest` is called between
+   * two transactions with the duration of the last one.
    */
   async trim(rest?: (batchMs: number) => Promise<void>): Promise<number> {
     let total = 0;

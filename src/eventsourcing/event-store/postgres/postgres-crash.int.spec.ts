@@ -47,7 +47,7 @@ describe('Events in a PostgreSQL that crashes', () => {
     await server.stop();
   }
 
-  /** Repeats the same call with the same ids until it is answered, as `Aggregates` does. */
+  /** Repeats the call with the same ids until it succeeds, as `Aggregates` does. */
   async function appendSurely(stream: string, revision: number, events: NewEvent[]): Promise<AppendResult & { repeats: number }> {
     for (let repeats = 0; ; repeats += 1) {
       try {
@@ -60,7 +60,7 @@ describe('Events in a PostgreSQL that crashes', () => {
     }
   }
 
-  it('loses no acknowledged event and doubles none, however often the server is killed', async () => {
+  it('loses no acknowledged event and duplicates none, however often the server is killed', async () => {
     const seen: StoredEvent[] = [];
     const subscription = store.subscribe(START, core, async (events) => void seen.push(...events));
     const acknowledged = new Map<string, string[]>();
@@ -101,7 +101,7 @@ describe('Events in a PostgreSQL that crashes', () => {
     await subscription.stop();
   });
 
-  it('reports the outcome as unknown when the answer is lost, and answers the repeated call like the first', async () => {
+  it('reports the outcome as unknown if the response is lost, and returns the first outcome to the repeated call', async () => {
     const events = [newEvent()];
     proxy.losesAnswers = true;
     proxy.lost = 0;

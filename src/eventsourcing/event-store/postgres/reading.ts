@@ -9,7 +9,7 @@ export const tables: Record<EventClass, string> = { core: 'public.es_event', log
 
 const EVENTS_MAX = 1_000;
 const BYTES_MAX = 8 * 1024 * 1024;
-/** The most events that one statement reads to find those that a filter lets through. */
+/** The most events that one statement reads in search of those that pass a filter. */
 const SCANNED_EVENTS_MAX = 5_000;
 const STREAM_PAGE_EVENTS = 500;
 
@@ -28,7 +28,7 @@ type Row = [
   at: Date,
 ];
 
-/** A row, and what the statement says besides. */
+/** A row, followed by another value of the statement. */
 type SearchedRow = [...event: Row, other: string];
 
 /** Returns the port's form of a position, which is ordered as text. */
@@ -95,7 +95,7 @@ export class EventReader {
   }
 
   private async search(after: Position, eventClass: EventClass, filter: readonly unknown[]): Promise<Batch & { size: number }> {
-    // One statement bounds both the events read and the events returned, so that `up_to` and the rows come from one snapshot.
+    // One statement bounds both the events that are read and those that are returned, so `up_to` and the rows come from one snapshot.
     const text = `
       with bound as materialized (
         select greatest($1::bigint, coalesce(
@@ -113,7 +113,7 @@ export class EventReader {
     const query = { name: `batch ${eventClass} filtered`, text, values: [numberOf(after), ...filter] };
     const rows = await ask<SearchedRow>(this.pool, query);
     const end = rows[0]?.[10] ?? numberOf(after);
-    // Without any event there is one row, of nulls.
+    // If no event passed, there is one row of nulls.
     const found = rows.filter(([position]) => position !== null);
     const last = found.at(-1);
     const size = sizeOf(found);
@@ -155,7 +155,7 @@ export class EventReader {
     }
   }
 
-  /** Members after those of a row are left out. */
+  /** Members after those of a row are ignored. */
   private event([position, stream, version, id, type, schemaVersion, data, metadata, , at]: Row | SearchedRow): StoredEvent {
     const revision = Number(version);
     return this.catalogue.upcast({

@@ -1,7 +1,7 @@
 import type pg from 'pg';
 import { EventStoreUnavailable } from '../event-store.ts';
 
-/** The statement was sent, and the connection broke or fell silent before the answer: it may have been committed. */
+/** The statement was sent, and the connection broke or stalled before the response: it may have been committed. */
 export class ResponseLost extends Error {
   constructor(cause: unknown) {
     super('the database did not answer', { cause });
@@ -31,7 +31,7 @@ export async function send<Row extends unknown[]>(pool: pg.Pool, query: { name: 
   }
 }
 
-/** Runs a statement that changes nothing or is idempotent, so that a lost answer counts as `EventStoreUnavailable`. */
+/** Runs a statement that changes nothing or is idempotent, so that a lost response counts as `EventStoreUnavailable`. */
 export async function ask<Row extends unknown[]>(pool: pg.Pool, query: { name: string; text: string; values: unknown[] }): Promise<Row[]> {
   try {
     return await send<Row>(pool, query);
@@ -40,14 +40,14 @@ export async function ask<Row extends unknown[]>(pool: pg.Pool, query: { name: s
   }
 }
 
-/** Returns true if the transaction was undone, which severity ERROR tells; FATAL and a broken socket tell nothing about it. */
+/** Returns whether the transaction was rolled back. Severity ERROR means that it was; FATAL and a broken socket leave it unknown. */
 function isRolledBack(error: unknown): boolean {
   return (error as { severity?: string }).severity === 'ERROR';
 }
 
 /**
- * Returns true for errors that may not recur: deadlock or serialisation failure, read-only standby, insufficient resources, lock or
- * statement timeout, shutdown, system error.
+ * Returns whether the error may not recur: deadlock or serialisation failure, read-only standby, insufficient resources, lock or statement
+ * timeout, shutdown, system error.
  */
 function isPassing(error: unknown): boolean {
   return /^(40...|25006|53...|55P03|57...|58...)$/.test((error as { code?: string }).code ?? '');

@@ -27,7 +27,7 @@ describe("the log's end in memory", () => {
     return heard;
   }
 
-  it('hands subscribers the events that this process appended without reading them back', async () => {
+  it('delivers the events that this process appended to subscribers without reading them back', async () => {
     const followers = [
       follow(everything),
       follow({ ...everything, categories: ['boat'] }),
@@ -39,7 +39,7 @@ describe("the log's end in memory", () => {
     for (let boat = 0; boat < 40; boat += 1) await log.store.append(`boat-${boat}`, 'no_stream', [harbourEvent('BoatArrived')]);
     await eventually(() => followers.every(({ length }) => length === 41), 'all events');
     const reads = (asked.mock.calls as unknown as [{ name?: string }][]).filter(([query]) => query.name?.startsWith('batch core') === true);
-    // On a busy machine a notification can come long before the answer to its append, so some events are read.
+    // On a busy machine a notification can arrive long before the result of its append, so some events are read.
     expect(reads.length).toBeLessThan(20);
     for (const heard of followers) {
       expect(heard.map(({ position }) => position)).toEqual(heard.map(({ position }) => position).toSorted());

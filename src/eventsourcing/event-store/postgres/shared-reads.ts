@@ -2,7 +2,7 @@ import { matches, type EventClass, type EventFilter, type Position, type StoredE
 import type { Batch } from '../events-up-to.ts';
 import type { EventReader } from './reading.ts';
 
-/** The bounds on what is kept of the log's end: events, and bytes of their data and metadata. */
+/** The bounds on the cached end of the log: the number of events, and the bytes of their data and metadata. */
 const KEPT_EVENTS_MAX = 1_000;
 const KEPT_BYTES_MAX = 4 * 1024 * 1024;
 
@@ -16,10 +16,10 @@ export interface Stretch extends Batch {
 /**
  * Keeps the end of one log in memory. The subscribers at the head wait for the same position and are woken together: one query serves them
  * all, and none is needed if this process appended the events itself. The events after a position never change, and positions have no gaps,
- * so what is kept stays valid for later reads.
+ * so cached ranges stay valid.
  */
 export class SharedReads {
-  /** The stretches, in order: each begins where the one before ends. */
+  /** The ranges, in order: each begins where the one before ends. */
   private stretches: Stretch[] = [];
   private keptEvents = 0;
   private keptBytes = 0;
@@ -39,14 +39,13 @@ export class SharedReads {
   /** Returns the events after the position that pass the filter. */
   async batch(after: Position, filter: EventFilter): Promise<Batch> {
     const shared = this.following(after) ?? (await (this.reading.get(after) ?? this.read(after)).catch(() => null));
-    // The shared read began before the events were there, or failed, perhaps at an unreadable event that this filter excludes: read again.
+    // The shared read began before the events existed, or it failed, perhaps at an unreadable event that this filter excludes: read again.
     if (shared === null || shared.upTo <= after) return this.reader.batch(after, filter);
     return { events: shared.events.filter(matches(filter)), upTo: shared.upTo };
   }
 
   /**
-   * Keeps a committed stretch, and drops the oldest ones beyond the bounds. If events are missing before it, all earlier stretches are
-   * dropped.
+   * Caches a committed range, and evicts the oldest ranges beyond the bounds. If there is a gap before it, all earlier ranges are evicted.
    */
   keep(stretch: Stretch): void {
     const end = this.stretches.at(-1)?.upTo;
@@ -62,13 +61,13 @@ export class SharedReads {
     }
   }
 
-  /** Returns the event of the stream at that revision, if it is kept. */
+  /** Returns the event of the stream at that revision, if it is cached. */
   find(stream: string, revision: number): StoredEvent | undefined {
     const isWanted = (event: StoredEvent) => event.revision === revision && event.stream === stream;
     return this.stretches.findLast(({ events }) => events.some(isWanted))?.events.find(isWanted);
   }
 
-  /** Returns the events after the position, or null if they are not kept. */
+  /** Returns the events after the position, or null if they are not cached. */
   private following(after: Position): Batch | null {
     const first = this.stretches.findLastIndex((stretch) => stretch.after <= after);
     const last = this.stretches.at(-1);

@@ -2,37 +2,37 @@ import type { EventStore, EventsUpTo } from '../../event-store/event-store.ts';
 import type { Projection } from '../projection.ts';
 import type { ReadModelTable } from '../tables/read-model-table.ts';
 
-/** The number of missing events from which on a read model catches up in bulk. */
+/** The number of missing events above which a read model catches up in bulk. */
 const FAR_EVENTS = 2_000;
 /**
- * A batch is folded in memory and written by one transaction. It ends at so many events, or so many pieces of a bulk read (each at most 1
- * MiB, but for its last row).
+ * A batch is applied in memory and written by one transaction. It ends after this many events, or this many pieces of a bulk read (each at
+ * most 1 MiB, except for its last row).
  */
 const BATCH_EVENTS = 5_000;
 const BATCH_PIECES = 8;
 
 /**
- * Folding the log from its beginning takes in about this many times as many events a second as updating existing rows does, because all
- * read models share one reading of the log and each row is written once. A read model that lacks more than this share of the log is
- * therefore rebuilt sooner than it catches up.
+ * A rebuild applies about this many times as many events a second as updating existing rows does, because all read models share one reading
+ * of the log and each row is written once. So a read model that lacks more than this fraction of the log is rebuilt sooner than it catches
+ * up.
  */
 const REFILL_SPEED = 4n;
 
 /**
- * Returns whether a rebuild ends sooner than catching up with the log. It compares positions, since counting the events would mean reading
- * the log.
+ * Returns whether a rebuild would end sooner than catching up with the log. It compares positions, since counting the events would mean
+ * reading the log.
  */
 export async function isRebuildFaster(store: EventStore, { filter }: Projection, table: ReadModelTable): Promise<boolean> {
   const head = BigInt(await store.head(filter.eventClass));
   return (head - BigInt(table.position)) * REFILL_SPEED >= head;
 }
 
-/** Returns whether the table lacks so many events that catching up in bulk pays. */
+/** Returns whether the table lacks so many events that catching up in bulk is faster. */
 export async function isFarBehind(store: EventStore, { filter }: Projection, table: ReadModelTable): Promise<boolean> {
   return (await store.lag(table.position, filter.eventClass)).events >= FAR_EVENTS;
 }
 
-/** Takes in bulk the events that the table lacks, until few are left or the signal aborts. Throws what `ReadModelTable.take` throws. */
+/** Applies the events that the table lacks in bulk, until few are left or the signal aborts. Throws what `ReadModelTable.take` throws. */
 export async function catchUpInBulk(
   store: EventStore,
   projection: Projection,

@@ -4,7 +4,7 @@ import { appendTo, eventually, operate } from '../../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../../test/support/postgres.ts';
 import { GatheredEvents } from './gathered-events.ts';
 
-describe('a read model that gathers the events of a busy time', () => {
+describe('a read model that buffers the events of a busy time', () => {
   let test: TestDatabase;
   const open: Harbour[] = [];
 
@@ -22,7 +22,7 @@ describe('a read model that gathers the events of a busy time', () => {
     return opened;
   }
 
-  /** Stops the clock, so that gathered events stay gathered unless something has them written. */
+  /** Stops the clock, so that buffered events stay buffered until something causes a write. */
   function stopTheClock(): void {
     jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask', 'setInterval', 'Date'] });
   }
@@ -31,7 +31,7 @@ describe('a read model that gathers the events of a busy time', () => {
     (await appendTo(log.store, 'boat-Ark', harbourEvent('BoatLoaded', { tons }))).position;
   const cargo = async () => (await operate(test.url, 'select cargo from boats_v1')).map((row) => row.cargo);
 
-  /** Returns a boat whose first load is written, and whose second one is gathered. */
+  /** Returns a boat whose first load is written, and whose second one is buffered. */
   async function withGathered(): Promise<{ own: Harbour; written: string; gathered: string }> {
     const own = await start();
     await own.projections.waitFor('boats', (await appendTo(own.log.store, 'boat-Ark', harbourEvent('BoatArrived'))).position);
@@ -46,14 +46,14 @@ describe('a read model that gathers the events of a busy time', () => {
     return { own, written, gathered };
   }
 
-  it('shows a write to a read that waits for it at once', async () => {
+  it('shows a write to a read that waits for it, without delay', async () => {
     const { own, written, gathered } = await withGathered();
     expect(own.projections.checkpoint('boats')).toBe(written);
     await own.projections.waitFor('boats', gathered);
     expect(await cargo()).toEqual(['11']);
   });
 
-  it('writes what it gathered before it stops', async () => {
+  it('writes its buffer before it stops', async () => {
     const { own } = await withGathered();
     open.splice(0);
     await own.close();

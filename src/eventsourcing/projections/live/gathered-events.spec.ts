@@ -8,7 +8,7 @@ function event(n: number, data = {}): StoredEvent {
   return { ...harbourEvent('BoatLoaded', data), stream: 'boat-Ark', revision: n, position: at(n), at: new Date(n).toISOString() };
 }
 
-describe('events that are gathered for a read model', () => {
+describe('events that are buffered for a read model', () => {
   let writes: number[][];
   let isAwaited: boolean;
   let write: (events: StoredEvent[]) => Promise<void>;
@@ -32,7 +32,7 @@ describe('events that are gathered for a read model', () => {
       at(numbers.at(-1) ?? 0),
     );
 
-  it('are written at once after a quiet time, and together where they come closely after one another', async () => {
+  it('are written without delay after a quiet time, and together if they arrive in close succession', async () => {
     await add(1);
     await add(2);
     await add(3, 4);
@@ -46,7 +46,7 @@ describe('events that are gathered for a read model', () => {
     expect(writes).toEqual([[1], [2, 3, 4], [5]]);
   });
 
-  it('are written at once if a reader waits for them, from before they come or after', async () => {
+  it('are written without delay if a reader waits for them, since before they arrived or after', async () => {
     await add(1);
     await add(2);
     gathered.flushSoon();
@@ -57,7 +57,7 @@ describe('events that are gathered for a read model', () => {
     expect(writes).toEqual([[1], [2], [3]]);
   });
 
-  it('are bounded: no more are taken until the gathered ones are written', async () => {
+  it('are bounded: no more are accepted until the buffered ones are written', async () => {
     await add(1);
     let written = () => {};
     write = async (events) => {
@@ -73,7 +73,7 @@ describe('events that are gathered for a read model', () => {
     expect(writes).toEqual([[1], [2]]);
   });
 
-  it('are not followed by others if they could not be written', async () => {
+  it('are followed by no others if they could not be written', async () => {
     await add(1);
     write = () => Promise.reject(new Error('the disk is full'));
     await add(2);

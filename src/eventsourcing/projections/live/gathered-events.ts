@@ -1,15 +1,15 @@
 import type { Position, StoredEvent } from '../../event-store/event-store.ts';
 import { sizeOf } from '../../aggregates/size.ts';
 
-/** Events that come within this time after a write are written together, ms. */
+/** Events that arrive within this time after a write are written together, in ms. */
 const GATHER_MS = 25;
-/** The bounds on gathered events: at either one they are written at once, and `add` waits for that write. */
+/** The bounds on buffered events. At either one they are written immediately, and `add` waits for that write. */
 const EVENTS_MAX = 500;
 const BYTES_MAX = 4 * 1024 * 1024;
 
 /**
- * Writes the events of the log in batches: at once if the last write was not just now or a reader waits, and otherwise together with the
- * events of the next `GATHER_MS`.
+ * Writes the events of the log in batches: immediately if the last write was not just now or a read waits for them, and otherwise together
+ * with the events of the next `GATHER_MS`.
  */
 export class GatheredEvents {
   /** Rejects once a write has failed. Nothing is written after that. */
@@ -36,7 +36,7 @@ export class GatheredEvents {
     return this.upTo === null && !this.isWriting;
   }
 
-  /** Takes the events that follow those added before. Resolves when more may be added; throws what the write throws. */
+  /** Buffers the events that follow those added before. Resolves when more may be added. Throws the error of the write. */
   async add(events: readonly StoredEvent[], upTo: Position): Promise<void> {
     for (const event of events) {
       this.events.push(event);
@@ -49,12 +49,12 @@ export class GatheredEvents {
     this.timer ??= setTimeout(() => this.flushSoon(), waitMs);
   }
 
-  /** Starts a write of everything gathered, now. */
+  /** Starts a write of everything that is buffered. */
   flushSoon(): void {
     this.flush().catch(() => undefined);
   }
 
-  /** Resolves when everything that was added is written; throws what the write throws. */
+  /** Resolves when everything that was added is written. Throws the error of the write. */
   flush(): Promise<void> {
     if (this.timer !== null) clearTimeout(this.timer);
     this.timer = null;

@@ -44,7 +44,8 @@ const rowsOf = (text: Buffer): string[][] =>
     .map((line) => line.split('\t'));
 
 /**
- * Returns all rows of a fold with so much memory that takes so many events at a time. With `takesFinal`, final rows are taken in between.
+ * Returns all rows of a fold with that memory that applies that many events at a time. With `takesFinal`, final rows are drained in
+ * between.
  */
 async function folded(projection: Projection, events: StoredEvent[], memoryBytes: number, takesFinal = false, atOnce = 3) {
   const fold = new BoundedFold(projection, { memoryBytes, directory });
@@ -85,7 +86,7 @@ describe('a fold with little memory', () => {
     expect(await readdir(directory)).toEqual([]);
   });
 
-  it('keeps no row that nothing names, however many there are', async () => {
+  it('keeps no final row in memory, however many there are', async () => {
     const fold = new BoundedFold(boats, { memoryBytes: 1_000, directory });
     for (let n = 0; n < 1_000; n += 1) {
       await fold.take([event('Marked', 'boat-Ark', { text: 'x'.repeat(100) }, n)]);
@@ -95,14 +96,14 @@ describe('a fold with little memory', () => {
     await fold.close();
   });
 
-  it('keeps together what a projection says belongs together, though it comes from several streams', async () => {
+  it('folds the events of one partition together, although they come from several streams', async () => {
     const crossing: Projection = { ...boats, partition: ({ data }) => data.boat as string };
     const events = Array.from({ length: 300 }, (_, n) => event('Loaded', `harbour-${n % 7}`, { boat: `b${n % 31}`, tons: 1, text: '' }, n));
     const { rows } = await folded(crossing, events, 1_000);
     expect([rows.length, rows.reduce((sum, [, , tons]) => sum + Number(tons), 0)]).toEqual([31, 300]);
   });
 
-  it('names the event that it can not take in, also when that comes from disk', async () => {
+  it('names the event that it can not apply, even if that was read back from disk', async () => {
     const load = (n: number) => event('Loaded', `boat-${n}`, { boat: `b${n}`, tons: 1, text: '' }, n);
     const poison = event('Poison', 'boat-1', { boat: 'b1' }, 7);
     for (const memory of [0, 1e9]) {

@@ -24,7 +24,7 @@ const wanted = (projection: Projection): WantedFold => ({
   write: () => Promise.resolve(),
 });
 
-/** Returns passes over an empty log, and the number of its readings. `onRest` is called instead of each wait for others. */
+/** Returns passes over an empty log, and the number of its readings. `onRest` is called instead of each wait for other folds. */
 function passesOverNothing(onRest: () => void): { passes: LogPasses; readings: () => number } {
   let readings = 0;
   const store = {
@@ -44,7 +44,7 @@ function passesOverNothing(onRest: () => void): { passes: LogPasses; readings: (
 describe('a reading of the log', () => {
   const [early, late] = [projectionOf('early'), projectionOf('late')];
 
-  it('waits for a read model that may have to be made anew, longer than for those of which it knows nothing', async () => {
+  it('waits for a read model that may have to be rebuilt, longer than for unannounced ones', async () => {
     let rests = 0;
     const second: Promise<void>[] = [];
     const { passes, readings } = passesOverNothing(() => {
@@ -57,7 +57,7 @@ describe('a reading of the log', () => {
     expect([readings(), second.length]).toEqual([1, 1]);
   });
 
-  it('begins once it is known that the other need not be made anew', async () => {
+  it('begins once it is known that the other one need not be rebuilt', async () => {
     let rests = 0;
     const { passes, readings } = passesOverNothing(() => {
       rests += 1;
@@ -68,7 +68,7 @@ describe('a reading of the log', () => {
     expect([readings(), rests]).toEqual([1, 5]);
   });
 
-  it('begins without those who do not come', async () => {
+  it('begins without expected folds that are never requested', async () => {
     const { passes, readings } = passesOverNothing(() => undefined);
     passes.expect(late);
     await passes.fold(wanted(early));

@@ -9,7 +9,7 @@
  * F3  A member that fails or is canceled leaves the pass, and the others continue. Each request settles exactly once.
  * F4  The pass never blocks the event loop for long: after each slice it yields, for longer the busier the process is.
  */
-import { setImmediate as breathe } from 'node:timers/promises';
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 
 import { pause } from '../../../kernel/async/pause.ts';
 import {
@@ -47,7 +47,7 @@ export interface WantedFold {
   /** The position of the last event to fold; null means the last event when the pass begins. */
   end: Position | null;
   signal: AbortSignal;
-  /** Called when the pass begins, with the position up to which it goes. */
+  /** Called when the pass begins, with the position at which it will end. */
   onBegin(end: Position): Promise<void>;
   onProgress(events: number, upTo: Position): Promise<void>;
   /** Receives rows that no later event changes, as the text of a COPY, while the fold continues. */
@@ -260,7 +260,7 @@ export async function yieldToOtherWork(): Promise<number> {
   const since = performance.now();
   for (let turn = 0; turn < TURNS_MAX; turn += 1) {
     const began = performance.now();
-    await breathe();
+    await yieldToEventLoop();
     if (performance.now() - began < BUSY_MS) break;
   }
   return performance.now() - since;

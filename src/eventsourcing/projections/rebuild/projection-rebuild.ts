@@ -47,7 +47,7 @@ export interface RebuildParts {
 /** B2: Runs `swap` while nothing writes the serving table, with the position up to which that table goes. */
 export type WithWritesPaused = (swap: (upTo: Position) => Promise<ReadModelTable>) => Promise<void>;
 
-/** Copies the text of rows into the table, which has no key yet. Throws the signal's reason, or what PostgreSQL threw. */
+/** Copies the text of rows into the table, which has no key yet. Throws the signal's reason, or PostgreSQL's error. */
 export async function writeRows(
   client: pg.ClientBase,
   { table }: Projection,
@@ -83,8 +83,7 @@ export class ProjectionRebuild {
   }
 
   /**
-   * Runs the rebuild. Throws `PoisonEvent`, `LeaseLost`, the signal's reason, or what the database threw; the serving rows are then
-   * unchanged.
+   * Runs the rebuild. Throws `PoisonEvent`, `LeaseLost`, the signal's reason, or the database's error; the serving rows are then unchanged.
    */
   async run(
     order: RebuildOrder,

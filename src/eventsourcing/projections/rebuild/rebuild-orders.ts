@@ -7,9 +7,9 @@ import { systemContext } from '../../../kernel/context/command-context.ts';
 import { LeaseLost, PoisonEvent } from '../tables/read-model-table.ts';
 import { rebuildDecider, rebuildStream, type RebuildCommand } from './rebuild.decider.ts';
 
-/** The longest time for which an order stays unseen if its notification was lost, ms. */
+/** The longest time until an order is noticed if its notification was lost, in ms. */
 const LOOK_EVERY_MS = 30_000;
-/** The first pause before a failed rebuild is repeated, ms; it doubles up to the last. */
+/** The first pause before a failed rebuild is repeated, in ms. It doubles up to the last. */
 const FIRST_RETRY_MS = 100;
 const LAST_RETRY_MS = 5_000;
 const REASON_MAX = 500;
@@ -20,7 +20,7 @@ export type Rebuild = (rebuildId: string, signal: AbortSignal) => Promise<void>;
 /** The rebuild orders for one version of a projection, from its stream, which also records how each rebuild ended. */
 export class RebuildOrders {
   private readonly logger = new Logger('Projections');
-  /** The number of times that something may have been ordered or canceled. */
+  /** The number of times that an order may have been placed or canceled. */
   private changes = 0;
   private readonly waiting = new Set<() => void>();
 
@@ -30,15 +30,15 @@ export class RebuildOrders {
     private readonly table: string,
   ) {}
 
-  /** Notes that something may have been ordered or canceled, and wakes those that wait for it. */
+  /** Notes that an order may have been placed or canceled, and wakes those that wait for one. */
   notify(): void {
     this.changes += 1;
     for (const wake of this.waiting) wake();
   }
 
   /**
-   * Carries out the orders until the signal aborts or, with `once`, until one has succeeded, and records how each ended. A `PoisonEvent` or
-   * an `UnknownEvent` ends an order as failed; after any other error it is repeated. Throws `LeaseLost`.
+   * Executes the orders until the signal aborts or, with `once`, until one has succeeded, and records how each ended. A `PoisonEvent` or an
+   * `UnknownEvent` ends an order as failed; after any other error it is repeated. Throws `LeaseLost`.
    */
   async serve(rebuild: Rebuild, until: AbortSignal, once: boolean): Promise<void> {
     const backoff = new Backoff({ firstMs: FIRST_RETRY_MS, lastMs: LAST_RETRY_MS });
@@ -57,7 +57,7 @@ export class RebuildOrders {
     }
   }
 
-  /** Returns whether rebuilt rows serve now. */
+  /** Executes the order. Returns whether rebuilt rows serve now. */
   private async carryOut(rebuildId: string, rebuild: Rebuild, until: AbortSignal): Promise<boolean> {
     const canceled = new AbortController();
     const watching = new AbortController();
@@ -80,7 +80,7 @@ export class RebuildOrders {
     return true;
   }
 
-  /** Returns the id of the ordered rebuild that is not over, or null. */
+  /** Returns the id of the rebuild that is ordered and has not ended, or null. */
   private async current(): Promise<string | null> {
     const { state } = await this.aggregates.load(rebuildStream(this.table), rebuildDecider);
     return state.running;

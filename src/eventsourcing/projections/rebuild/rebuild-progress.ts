@@ -1,7 +1,7 @@
 import type { Database } from '../../../postgres/database/database.ts';
 import { START, type Position } from '../../event-store/event-store.ts';
 
-/** The reason of a rebuild: an operator asked, the version changed, rows were missing, or the read model was far behind the log. */
+/** The reason of a rebuild: an operator requested it, the version changed, rows were missing, or the read model was far behind the log. */
 export type RebuildReason = 'requested' | 'version' | 'empty' | 'behind';
 export type RebuildPhase = 'waiting' | 'folding' | 'writing' | 'catching_up';
 
@@ -27,7 +27,7 @@ export interface RebuildProgress extends RebuildOrder {
 const columns = `table_name as "table", id, reason, phase, position, target, events::float8 as events, events_per_second as "eventsPerSecond",
   started_at as "startedAt", updated_at as "updatedAt"`;
 
-/** The interval at which the stored progress is updated, ms. */
+/** The interval at which the stored progress is updated, in ms. */
 const STORE_EVERY_MS = 500;
 
 /** Returns every running rebuild, on any replica. */
@@ -64,20 +64,20 @@ export class ProgressRecord {
     await this.store(`phase = '${phase}'`);
   }
 
-  /** Adds so many folded events, up to the position. */
+  /** Adds that number of folded events, up to the position. */
   async add(events: number, position: Position): Promise<void> {
     this.events += events;
     this.position = position;
     if (performance.now() - this.storedAt >= STORE_EVERY_MS) await this.store();
   }
 
-  /** Returns the number of folded events, in all and per second. */
+  /** Returns the number of folded events, in total and per second. */
   rate(): { events: number; eventsPerSecond: number | null } {
     const seconds = this.foldingSince === null ? 0 : (performance.now() - this.foldingSince) / 1_000;
     return { events: this.events, eventsPerSecond: seconds > 0 ? Math.round(this.events / seconds) : null };
   }
 
-  /** Removes the progress, since the rebuild is over, whatever its outcome. */
+  /** Removes the progress after the rebuild has ended, whatever its outcome. */
   async close(): Promise<void> {
     await this.database.query('delete from projection_rebuilds where table_name = $1 and epoch = $2', [this.table, this.epoch]);
   }

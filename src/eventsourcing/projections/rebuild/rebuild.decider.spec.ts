@@ -22,7 +22,7 @@ describe('a rebuild of a read model', () => {
     expect(() => rebuildDecider.decide({ type: 'CancelRebuild' }, after(requested, rebuilt), now)).toThrow('No rebuild');
   });
 
-  it('ends with the outcome of its own order, and that of another order changes nothing', () => {
+  it('ends with the outcome of its own order, not with that of another one', () => {
     expect(rebuildDecider.decide({ type: 'RecordRebuilt', rebuildId: 'r1' }, after(requested), now)).toEqual([rebuilt]);
     expect(rebuildDecider.decide({ type: 'RecordFailure', rebuildId: 'r1', reason: 'disk full' }, after(requested), now)).toEqual([failed]);
     expect(rebuildDecider.decide({ type: 'RecordRebuilt', rebuildId: 'r0' }, after(requested), now)).toEqual([]);

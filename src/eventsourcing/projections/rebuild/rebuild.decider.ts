@@ -7,7 +7,7 @@ import type { RebuildEvent } from './rebuild.events.ts';
  * independently.
  */
 export interface RebuildState {
-  /** The ordered rebuild that is not over. */
+  /** The rebuild that is ordered and has not ended. */
   running: string | null;
 }
 
@@ -23,10 +23,10 @@ export const rebuildDecider: Decider<RebuildState, RebuildCommand, RebuildEvent>
   decide(command, { running }) {
     switch (command.type) {
       case 'RequestRebuild':
-        // A request during a rebuild is answered with the running one.
+        // A request during a rebuild gets the running one.
         return running === null ? [{ type: 'ProjectionRebuildRequested', data: { rebuild_id: command.rebuildId } }] : [];
       case 'CancelRebuild':
-        if (running === null) throw new Refusal('invalid_state', 'No rebuild of this projection runs that could be canceled.');
+        if (running === null) throw new Refusal('invalid_state', 'No rebuild of this projection is running.');
         return [{ type: 'ProjectionRebuildCanceled', data: { rebuild_id: running } }];
       case 'RecordRebuilt':
         return running === command.rebuildId ? [{ type: 'ProjectionRebuilt', data: { rebuild_id: running } }] : [];

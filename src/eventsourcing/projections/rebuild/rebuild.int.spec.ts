@@ -62,7 +62,7 @@ async function leftovers(): Promise<unknown[]> {
   );
 }
 
-it('gives, for any history, the rows that stand, byte by byte, and a comparison says so', async () => {
+it('results, for any history, in the same rows byte by byte, as a comparison confirms', async () => {
   const note = fc.string({ unit: 'binary', maxLength: 12 }).filter((text) => !text.includes('\0'));
   const step = fc.record({
     boat: fc.constantFrom('Ark', 'Beagle', 'Cutty'),
@@ -85,7 +85,7 @@ it('gives, for any history, the rows that stand, byte by byte, and a comparison 
   expect(await leftovers()).toEqual([]);
 });
 
-it('goes on while boats are written and read: no read fails, nothing is lost or counted twice', async () => {
+it('runs while rows are written and read: no read fails, nothing is lost or counted twice', async () => {
   await filled('Ark', 'Beagle');
   const end = new AbortController();
   let tons = 10;
@@ -108,7 +108,7 @@ it('goes on while boats are written and read: no read fails, nothing is lost or 
   expect(indexes.map(({ indexname }) => indexname)).toEqual(['boats_v1_by_cargo', 'boats_v1_laden', 'boats_v1_pkey']);
 });
 
-it('is one while it runs, however often it is asked for, and tells how far it is, to every replica', async () => {
+it('runs once, however often it is requested, and shows its progress on every replica', async () => {
   await filled('Ark');
   const hold = holdBulkReads(harbour.log);
   const id = await order();
@@ -125,7 +125,7 @@ it('is one while it runs, however often it is asked for, and tells how far it is
   expect(await replica.projections.rebuilds()).toEqual(new Map());
 });
 
-it('is carried out by the replica that writes the rows, though another was asked', async () => {
+it('is executed by the replica that writes the rows, although another received the request', async () => {
   const replica = await Harbour.open(test.url);
   others.push(replica);
   await filled('Ark');
@@ -141,7 +141,7 @@ it('is carried out by the replica that writes the rows, though another was asked
   expect(row).toEqual({ rebuild_id: rebuildId });
 });
 
-it('is canceled without a trace: the rows that stood go on serving, and another may be asked for', async () => {
+it('is canceled without a trace: the previous rows keep serving, and another rebuild may be requested', async () => {
   await filled('Ark');
   const before = await textOf();
   const hold = holdBulkReads(harbour.log);
@@ -157,7 +157,7 @@ it('is canceled without a trace: the rows that stood go on serving, and another 
   expect(await harbour.projections.verify('boats')).toMatchObject({ equal: true, rows: 2 });
 });
 
-it('takes the place of the old rows only once their readers make way, and lets those who come meanwhile read', async () => {
+it('replaces the old rows only once their readers have finished, and does not block new readers meanwhile', async () => {
   await filled('Ark');
   const before = await harbour.log.database.query(`select 'boats_v1'::regclass::oid as table`);
   const slow = await harbour.log.database.pool.connect();
@@ -173,7 +173,7 @@ it('takes the place of the old rows only once their readers make way, and lets t
   expect(await harbour.log.database.query(`select 'boats_v1'::regclass::oid as table`)).not.toEqual(before);
 });
 
-it('is done by itself after a kill -9 in its middle, and what that left behind is gone', async () => {
+it('runs again by itself after a kill -9 in its middle, and the leftovers are removed', async () => {
   await filled('Ark');
   await harbour.close();
   const program = `
@@ -191,7 +191,7 @@ it('is done by itself after a kill -9 in its middle, and what that left behind i
   let said = '';
   child.stdout.on('data', (text: Buffer) => (said += String(text)));
   await eventually(() => said.includes('ready'), 'the other process');
-  // The other process has the lease; this one only asks.
+  // The other process has the lease; this one only places the order.
   harbour = await Harbour.open(test.url);
   await order();
   await eventually(() => said.includes('folding'), 'the fold');
@@ -204,7 +204,7 @@ it('is done by itself after a kill -9 in its middle, and what that left behind i
   expect(await harbour.projections.verify('boats')).toMatchObject({ equal: true, rows: 1 });
 });
 
-it('fails at an event that can not be taken in, says why, and leaves what serves alone', async () => {
+it('fails at an event that can not be applied, reports why, and leaves the serving rows unchanged', async () => {
   await filled('Ark');
   await harbour.close();
   const choking: BoatProjection = {
@@ -222,7 +222,7 @@ it('fails at an event that can not be taken in, says why, and leaves what serves
   expect(await harbour.log.database.query('select cargo from boats_v1 order by name')).toEqual([{ cargo: '5' }, { cargo: '0' }]);
 });
 
-it('brings a stopped read model back, once it can take in every event of the log', async () => {
+it('restarts a stopped read model, once it can apply every event of the log', async () => {
   await filled('Ark');
   // The table refuses one row for as long as this constraint exists.
   await operate(test.url, 'alter table boats_v1 add check (cargo < 10)');
@@ -235,7 +235,7 @@ it('brings a stopped read model back, once it can take in every event of the log
 });
 
 describe('a comparison', () => {
-  it('finds a row that was changed, one that is missing and one too many, by key and column, and tells no value', async () => {
+  it('finds a changed row, a missing one and an unexpected one, by key and column, and reveals no value', async () => {
     await filled('Ark', 'Beagle', 'Cutty');
     await operate(test.url, `update boats_v1 set cargo = 6, note = 'canary-note' where name = 'Ark'`);
     await operate(test.url, `delete from boats_v1 where name = 'Beagle'`);
@@ -258,7 +258,7 @@ describe('a comparison', () => {
     expect(await harbour.projections.verify('boats')).toMatchObject({ equal: true, rows: 3 });
   });
 
-  it('is of one position, though more happens meanwhile, and disturbs nobody', async () => {
+  it('compares as of one position, although events are appended meanwhile, and disturbs no reader or writer', async () => {
     await filled('Ark');
     const hold = holdBulkReads(harbour.log);
     const comparing = harbour.projections.verify('boats');
@@ -289,7 +289,7 @@ describe('a read model that was lost', () => {
     expect(await leftovers()).toEqual([]);
   });
 
-  it('is not read while it is being filled, on any replica; whoever waits long enough gets an answer', async () => {
+  it('is not read while it is being filled, on any replica; a read that waits long enough succeeds', async () => {
     await filled('Ark');
     await harbour.close();
     await operate(test.url, 'drop table boats_v1');

@@ -9,7 +9,7 @@ import type { Row } from '../tables/fold.ts';
 export type Spilled = { row: Row } | { event: StoredEvent };
 
 export const PARTS = 64;
-/** The characters of one part that are buffered in memory before they are written. */
+/** The characters of one part that are buffered before they are written. */
 const BUFFER_MAX = 64 * 1024;
 
 interface Part {
@@ -19,8 +19,8 @@ interface Part {
 }
 
 /**
- * Keeps on disk the rows and events for which a fold has no room, in parts by the hash of the partition, so that each part can be folded by
- * itself. The files are unlinked as soon as they are open, so that a killed process leaves nothing behind.
+ * Stores on disk the rows and events that do not fit into a fold's memory, in parts by the hash of the partition, so that each part can be
+ * folded by itself. The files are unlinked as soon as they are open, so a killed process leaves nothing behind.
  */
 export class Spill {
   private constructor(private readonly parts: Part[]) {}
@@ -40,7 +40,7 @@ export class Spill {
 
   /** Returns the number of the partition's part. */
   static partOf(partition: string): number {
-    // FNV-1a spreads names of any form evenly.
+    // FNV-1a spreads names of any shape evenly.
     let hash = 0x811c9dc5;
     for (let index = 0; index < partition.length; index += 1) hash = Math.imul(hash ^ partition.charCodeAt(index), 0x01000193);
     return (hash >>> 0) % PARTS;
@@ -54,7 +54,7 @@ export class Spill {
     to.size += line.length;
   }
 
-  /** Writes the parts that have at least so many buffered characters. */
+  /** Writes the parts that have at least this many buffered characters. */
   async flush(least = BUFFER_MAX): Promise<void> {
     for (const part of this.parts) {
       if (part.size < least || part.size === 0) continue;

@@ -52,7 +52,7 @@ describe('folding a batch', () => {
     );
   });
 
-  it('leaves out whole what the failing event did, and keeps what came before', () => {
+  it('leaves out all changes of the failing event, and keeps those before it', () => {
     const project: Projection['project'] = (each, rows) => {
       boats.project(each, rows);
       if (each.data.tons === 13) throw new Error('unlucky');
@@ -63,7 +63,7 @@ describe('folding a batch', () => {
     expect(failure).toEqual({ event: bad, error: new Error('unlucky') });
   });
 
-  it('stops at an event whose keys can not be told', () => {
+  it('stops at an event whose keys can not be computed', () => {
     const keys: Projection['keys'] = (each) => {
       if (each.type === 'Odd') throw new Error('which boat?');
       return boats.keys(each);
@@ -73,7 +73,7 @@ describe('folding a batch', () => {
     expect(failure?.event.type).toBe('Odd');
   });
 
-  it('refuses to read a row that was not named, because it would be there or not depending on the batch', () => {
+  it('refuses to read a row that was not named, because whether it is found would depend on the batch', () => {
     expect(folded({ keys: () => [] }, [event('Loaded', 'a')]).failure?.error).toEqual(
       new Error('the row a is read but not named by keys()'),
     );
@@ -85,14 +85,14 @@ describe('folding a batch', () => {
     );
   });
 
-  it('refuses members that are no columns, and a row under another key', () => {
+  it('refuses members that are not columns, and a row under a different key', () => {
     const set = (row: Row) => folded({ project: (_, rows) => rows.set('a', row) }, [event('Loaded', 'a')]).failure?.error;
     expect(set({ name: 'a', typo: 1 })).toMatchObject({ message: expect.stringContaining('typo') });
-    expect(set({ name: 'b' })).toMatchObject({ message: expect.stringContaining('another key') });
+    expect(set({ name: 'b' })).toMatchObject({ message: expect.stringContaining('a different value in its key column') });
     expect(set({ name: 'a', at: 'no time' })).toBeInstanceOf(RangeError);
   });
 
-  it('writes rows as they will read back, and lets none be changed in passing', () => {
+  it('writes rows as they will be read back, and freezes them', () => {
     const project: Projection['project'] = (each, rows) => {
       if (each.type === 'Changed') (rows.get('a') as Row).cargo = 9;
       else rows.set('a', { name: 'a', at: '2026-01-02T04:04:05.678+01:00' });
@@ -107,6 +107,6 @@ describe('the definition of a table', () => {
   it('has plain names, and its key among its columns', () => {
     expect(() => checkTable({ ...boats, name: 'Boats"' })).toThrow('is not a plain lower-case name');
     expect(() => checkTable({ name: 'boats', table: { ...boats.table, columns: { 'a b': 'text', name: 'text' } } })).toThrow('a b');
-    expect(() => checkTable({ name: 'boats', table: { ...boats.table, key: 'id' } })).toThrow('its key id is no column');
+    expect(() => checkTable({ name: 'boats', table: { ...boats.table, key: 'id' } })).toThrow('its key id is not a column');
   });
 });

@@ -5,8 +5,8 @@ import type { Projection, ProjectionTable, Rows } from '../projection.ts';
 export type Row = Record<string, unknown>;
 
 /**
- * The changes that a batch makes to the table. `failure` names the first event that could not be taken in; the changes of that event and of
- * later ones are left out.
+ * The changes that a batch makes to the table. `failure` is the first event that could not be applied; the changes of that event and of
+ * later ones are not included.
  */
 export interface Folded {
   written: Row[];
@@ -14,7 +14,7 @@ export interface Folded {
   failure: { event: StoredEvent; error: unknown } | null;
 }
 
-/** Returns the keys that each event names, up to the first event for which `keys` throws, and what it threw. */
+/** Returns the keys that each event names, up to the first event for which `keys` throws, and its error. */
 export function keysOf(projection: Projection, events: readonly StoredEvent[]): { keys: string[][]; error: unknown } {
   const keys: string[][] = [];
   for (const event of events)
@@ -54,7 +54,7 @@ export function fold(projection: Projection, events: readonly StoredEvent[], sto
       failure = { event, error: thrown };
       break;
     }
-    // The changes of an event count only once it was taken in completely.
+    // The changes of an event count only once it was applied completely.
     for (const [key, row] of ofEvent) changed.set(key, row);
     ofEvent.clear();
   }
@@ -82,7 +82,7 @@ export class EventRows implements Rows<Row> {
     this.columns = Object.keys(table.columns).map((name) => ({ name, isTime: isTime(table, name) }));
   }
 
-  /** Takes the event in. Throws what `project` throws, possibly after some of its changes. */
+  /** Applies the event. Throws what `project` throws, possibly after some of its changes. */
   project(projection: Projection, event: StoredEvent, named: readonly string[]): void {
     this.named = named;
     this.at = event.at;
@@ -96,7 +96,8 @@ export class EventRows implements Rows<Row> {
   }
 
   set(key: string, row: Row): void {
-    if (row[this.table.key] !== key) throw new Error(`the row ${key} bears another key in ${this.table.key}`);
+    if (row[this.table.key] !== key)
+      throw new Error(`the row set under key ${key} has a different value in its key column ${this.table.key}`);
     const isNamed = this.named.includes(key);
     const stored = this.asStored(row, isNamed ? this.standing(key) : undefined);
     // The row is frozen because a change outside `set` would not be written. A row that is not named is never read.

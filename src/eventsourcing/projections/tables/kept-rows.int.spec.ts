@@ -33,7 +33,7 @@ it('a read model does not read again the rows that it wrote itself', async () =>
   expect(await cargo()).toEqual(['6']);
 });
 
-it('a row that was removed and created again begins anew', async () => {
+it('a row that was removed and created again has none of its old values', async () => {
   await happens('BoatArrived');
   await happens('BoatLoaded', { tons: 4 });
   await happens('BoatLeft');

@@ -2,14 +2,14 @@ import { LRUCache } from 'lru-cache';
 
 import type { Row } from './fold.ts';
 
-/** The bound on the rows that are kept for one table, in bytes of their JSON. */
+/** The bound on the cached rows of one table, in bytes of their JSON. */
 const BYTES_MAX = 4 * 1024 * 1024;
 /** The memory that an entry takes besides its row, in bytes. */
 const ENTRY_BYTES = 200;
 
 /**
- * The rows that a table's only writer wrote last, kept so that it need not read them before it changes them again. The writer holds a
- * lease; the next holder of the lease begins with none.
+ * The rows that a table's only writer wrote last, cached so that it need not read them before it changes them again. The writer holds a
+ * lease; the next holder of the lease begins with an empty cache.
  */
 export class KeptRows {
   private readonly rows = new LRUCache<string, Row>({ maxSize: BYTES_MAX });
@@ -18,14 +18,14 @@ export class KeptRows {
     return this.rows.get(key);
   }
 
-  /** Keeps the rows as they were committed, each with its JSON, and forgets the rows with the removed keys. */
+  /** Caches the rows as they were committed, each with its JSON, and evicts those with the removed keys. */
   committed(written: readonly Row[], jsons: readonly string[], key: string, removed: readonly string[]): void {
     for (const gone of removed) this.rows.delete(gone);
     for (const [index, row] of written.entries())
       this.rows.set(row[key] as string, row, { size: (jsons[index] as string).length + ENTRY_BYTES });
   }
 
-  /** Forgets all rows. It must be called after a write whose outcome is not known. */
+  /** Evicts all rows. Call it after a write with an unknown outcome. */
   forget(): void {
     this.rows.clear();
   }

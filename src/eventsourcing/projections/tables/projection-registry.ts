@@ -31,7 +31,7 @@ export interface ProjectionStatus {
   outdated: boolean;
 }
 
-/** The stored state of a projection when its consumer begins. */
+/** The stored state of a projection when a holder of its lease begins. */
 export interface Claimed {
   position: Position;
   filled: boolean;
@@ -39,7 +39,7 @@ export interface Claimed {
   rebuildId: string | null;
 }
 
-/** The parts of a projection that exist. */
+/** The parts of a projection that exist in the database. */
 interface Found {
   table_name: string | null;
   position: Position | null;
@@ -65,12 +65,12 @@ export class ProjectionRegistry {
   constructor(private readonly database: Database) {}
 
   /**
-   * Creates whatever is missing of the projection: its table (empty), its entry, and its checkpoint at the start of the log. It then counts
-   * as filled only if the log was empty (`head`) and the table is new. Any replica may call this.
+   * Creates what is missing of the projection: its table (empty), its entry, and its checkpoint at the start of the log. It then counts as
+   * filled only if the log was empty (`head`) and the table is new. Any replica may call this.
    */
   async ensureTable(projection: Projection, head: () => Promise<Position>): Promise<void> {
     if (isWhole(await this.find(projection, this.database.pool))) return;
-    // This is read outside the transaction, because those that wait for the lock hold the connections that it needs.
+    // This is read outside the transaction: transactions that wait for the lock hold the connections that it needs.
     const begun = (await head()) !== START;
     const { name, version, table } = projection;
     const physical = tableOf(projection);
@@ -158,7 +158,7 @@ export class ProjectionRegistry {
     });
   }
 
-  /** Marks the projection as filled: its rows are shown from now on, though some may be missing. */
+  /** Marks the projection as filled: its rows are served from now on, though some may be missing. */
   async setFilled(projection: Projection): Promise<void> {
     await this.database.query('update projections set filled = true where table_name = $1', [tableOf(projection)]);
   }
@@ -178,7 +178,7 @@ export class ProjectionRegistry {
     return rows.length > 0;
   }
 
-  /** Returns every projection that some replica keeps, by name and version. */
+  /** Returns every projection that any replica uses, by name and version. */
   status(): Promise<ProjectionStatus[]> {
     return this.database.query<ProjectionStatus & Record<string, unknown>>(
       `select p.name, p.version, coalesce(c.position, '${START}') as position, p.status, p.error, p.filled, p.outdated

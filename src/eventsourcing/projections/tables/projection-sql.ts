@@ -10,7 +10,7 @@ const NAME = /^[a-z_][a-z0-9_]{0,40}$/;
 export function checkTable({ name, table }: Pick<Projection, 'name' | 'table'>): void {
   for (const each of [name, ...Object.keys(table.columns), ...Object.keys(table.indexes)])
     if (!NAME.test(each)) throw new Error(`projection ${name}: ${each} is not a plain lower-case name`);
-  if (table.columns[table.key] === undefined) throw new Error(`projection ${name}: its key ${table.key} is no column`);
+  if (table.columns[table.key] === undefined) throw new Error(`projection ${name}: its key ${table.key} is not a column`);
 }
 
 /** Returns the statements that create the table under a physical name, with its indexes named after it. */
@@ -41,7 +41,7 @@ export function renameStatements(table: ProjectionTable, from: string, to: strin
 
 /**
  * Returns the statement that reads the rows with the keys $1, each as JSON in `row`. Times and bigints are written as `project` writes
- * them, so that a row read back equals the row kept in memory.
+ * them, so that a row read back equals the row in memory.
  */
 export function loadStatement(table: ProjectionTable, physical: string): string {
   const columns = Object.keys(table.columns).map((name) =>
@@ -56,7 +56,7 @@ export function loadStatement(table: ProjectionTable, physical: string): string 
 
 /**
  * Returns one statement, and so one transaction and one round trip. It moves the checkpoint from $2 to $1 under the lease's epoch $3, and
- * only if it moved deletes the keys $5 and writes the rows $4 (JSON). Rows therefore need no guard of their own: a batch is taken in once,
+ * only if it moved deletes the keys $5 and writes the rows $4 (JSON). Rows therefore need no guard of their own: a batch is applied once,
  * or not at all. Its result `moved` is 1 or 0. Its commit does not wait for the disk, since the log can repeat what a crash of the database
  * takes back (decisions/0043).
  */
@@ -93,7 +93,7 @@ export function differenceStatement(table: ProjectionTable, live: string, fresh:
      order by 1 limit $1`;
 }
 
-/** Returns the conditions that leave out rows that are removed with time, or together with what they belong to. */
+/** Returns the conditions that exclude rows that are removed after a time, or together with what they belong to. */
 function standing({ expires, belongs }: ProjectionTable): string {
   const either = (column: string) => `coalesce(l."${column}", f."${column}")`;
   return [
@@ -104,7 +104,7 @@ function standing({ expires, belongs }: ProjectionTable): string {
     .join(' ');
 }
 
-/** A bigint is text in rows, because a JavaScript number can't hold all of them. */
+/** A bigint is text in rows, because a JavaScript number can't represent all of them. */
 function isBigint({ columns }: ProjectionTable, column: string): boolean {
   return columns[column]?.startsWith('bigint') ?? false;
 }

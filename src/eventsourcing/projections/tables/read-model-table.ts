@@ -5,7 +5,7 @@ import { KeptRows } from './kept-rows.ts';
 import type { Projection } from '../projection.ts';
 import { loadStatement, writeStatement } from './projection-sql.ts';
 
-/** The number of events that one transaction takes in. */
+/** The number of events that one transaction applies. */
 const BATCH = 500;
 
 /** The lease has another holder, so the writes of this one are refused. */
@@ -16,7 +16,7 @@ export class LeaseLost extends Error {
   }
 }
 
-/** An event that the projection can never take in, because its code throws or PostgreSQL refuses its rows. */
+/** An event that the projection can never apply, because its code throws or PostgreSQL refuses its rows. */
 export class PoisonEvent extends Error {
   constructor(
     readonly event: StoredEvent,
@@ -48,8 +48,8 @@ export class ReadModelTable {
   }
 
   /**
-   * Takes the events in, in order and `atOnce` at a time, and moves the checkpoint to `upTo`. Throws `PoisonEvent` (with all events before
-   * that one taken in), `LeaseLost`, or what PostgreSQL threw.
+   * Applies the events, in order and `atOnce` at a time, and moves the checkpoint to `upTo`. Throws `PoisonEvent` (after all events before
+   * that one were applied), `LeaseLost`, or PostgreSQL's error.
    */
   async take(events: readonly StoredEvent[], upTo: Position, atOnce = BATCH): Promise<void> {
     for (let from = 0; from < events.length; from += atOnce) {
@@ -69,7 +69,7 @@ export class ReadModelTable {
     } catch (error) {
       if (last === undefined || !isRefusedRow(error)) throw error;
       if (events.length === 1) throw new PoisonEvent(events[0] as StoredEvent, error);
-      // The events are taken in one by one, so that the good ones are stored and the bad one can be named.
+      // The events are applied one by one, so that the good ones are stored and the bad one is identified.
       for (const event of taken) await this.takeBatch([event], event.position);
       if (failure === null) await this.take([], upTo);
     }

@@ -3,13 +3,13 @@ import { fold, type Row } from './fold.ts';
 import { asRead, type ReadRow, type WrittenRow } from '../../../postgres/database/table.ts';
 import type { Projection, ProjectionTable } from '../projection.ts';
 
-/** Holds in memory the rows that a projection's table would have after exactly the events that it was given. */
+/** Holds in memory the rows that a projection's table would have after exactly the events that were applied to it. */
 export class Replay<T extends ProjectionTable> {
   private readonly rows = new Map<string, Row>();
 
   constructor(private readonly projection: Projection<T>) {}
 
-  /** Takes in the next event, in order. Events that the projection's filter excludes change nothing. Throws what `project` throws. */
+  /** Applies the next event, in order. Events that the projection's filter excludes change nothing. Throws what `project` throws. */
   take(event: StoredEvent): void {
     if (!matches(this.projection.filter)(event)) return;
     const { written, removed, failure } = fold(this.projection, [event], this.rows);

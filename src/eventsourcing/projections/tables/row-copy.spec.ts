@@ -7,7 +7,7 @@ const table = {
 } as const;
 
 describe('the text of a COPY', () => {
-  it('has a line for each row, whatever its values are made of and however long they are', () => {
+  it('has a line for each row, whatever its values contain and however long they are', () => {
     const text = new CopyText(table);
     const long = '\u20ac'.repeat(200_000);
     text.add({ name: 'Ark', note: 'a\tb\\c\nd\re', tons: 1, papers: { by: 'a"\n' } });
@@ -18,7 +18,7 @@ describe('the text of a COPY', () => {
     expect(text.take().toString()).toBe(`${lines.join('\n')}\n`);
   });
 
-  it('is given once, and what was given does not change when more rows come', () => {
+  it('is drained once, and does not change afterwards when more rows are added', () => {
     const text = new CopyText(table);
     text.add({ name: 'Ark', note: null, tons: 1, papers: null });
     const first = text.take();

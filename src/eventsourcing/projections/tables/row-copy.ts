@@ -13,8 +13,8 @@ export function copyStatement(table: ProjectionTable, physical: string): string 
 }
 
 /**
- * Collects rows as the text of a COPY. Each value is written as the JSON of a live write would give it to its column. A row becomes text as
- * soon as it comes, so that the waiting rows are bytes outside of the heap, which the garbage collector need not copy.
+ * Collects rows as the text of a COPY. Each value is written as a live write would write it to its column. A row becomes text as soon as it
+ * is added, so that the waiting rows are bytes outside the heap, which the garbage collector need not copy.
  */
 export class CopyText {
   private readonly writers: { name: string; write: (value: unknown) => string; end: string }[];
@@ -56,7 +56,7 @@ export class CopyText {
 
 function writerOf(table: ProjectionTable, column: string): (value: unknown) => string {
   if (table.columns[column]?.startsWith('json')) return (value) => escaped(JSON.stringify(value));
-  // The fold has put times into one format, in which nothing needs to be escaped.
+  // The fold has converted times into one format, in which nothing needs to be escaped.
   if (isTime(table, column)) return plain;
   return (value) => escaped(plain(value));
 }

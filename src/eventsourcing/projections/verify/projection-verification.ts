@@ -11,7 +11,7 @@ const DIFFERENCES_MAX = 100;
 export interface Difference {
   /** The row's key. */
   key: string;
-  /** `missing`: the row is not in the serving table; `unexpected`: it is only there. */
+  /** `missing`: the row is not in the serving table; `unexpected`: it is only there; `different`: its values differ. */
   kind: 'missing' | 'unexpected' | 'different';
   /** The names of the columns that differ, never their values. */
   columns: string[];
@@ -29,7 +29,7 @@ export interface Comparison {
 
 /**
  * Copies the serving rows as of one position, folds the log up to there, and compares the two. Everything is in temporary tables of one
- * connection, so that nothing is left behind, however it ends.
+ * connection, so nothing is left behind, however it ends.
  */
 export function compareWithLog(parts: RebuildParts, projection: Projection): Promise<Comparison> {
   return parts.comparisons.run(() => compare(parts, projection));
@@ -49,7 +49,7 @@ async function compare(parts: RebuildParts, projection: Projection): Promise<Com
     );
     const standing = found[0];
     if (standing === undefined || !standing.filled)
-      throw new Refusal('invalid_state', `The read model ${projection.name} is being made anew; compare it when that is done.`);
+      throw new Refusal('invalid_state', `The read model ${projection.name} is being rebuilt; compare it when that is done.`);
     await client.query(`create temp table "${live}" as select * from "${tableOf(projection)}"`);
     await client.query('commit');
     await client.query(createBareStatement(table, fresh, 'temp table'));
