@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
-/** The only source of the current time, so that tests can set it. */
+/** The current time for decisions and records, so that tests can set it. */
 @Injectable()
 export class Clock {
   now(): Date {

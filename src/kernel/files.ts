@@ -12,7 +12,9 @@ export async function readIfThere(path: string): Promise<string | null> {
   }
 }
 
-/** Replaces the file with the whole text, on disk, or leaves it unchanged, whenever the process or the machine dies. */
+/**
+ * Replaces the file by the text atomically and durably: if the process or the machine dies, the file has either the old or the new text.
+ */
 export async function writeWhole(path: string, text: string, mode: number): Promise<void> {
   const aside = await written(path, text, mode);
   await rename(aside, path);

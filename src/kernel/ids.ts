@@ -5,11 +5,11 @@ import { v7 as uuidv7 } from 'uuid';
 const POOL_BYTES = 4_096;
 const ID_BYTES = 16;
 
-/** The random bytes for many values: fetching them from the system for each request would cost more than their use. */
+/** Random bytes for many values, since fetching them from the system for each request would cost more than their use. */
 const pool = Buffer.alloc(POOL_BYTES);
 let used = POOL_BYTES;
 
-/** Returns at most 64 random bytes, for ids and nonces, which are no secrets. Each byte of the pool is used once. */
+/** Returns at most 64 random bytes, for ids and nonces, which are not secrets. Each byte of the pool is used once. */
 export function pooledRandomBytes(count: number): Buffer {
   if (used + count > POOL_BYTES) {
     randomFillSync(pool);

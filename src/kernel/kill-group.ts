@@ -1,4 +1,4 @@
-/** Kills what is left of a process group. The group's id stays taken as long as one of its processes lives. */
+/** Kills the remaining processes of a process group. The group's id is not reused while one of its processes lives. */
 export function killGroup(pid: number | undefined): void {
   if (pid === undefined) return;
   try {

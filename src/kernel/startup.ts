@@ -7,29 +7,29 @@ import { retry } from './async/retry.ts';
 export type AwaitedStore = 'database' | 'event_store';
 
 export interface StartupOptions {
-  /** Called with the store that does not answer, and with null as soon as it does. */
+  /** Called with the store that does not respond, and with null as soon as it does. */
   onChange?: (store: AwaitedStore | null) => void;
-  /** Ends a wait. */
+  /** Cancels waiting for a store. */
   signal?: AbortSignal;
 }
 
-/** The first and the longest wait between two attempts, in milliseconds. */
+/** The first and the longest wait between two attempts, in ms. */
 const FIRST_RETRY_MS = 250;
 const LAST_RETRY_MS = 5_000;
-/** The longest time that closing takes after a start has failed, in milliseconds. */
+/** The longest time that closing takes after a start has failed, in ms. */
 const CLOSE_MS = 5_000;
 
 const logger = new Logger('Start');
 
-/** Lets a start wait for stores that do not answer yet, and closes what it has opened if it fails. */
+/** Lets a start wait for stores that do not respond yet, and closes what it has opened if it fails. */
 export class Startup {
   private readonly closers: (() => Promise<void>)[] = [];
 
   constructor(private readonly options: StartupOptions = {}) {}
 
   /**
-   * Returns the result of `attempt`, which is repeated for as long as it fails because the store is away. Any other error is thrown at once.
-   * A reason is logged once, not with every attempt.
+   * Returns the result of `attempt`, which is repeated while it fails because the store is unavailable. Any other error is thrown
+   * immediately. A reason is logged once, not at every attempt.
    */
   async until<T>(store: AwaitedStore, isAway: (error: unknown) => boolean, attempt: () => Promise<T>): Promise<T> {
     const { onChange, signal } = this.options;
@@ -50,12 +50,12 @@ export class Startup {
     return result;
   }
 
-  /** Registers how to close something that the start has opened. The framework itself closes nothing of a start that failed. */
+  /** Registers how to close something that the start has opened, since the framework closes nothing after a failed start. */
   opened(close: () => Promise<void>): void {
     this.closers.unshift(close);
   }
 
-  /** Closes what was opened, the last first, after the start has failed. Never throws; returns after 5 s at the latest. */
+  /** Closes everything that was opened, in reverse order, after the start has failed. Never throws; returns after 5 s at the latest. */
   async failed(): Promise<void> {
     const isOver = new AbortController();
     await Promise.race([this.close(), pause(CLOSE_MS, isOver.signal)]);
@@ -63,7 +63,8 @@ export class Startup {
   }
 
   private async close(): Promise<void> {
-    for (const close of this.closers) await close().catch((error: Error) => logger.error('A part did not close in order', error.stack));
+    for (const close of this.closers)
+      await close().catch((error: Error) => logger.error('A part of the service failed while closing', error.stack));
   }
 }
 

@@ -1,11 +1,11 @@
 import { bothOf } from './both-of.ts';
 
-describe('awaiting two outcomes', () => {
+describe('awaiting two promises', () => {
   it('returns both', async () => {
     expect(await bothOf(Promise.resolve(1), Promise.resolve('two'))).toEqual([1, 'two']);
   });
 
-  it('rejects with the first one’s reason, but only after the other one is over', async () => {
+  it('rejects with the first one’s reason, but only after the other one has settled', async () => {
     let fail: (reason: Error) => void = () => undefined;
     const other = new Promise<string>((_, reject) => (fail = reject));
     let isOver = false;

@@ -1,6 +1,6 @@
 /**
- * Awaits both outcomes. Rejects with the first one's reason, else with the second one's, but only after both are over: neither goes on
- * unobserved.
+ * Awaits both promises. Rejects with the first one's reason, or else with the second one's, but only after both have settled, so that
+ * neither continues unobserved.
  */
 export async function bothOf<A, B>(one: Promise<A>, other: Promise<B>): Promise<[A, B]> {
   await Promise.allSettled([one, other]);

@@ -1,10 +1,10 @@
 import { KeptAnswer } from './kept-answer.ts';
 
-describe('an answer that is kept', () => {
+describe('a cached result', () => {
   beforeEach(() => jest.useFakeTimers());
   afterEach(() => jest.useRealTimers());
 
-  it('is asked for once for all who ask meanwhile, however long it takes, and until it is too old', async () => {
+  it('is read once for all concurrent callers, however long that takes, and until it is too old', async () => {
     let asked = 0;
     const answers: ((value: number) => void)[] = [];
     const kept = new KeptAnswer(() => new Promise<number>((resolve) => void answers.push(resolve)).finally(() => (asked += 1)), 1_000);
@@ -23,7 +23,7 @@ describe('an answer that is kept', () => {
     expect(asked).toBe(2);
   });
 
-  it('is asked for again after a failure', async () => {
+  it('is read again after a failure', async () => {
     const kept = new KeptAnswer(jest.fn().mockRejectedValueOnce(new Error('away')).mockResolvedValue('here'), 1_000);
     await expect(kept.get()).rejects.toThrow('away');
     expect(await kept.get()).toBe('here');

@@ -1,10 +1,10 @@
 /**
- * Serves one answer to all who ask. It asks one question at a time, whoever asks and however often, and keeps the answer for some time, so
- * that what the question costs does not depend on the number of callers.
+ * Serves one result to all callers. It reads one result at a time and caches it for some time, so that the cost of reading does not depend
+ * on the number of callers.
  */
 export class KeptAnswer<T> {
   private kept: Promise<T> | null = null;
-  /** The time, by `performance.now()`, from which on the answer is too old; it has not come before that. */
+  /** The time, by `performance.now()`, at which the result becomes too old; infinite until it has arrived. */
   private until = 0;
 
   constructor(
@@ -12,7 +12,7 @@ export class KeptAnswer<T> {
     private readonly keptMs: number,
   ) {}
 
-  /** Returns the answer to the question that is under way, or that was answered at most `keptMs` ago. A failure is not kept. */
+  /** Returns the result that is being read, or that was read at most `keptMs` ago. A failure is not cached. */
   get(): Promise<T> {
     if (this.kept === null || performance.now() >= this.until) {
       const answer = this.ask();

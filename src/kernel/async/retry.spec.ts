@@ -6,7 +6,7 @@ import { Backoff, retry } from './retry.ts';
 const quick = { firstMs: 1, lastMs: 2 };
 
 describe('A piece of work that is repeated', () => {
-  it('gives its first success', async () => {
+  it('returns its first successful result', async () => {
     const work = jest.fn<Promise<string>, []>().mockRejectedValueOnce(new Error('a gust')).mockResolvedValue('arrived');
     const seen: [string, number][] = [];
     expect(await retry(work, { ...quick, onRetry: (error, ms) => seen.push([(error as Error).message, ms]) })).toBe('arrived');
@@ -19,7 +19,7 @@ describe('A piece of work that is repeated', () => {
     await expect(retry(work, { ...quick, attempts: 3 })).rejects.toThrow('storm 3');
   });
 
-  it('fails at once with an error that no repeat can mend', async () => {
+  it('fails immediately with an error that no retry can fix', async () => {
     const work = jest.fn(() => Promise.reject(new Error('no such harbour')));
     await expect(retry(work, { ...quick, mayPass: (error) => !(error as Error).message.startsWith('no such') })).rejects.toThrow(
       'no such harbour',

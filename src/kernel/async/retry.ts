@@ -1,10 +1,12 @@
 import { pause } from './pause.ts';
 
-/** The waits between the attempts of one piece of work, in milliseconds. */
+/** The waits between the attempts of one piece of work, in ms. */
 export interface BackoffBounds {
   firstMs: number;
   lastMs: number;
-  /** With jitter, each wait is between half of its length and all of it, so that callers that failed together do not repeat together. */
+  /**
+   * With jitter, each wait is between half of its length and its whole length, so that callers that failed together do not retry together.
+   */
   jitter?: boolean;
 }
 
@@ -16,17 +18,17 @@ export class Backoff {
     this.nextMs = bounds.firstMs;
   }
 
-  /** The length of the next wait, without jitter, in milliseconds. */
+  /** The length of the next wait, without jitter, in ms. */
   get ms(): number {
     return this.nextMs;
   }
 
-  /** Begins again with the first wait, because the work went well. */
+  /** Starts again with the first wait, because the work succeeded. */
   reset(): void {
     this.nextMs = this.bounds.firstMs;
   }
 
-  /** Waits, or until the signal aborts; it never rejects. */
+  /** Waits, at most until the signal aborts. It never rejects. */
   async pause(signal?: AbortSignal, options?: { ref?: boolean }): Promise<void> {
     const ms = this.bounds.jitter === true ? this.nextMs * (0.5 + Math.random() / 2) : this.nextMs;
     this.nextMs = Math.min(this.nextMs * 2, this.bounds.lastMs);

@@ -20,8 +20,8 @@ function asked(): { questions: Question[]; shared: SharedQuestions<string, numbe
 /** Lets everything proceed that waits for nothing else. */
 const settle = () => new Promise<void>((resolve) => setImmediate(resolve));
 
-describe('questions that are shared', () => {
-  it('begin at once, and those that come meanwhile become one', async () => {
+describe('reads that are batched', () => {
+  it('begin immediately, and those that are requested meanwhile become one', async () => {
     const { questions, shared } = asked();
     const first = shared.answerFor('a');
     await settle();
@@ -36,7 +36,7 @@ describe('questions that are shared', () => {
     expect(await Promise.all(others)).toEqual([2, undefined, 2]);
   });
 
-  it('get no answer that is older than they are', async () => {
+  it('return no result that is older than their call', async () => {
     const { questions, shared } = asked();
     const early = shared.answerFor('a');
     await settle();
@@ -47,7 +47,7 @@ describe('questions that are shared', () => {
     expect([await early, await late]).toEqual([1, 2]);
   });
 
-  it('fail together, and the next one is asked all the same', async () => {
+  it('fail together, and do not prevent the next one', async () => {
     const { questions, shared } = asked();
     const failed = Promise.allSettled([shared.answerFor('a'), shared.answerFor('b')]);
     await settle();

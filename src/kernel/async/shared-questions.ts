@@ -1,4 +1,4 @@
-/** Asks for many keys by one question: callers that ask while a question is under way share the next one. */
+/** Loads values for many keys in batches: callers that ask while a batch is being loaded share the next one. */
 export class SharedQuestions<Key, Answer> {
   private readonly asked = new Set<Key>();
   private next: Promise<ReadonlyMap<Key, Answer>> | null = null;
@@ -6,7 +6,7 @@ export class SharedQuestions<Key, Answer> {
 
   constructor(private readonly ask: (keys: Key[]) => Promise<ReadonlyMap<Key, Answer>>) {}
 
-  /** Returns the answer for the key, of a question that begins after this call; undefined if it holds none. Throws what the question throws. */
+  /** Returns the value for the key, from a batch that begins after this call; undefined if there is none. Throws the error of the batch. */
   async answerFor(key: Key): Promise<Answer | undefined> {
     this.asked.add(key);
     this.next ??= this.last.then(() => this.begin());

@@ -8,13 +8,13 @@ setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
 
 describe('a signal that aborts after a time', () => {
-  it('says so by the name of its reason', async () => {
+  it('has a TimeoutError as its reason', async () => {
     const signal = timeoutSignal(1);
     await until('it aborts', () => (signal.aborted ? true : undefined));
     expect(signal.reason).toMatchObject({ name: 'TimeoutError' });
   });
 
-  it('aborts what depends on it and on others, though nobody holds it and garbage is collected meanwhile', async () => {
+  it('aborts signals that depend on it and on others, although nothing references it and garbage is collected meanwhile', async () => {
     const either = AbortSignal.any([new AbortController().signal, timeoutSignal(200)]);
     for (let count = 0; count < 5; count += 1) {
       collectGarbage();

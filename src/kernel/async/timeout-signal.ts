@@ -1,10 +1,10 @@
-/** The longest time of a timer, ms. */
+/** The longest time of a timer, in ms. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
 
 /**
- * Returns a signal that aborts with a `TimeoutError` after the time (ms). The process may end before that. Node 20 collects a signal of
- * `AbortSignal.timeout` as garbage if only one of `AbortSignal.any` depends on it, and that one then never aborts; this one is held by its
- * timer.
+ * Returns a signal that aborts with a `TimeoutError` after the time (in ms). The process may end before that. Node 20 collects a signal of
+ * `AbortSignal.timeout` as garbage if only one of `AbortSignal.any` depends on it, and that one then never aborts; the signal returned here
+ * is referenced by its timer.
  */
 export function timeoutSignal(ms: number): AbortSignal {
   const end = new AbortController();

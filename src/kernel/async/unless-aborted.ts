@@ -1,4 +1,4 @@
-/** Waits for work that other callers may share. Rejects with the signal's reason if it aborts first; the work goes on. */
+/** Waits for work that other callers may share. Rejects with the signal's reason if the signal aborts first; the work continues. */
 export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   signal.throwIfAborted();
   let onAbort = () => {};

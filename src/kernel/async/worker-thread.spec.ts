@@ -32,7 +32,7 @@ function thread(answerMs = 60_000, path = program): WorkerThread<string, unknown
 afterEach(() => Promise.all(threads.splice(0).map((each) => each.close())));
 
 describe('a thread with bounds', () => {
-  it('is kept for further questions, and has none of the service’s variables', async () => {
+  it('is reused for further requests, and has none of the service’s variables', async () => {
     const kept = thread();
     expect(await kept.ask('a')).toEqual({ order: 'a', asked: 1, secret: null });
     expect(await kept.ask('b')).toEqual({ order: 'b', asked: 2, secret: null });
@@ -51,7 +51,7 @@ describe('a thread with bounds', () => {
     expect(await answer()).toMatchObject({ asked: 1 });
   });
 
-  it('whose program can’t be loaded blames no question for it', async () => {
+  it('whose program can’t be loaded fails with an error that blames no request', async () => {
     const broken = thread(60_000, join(folder, 'no-such.mjs'));
     for (let count = 0; count < 2; count += 1) await expect(broken.ask('a')).rejects.toThrow('the program of a thread could not be loaded');
   });

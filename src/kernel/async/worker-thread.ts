@@ -1,16 +1,16 @@
 import { Worker } from 'node:worker_threads';
 
-/** The time that a thread may take to load its program, in milliseconds, on a machine that is busy. */
+/** The time that a thread may take to load its program on a busy machine, in ms. */
 const START_MS = 60_000;
 
 export interface ThreadLimits {
-  /** The time for one answer, in milliseconds. */
+  /** The time for one response, in ms. */
   answerMs: number;
   /** The size of the thread's heap, in MiB. */
   heapMb: number;
 }
 
-/** The thread gave no answer: it took too long, needed too much memory, or ended. The next question starts a new one. */
+/** The thread did not respond: it took too long, needed too much memory, or ended. The next request starts a new one. */
 export class ThreadFailed extends Error {
   constructor(
     readonly reason: 'late' | 'memory' | 'ended',
@@ -22,8 +22,8 @@ export class ThreadFailed extends Error {
 }
 
 /**
- * Runs a program in a thread with bounds, started at the first question and kept for the next ones. The program posts `ready` when it is loaded, and
- * then one answer to each message. One question is asked at a time.
+ * Runs a program in a thread with bounds, started at the first request and reused for later ones. The program posts `ready` when it is
+ * loaded, and then one response to each message. One request is sent at a time.
  */
 export class WorkerThread<Question, Answer> {
   private starting: Promise<Worker> | null = null;
@@ -53,12 +53,12 @@ export class WorkerThread<Question, Answer> {
   }
 
   private async start(): Promise<Worker> {
-    // The thread gets none of the service's variables, no room for more than it needs, and nothing that is loaded into the service besides,
-    // such as its instruments. Only a program in TypeScript needs what compiles it.
+    // The thread gets none of the service's variables, only the memory that it needs, and none of the modules that are preloaded into the
+    // service, such as instrumentation. Only a program in TypeScript needs its compiler.
     const execArgv = this.program.pathname.endsWith('.ts') ? process.execArgv : [];
     const worker = new Worker(this.program, { env: {}, execArgv, resourceLimits: { maxOldGenerationSizeMb: this.limits.heapMb } });
     this.worker = worker;
-    // A thread may also end between two questions.
+    // A thread may also end between two requests.
     worker.on('error', () => undefined);
     worker.on('exit', () => {
       if (this.worker === worker) this.starting = null;
@@ -69,7 +69,7 @@ export class WorkerThread<Question, Answer> {
     } catch (cause) {
       this.starting = null;
       await worker.terminate();
-      // No question is to blame for it.
+      // This failure is not caused by the request.
       throw new Error('the program of a thread could not be loaded', { cause });
     }
   }

@@ -10,7 +10,7 @@ export class ComputerSettings {
    * @default three quarters of the memory of the service's machine
    */
   computersMemoryMaxMb: number;
-  /** The half of that, which the computers of one account may take. One computer is always allowed. */
+  /** The half of that amount, which the computers of one account may use. One computer is always allowed. */
   computersMemoryPerAccountMb: number;
   /** The origins, besides the service's own, whose pages may show the page of a viewer in a frame, such as `https://app.example.com`. */
   viewerFrameAncestors: string[];

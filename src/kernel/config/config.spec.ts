@@ -10,7 +10,7 @@ describe('the configuration', () => {
     expect(readConfig({})).toMatchObject({ port: 8080, host: '127.0.0.1', runtime: 'auto', builder: 'buildkit', production: false });
   });
 
-  it('names every unknown and every malformed variable at once', () => {
+  it('names all unknown and malformed variables in one error', () => {
     const environment = { MOORING_TYPO: '1', PORT: 'x', MOORING_RUNTIME: 'podman', PATH: '/bin' };
     expect(() => readConfig(environment)).toThrow(
       'Configuration refused: PORT must be a whole number from 0 to 65535; MOORING_RUNTIME must be one of auto, docker, local; ' +
@@ -39,7 +39,7 @@ describe('the configuration', () => {
       expect(() => readConfig({ [name]: '1' })).toThrow(`${name} is not a setting of Mooring`);
   });
 
-  it('refuses values that do not go together', () => {
+  it('refuses combinations of values that contradict each other', () => {
     expect(() => readConfig({ NODE_ENV: 'production' })).toThrow('MOORING_MASTER_KEY must be given with NODE_ENV=production');
   });
 
@@ -122,7 +122,7 @@ describe('the configuration', () => {
       );
     });
 
-    it('refuses memory in which no desktop runs, and what is no number of MiB', () => {
+    it('refuses too little memory for a desktop, and values that are no number of MiB', () => {
       for (const value of ['0', '511', '-4096', '4096.5', '4GB', '4e3', 'all', ' 4096', '1000000001', '9'.repeat(30)])
         expect(refusal('MOORING_COMPUTERS_MEMORY_MAX_MB', value)).toContain(
           'MOORING_COMPUTERS_MEMORY_MAX_MB must be a whole number from 512 to 1000000000',
@@ -133,7 +133,7 @@ describe('the configuration', () => {
       });
     });
 
-    it('takes the name of an image or a tar that is there, and nothing else', () => {
+    it('accepts the name of an image or the path of an existing tar, and nothing else', () => {
       const file = fileURLToPath(import.meta.url);
       for (const value of ['desktop', 'registry.example:5000/team/desktop:1.2', `desktop@sha256:${'0'.repeat(64)}`, file])
         expect(readConfig({ MOORING_COMPUTER_IMAGE: value }).computerImage).toBe(value);

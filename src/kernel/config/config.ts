@@ -1,10 +1,13 @@
 import type { OpenRange } from '../network/open-ranges.ts';
 import { ComputerSettings } from './computer-settings.ts';
 
-/** The addresses that agents may reach: the internet but nothing private, nothing at all, or everything that their host can. */
+/** The addresses that agents may reach: the internet without private networks, nothing at all, or everything that their host can reach. */
 export type EgressMode = 'internet' | 'none' | 'all';
 
-/** The way to agents: the addresses of their containers, ports that the engine publishes for them, or the former where they are reachable. */
+/**
+ * The addresses under which agents are reached: those of their containers, ports that the engine publishes for them, or (`auto`) the former
+ * if they are reachable.
+ */
 export type AgentAddresses = 'auto' | 'container' | 'published';
 
 /** The builder of accounts' Dockerfiles: BuildKit in a container for each account, or the engine's own, for accounts that trust each other. */
@@ -93,9 +96,9 @@ export class Config extends ComputerSettings {
   chatsPerMinute: number;
   /** The most webhooks of one agent and caller in a minute, at all replicas together. The agent's chats count too. */
   messageBudget: number;
-  /** Takes webhooks without the agent's token. */
+  /** The value is true if webhooks are accepted without the agent's token. */
   tokenlessWebhooks: boolean;
-  /** The MiB of webhooks without its token that an agent takes in a day. */
+  /** The MiB of webhooks without its token that an agent accepts in a day. */
   tokenlessMbPerDay: number;
   /** The MiB of bodies of more than 64 KiB that one process reads of one account in a second. */
   largeBodiesMbPerSecond: number;
@@ -133,7 +136,7 @@ export class Config extends ComputerSettings {
    * @default made by the engine
    */
   builderImage: string | null;
-  /** The AppArmor profile of the builders, where the engine has AppArmor. */
+  /** The AppArmor profile of the builders, on engines that have AppArmor. */
   builderAppArmor: string;
   /** The MiB that the builds of one account and their cache may take. A build that takes more is ended. */
   builderCacheMb: number;
@@ -145,7 +148,7 @@ export class Config extends ComputerSettings {
   buildCaFile: string | null;
   /** The most images that are pulled concurrently. An account has at most half of them. */
   imagePulls: number;
-  /** The number of different images of its newest successful deployments that are kept of each agent. */
+  /** The number of different images, of its newest successful deployments, that are kept for each agent. */
   rollbackImagesMax: number;
   /**
    * The OCI runtime of agent containers, such as `runsc` for gVisor.

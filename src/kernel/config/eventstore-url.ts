@@ -18,7 +18,7 @@ const settings: Record<string, RegExp> = {
 };
 
 /**
- * The default settings, in milliseconds except the gossip timeout, which is in seconds. They were chosen in tests with leaders that were
+ * The default settings, in ms except the gossip timeout, which is in seconds. They were chosen in tests with leaders that were
  * killed and frozen.
  */
 const defaults: Record<string, string> = {
@@ -37,7 +37,7 @@ const host = /^[\w.-]+(:\d{1,5})?$/;
 const flat = (name: string) => name.toLowerCase().replaceAll(/[_-]/g, '');
 
 /**
- * Returns what is wrong with the connection string, or null if nothing is. The text repeats no part of the string, which may hold a
+ * Returns what is wrong with the connection string, or null if nothing is. The text quotes no part of the string, which may contain a
  * password.
  */
 export function problemOf(url: string): string | null {
@@ -57,7 +57,7 @@ export function problemOf(url: string): string | null {
   return tls && user === undefined ? 'must name a user and a password, since the connection uses TLS (tls=false turns it off)' : null;
 }
 
-/** Returns the connection string with the default of each setting that it leaves open. The connection string must be free of problems. */
+/** Returns the connection string with the defaults of the settings that it lacks. The connection string must be free of problems. */
 export function withDefaults(url: string): string {
   const [address = '', query = ''] = url.split('?');
   const given = query.split('&').filter(Boolean);

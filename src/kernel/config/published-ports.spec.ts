@@ -14,7 +14,7 @@ describe('the ports that are published for agents', () => {
       expect(() => readConfig({ MOORING_AGENT_BIND_ADDRESS: address, ...clients })).toThrow('MOORING_AGENT_BIND_ADDRESS must be one');
   });
 
-  it('are never open to everybody', () => {
+  it('are never open to every address', () => {
     expect(() => readConfig({ MOORING_AGENT_BIND_ADDRESS: '10.0.0.5' })).toThrow('MOORING_AGENT_CLIENTS must name');
     for (const range of ['0.0.0.0/0', '::/0', 'everybody', '10.0.0.7:80'])
       expect(() => readConfig({ MOORING_AGENT_CLIENTS: range })).toThrow('MOORING_AGENT_CLIENTS must be');

@@ -12,7 +12,7 @@ interface PortSettings {
 const PORTS_MIN = 1_024;
 const PORTS_MAX = 65_535;
 
-/** Returns whether nobody but programs of the engine's machine reach ports at the address. */
+/** Returns whether only programs on the engine's machine can reach ports at the address. */
 export const isLoopbackAddress = (address: string): boolean => address.startsWith('127.');
 
 /** Adds the faults of the settings. */
@@ -32,7 +32,7 @@ function isOneAddress(text: string): boolean {
   return !['unspecified', 'broadcast', 'multicast'].includes(ipaddr.IPv4.parse(text).range());
 }
 
-/** Returns the address, or the range in CIDR notation; null if the text is none of IPv4, or stands for everybody. */
+/** Returns the address, or the range in CIDR notation; null if the text is neither in IPv4, or includes every address. */
 export function clientRange(text: string): string | null {
   const range = openRange(text);
   if (range?.family !== 'ip' || range.port !== null || range.range.endsWith('/0')) return null;

@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 
 export type Environment = Record<string, string | undefined>;
 
-/** Reads single variables, and collects their faults. */
+/** Reads single variables, and collects their problems. */
 export class SettingReader {
   readonly found: string[] = [];
   private readonly asked = new Set<string>();
@@ -41,7 +41,7 @@ export class SettingReader {
     return values.filter(Boolean);
   }
 
-  /** Reads each part of a list, of which there may be 100. */
+  /** Reads each part of a list of at most 100. */
   all<T>(name: string, read: (text: string) => T | null, otherwise: string): T[] {
     const values = this.list(name).map(read);
     const found = values.filter((value) => value !== null);

@@ -1,15 +1,15 @@
 export const scopes = ['provision', 'deploy', 'manage', 'secrets', 'computers'] as const;
 export type Scope = (typeof scopes)[number];
 
-/** The refusal of a caller whose budget is spent, and the time for which it holds. */
+/** The refusal of a caller whose budget is exhausted, and the time for which it is refused. */
 export interface SpentBudget {
   detail: string;
   retryAfterSeconds: number;
 }
 
 /**
- * The caller: the holder of an API key, or of a session (which has every scope), the sender of a webhook to an agent of the account, or who opens
- * a link to a computer.
+ * The caller: the holder of an API key, or of a session (which has every scope), the sender of a webhook to an agent of the account, or a
+ * visitor with a link to a computer.
  */
 export interface Caller {
   kind: 'api_key' | 'session' | 'webhook' | 'viewer';
@@ -25,6 +25,9 @@ export interface Caller {
    * The expiry in ms since 1970. `Infinity` or absent means that the credential never expires by itself.
    */
   expiresAt?: number;
-  /** The sender of a webhook: the budget that it draws on, true if it brought the agent's token, and what it is refused by, if its budget is spent. */
+  /**
+   * The sender of a webhook: the budget that its messages count against, whether it sent the agent's token, and its refusal if the budget
+   * is exhausted.
+   */
   webhook?: { budget: string; hasToken: boolean; refusal?: SpentBudget };
 }

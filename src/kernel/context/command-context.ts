@@ -7,7 +7,7 @@ export interface CommandContext {
   requestId: string | null;
   causationId: string | null;
   ip: string | null;
-  /** The position of the head of the log when the request came, up to which everything was heard here; absent if it is not known. */
+  /** The position of the log's head when the request arrived, up to which every event has been received here; absent if it is unknown. */
   seenUpTo?: string;
   /** The position of the last event that was written under this context, or shown to its caller, for read-your-writes. See `noteWritten`. */
   readonly writtenUpTo?: string;
@@ -22,7 +22,7 @@ export function noteWritten(context: CommandContext, position: string): void {
   if (noted.writtenUpTo === undefined || position > noted.writtenUpTo) noted.writtenUpTo = position;
 }
 
-/** Returns the context of commands that the service issues by itself; `name` is the part of it. */
+/** Returns the context of commands that the service issues by itself; `name` names the part of the service. */
 export function systemContext(name: string, accountId: string | null, causationId: string | null = null): CommandContext {
   return {
     actor: { kind: 'system', id: name, name },

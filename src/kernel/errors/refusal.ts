@@ -66,7 +66,7 @@ export type ErrorCode = (typeof errorCodes)[number];
 export interface FieldError {
   field: string;
   message: string;
-  /** The place of what has the field in a list that was sent; null if it is no member of the list. */
+  /** The index of the invalid item in a list that was sent; null if the field is not in a list. */
   index?: number | null;
 }
 
@@ -79,7 +79,7 @@ export interface RefusalFacts {
   members?: Record<string, unknown>;
 }
 
-/** A broken rule, thrown before anything is written. It is independent of HTTP; one table maps its code to a status. */
+/** A broken rule, thrown before anything is written. It is independent of HTTP: one table maps its code to a status. */
 export class Refusal extends Error {
   constructor(
     readonly code: ErrorCode,

@@ -7,7 +7,7 @@ export interface FairLimiterStats {
   /** The amount in use: the number of pieces of work that run, unless they are of different sizes. */
   running: number;
   waiting: number;
-  /** The time that the oldest waiting work has waited, in milliseconds; 0 if none waits. */
+  /** The time that the oldest waiting work has waited, in ms; 0 if none waits. */
   oldestWaitMs: number;
   /** The numbers of each account that has work here, those with the most work first. */
   accounts: { account: string; running: number; waiting: number }[];

@@ -2,6 +2,6 @@
 export interface AgentAddress {
   host: string;
   port: number;
-  /** The socket file of a SOCKS relay through which alone it can be reached. */
+  /** The socket file of a SOCKS relay that is the only way to reach it. */
   relay?: string;
 }

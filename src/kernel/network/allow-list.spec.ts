@@ -54,7 +54,7 @@ describe('a name that an agent may reach', () => {
     expect(allowedName(written)).toBeNull();
   });
 
-  it('is compared in one way only, however it was written', () => {
+  it('is compared in one form, however it was written', () => {
     fc.assert(
       fc.property(name, fc.boolean(), fc.option(fc.integer({ min: 1, max: 65_535 })), (host, any, port) => {
         const written = `${any ? '*.' : ''}${host}${port === null ? '' : `:${port}`}`;
@@ -65,7 +65,7 @@ describe('a name that an agent may reach', () => {
     );
   });
 
-  it('is never made of any text without looking like one', () => {
+  it('is never the result of a text that does not look like a name', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (text) => {
         expect(allowedName(text) ?? 'none.such').toMatch(/^(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)+(:\d+)?$/);
@@ -118,7 +118,7 @@ describe('a list of names', () => {
       expect(allowListMessage(value)).toContain('must be');
   });
 
-  it('says which entry is wrong', () => {
+  it('reports which entry is wrong', () => {
     expect(allowListMessage({ allow: ['api.example.com', '10.1.2.0/24', 'fe80::1'] })).toContain('entry 3');
   });
 });

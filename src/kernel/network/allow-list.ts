@@ -14,20 +14,23 @@ export type AgentEgress = 'internet' | 'none' | AllowList;
 export const ALLOWED_NAMES_MAX = 64;
 export const ALLOW_LIST_CHARACTERS_MAX = 4_000;
 
-/** Returns the entry as it is compared: an IPv4 address or range in CIDR notation, or a name (`allowedName`); null if it is neither. */
+/**
+ * Returns the entry in the form in which it is compared: an IPv4 address or range in CIDR notation, or a name (`allowedName`); null if it
+ * is neither.
+ */
 export function allowedEntry(entry: string): string | null {
   const found = openRange(entry);
   if (found === null) return allowedName(entry);
   return found.family === 'ip' ? `${found.range}${found.port === null ? '' : `:${found.port}`}` : null;
 }
 
-/** Returns the name in ASCII and lower case, which is how it is compared; null if it is no name of at least two labels. */
+/** Returns the name in ASCII and lower case, the form in which it is compared; null if it is not a name of at least two labels. */
 export function allowedName(entry: string): string | null {
   const [, any = '', name = '', port] = /^(\*\.)?([^\s:/@*?#\\%[\]]+)(?::([1-9]\d{0,4}))?$/.exec(entry) ?? [];
   const host = domainToASCII(name);
   const labels = host.split('.');
   const isName = labels.length > 1 && host.length <= 253 && labels.every((label) => /^(?!-)[a-z0-9_-]{1,63}(?<!-)$/.test(label));
-  // A last label without a letter would make it an IPv4 address.
+  // A last label without a letter would turn it into an IPv4 address.
   if (!isName || !/[a-z]/.test(labels.at(-1) ?? '') || Number(port ?? 1) > 65_535) return null;
   return `${any}${host}${port === undefined ? '' : `:${port}`}`;
 }

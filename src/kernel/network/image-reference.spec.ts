@@ -19,7 +19,7 @@ describe('an image reference', () => {
     ['metadata.google.internal/a/b', { host: 'metadata.google.internal', port: null }, 'a/b', null],
     ['INTERNAL/x', { host: 'INTERNAL', port: null }, 'x', null],
     ['internal/x', null, 'internal/x', null],
-  ])('%s names the registry that an engine would ask', (text, registry, repository, tag) => {
+  ])('%s names the registry that an engine would use', (text, registry, repository, tag) => {
     expect(parsed(text)).toEqual({ registry, repository, tag, digest: null });
   });
 
@@ -42,7 +42,7 @@ describe('an image reference', () => {
     expect(namesSameImage(parsed(`x:1@${digest}`), parsed(`x@${digest}`))).toBe(true);
   });
 
-  it('is put together from the parts that it was taken apart into', () => {
+  it('is composed of the parts that it was parsed into', () => {
     const word = fc.stringMatching(/^[a-z0-9]{1,8}$/);
     const reference = fc.record<ImageReference>({
       registry: fc.option(fc.record({ host: word.map((name) => `${name}.example`), port: fc.option(fc.integer({ min: 1, max: 65_535 })) })),
@@ -65,7 +65,7 @@ describe('an image reference', () => {
     );
   });
 
-  it('is told from any other text without an error', () => {
+  it('is distinguished from any other text without an error', () => {
     fc.assert(fc.property(fc.string({ maxLength: 300 }), (text) => void parseImageReference(text)));
   });
 });

@@ -7,7 +7,7 @@ export interface ImageReference {
   digest: string | null;
 }
 
-/** The registry of names that name none, and its other names. */
+/** The registry of names without one, and its other names. */
 const DEFAULT_REGISTRY = 'docker.io';
 const defaultRegistries: ReadonlySet<string> = new Set([DEFAULT_REGISTRY, 'index.docker.io', 'registry-1.docker.io']);
 const LENGTH_MAX = 255;
@@ -17,16 +17,16 @@ const grammar = new RegExp(
   `^(?:(?<host>${hostName}|\\[[0-9a-fA-F:]+\\])(?::(?<port>[0-9]{1,5}))?/)?(?<path>${part}(?:/${part})*)` +
     '(?::(?<tag>[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127}))?(?:@(?<digest>sha256:[0-9a-f]{64}))?$',
 );
-/** An engine takes such a text for an image's id, whoever made that image. */
+/** Engines take such a text for the id of an image, even of one that somebody else built. */
 const bareId = /^(?:sha256:)?[0-9a-f]{64}$/;
 
-/** Returns the parts, or null if the text is no name of an image. An image's id, or a digest without a repository, is not a name. */
+/** Returns the parts, or null if the text is not the name of an image. An image's id, or a digest without a repository, is not a name. */
 export function parseImageReference(text: string): ImageReference | null {
   if (text.length > LENGTH_MAX || bareId.test(text)) return null;
   const { host, port, path = '', tag, digest } = grammar.exec(text)?.groups ?? {};
   if (path === '') return null;
   const rest = { tag: tag ?? null, digest: digest ?? null };
-  // Like engines, this takes the first part of a name for a registry only if it looks like a host.
+  // Like engines, this treats the first part of a name as a registry only if it looks like a host.
   const isRegistry = host !== undefined && (port !== undefined || /[.[A-Z]/.test(host) || host === 'localhost');
   if (!isRegistry) return { registry: null, repository: host === undefined ? path : `${host}/${path}`, ...rest };
   return { registry: { host: host.replace(/^\[|\]$/g, ''), port: port === undefined ? null : Number(port) }, repository: path, ...rest };
@@ -40,7 +40,7 @@ export function registryHost({ registry }: ImageReference): string {
   return canonicalRegistry(registry.port === null ? host : `${host}:${registry.port}`);
 }
 
-/** Returns the canonical spelling of a registry's host that is in lower case. */
+/** Returns the canonical spelling of a registry's host, which is given in lower case. */
 export function canonicalRegistry(host: string): string {
   return defaultRegistries.has(host) ? DEFAULT_REGISTRY : host;
 }
@@ -53,7 +53,7 @@ export function canonicalRepository(reference: ImageReference): string {
 }
 
 /**
- * Returns the digest or id of a pinned image, `[name@]digest`. It alone says which image is meant: an image may be pinned under any of its names.
+ * Returns the digest or id of a pinned image, `[name@]digest`. It alone identifies the image, which may be pinned under any of its names.
  */
 export function digestOfPin(pin: string): string {
   return pin.slice(pin.lastIndexOf('@') + 1);

@@ -1,9 +1,9 @@
 import ipaddr from 'ipaddr.js';
 
-/** The length of an IPv6 network prefix in bits: the owner of one address has all addresses of its network. */
+/** The length of an IPv6 network prefix in bits: whoever has one address of a network has all of them. */
 export const NETWORK_BITS = 64;
 
-/** Returns the key under which an address is counted: its network of that length for IPv6. */
+/** Returns the key under which an address is counted. For IPv6 that is its network of that length. */
 export function networkOf(address: string, bits: number): string {
   if (!ipaddr.isValid(address)) return address;
   const parsed = ipaddr.process(address);

@@ -28,7 +28,7 @@ describe('private addresses that the operator opens', () => {
     expect(openRange(text)).toBeNull();
   });
 
-  it('are told by address and port', () => {
+  it('are matched by address and port', () => {
     const open = ['10.1.2.0/24:5432', 'fd00::1'].map((text) => openRange(text)).filter((range) => range !== null);
     expect([isOpen(open, '10.1.2.9', 5_432), isOpen(open, 'fd00::1', 80)]).toEqual([true, true]);
     expect([isOpen(open, '10.1.2.9', 80), isOpen(open, '10.1.3.9', 5_432), isOpen(open, 'fd00::2', 80)]).toEqual([false, false, false]);

@@ -5,7 +5,7 @@ export interface OpenRange {
   family: 'ip' | 'ip6';
   /** The range is written in CIDR notation. */
   range: string;
-  /** Null stands for all ports. */
+  /** The value is null if all ports are open. */
   port: number | null;
 }
 
@@ -24,7 +24,7 @@ export function openRange(text: string): OpenRange | null {
   return { family: isV4 ? 'ip' : 'ip6', range: `${address.toString()}/${bits ?? (isV4 ? 32 : 128)}`, port };
 }
 
-/** Returns true if one of the open ranges contains the address and the port. */
+/** Returns whether one of the open ranges contains the address and the port. */
 export function isOpen(open: readonly OpenRange[], address: string, port: number): boolean {
   const parsed = ipaddr.process(address);
   return open.some((each) => {

@@ -15,7 +15,7 @@ function listOf(ranges: readonly string[], family: 'ipv4' | 'ipv6'): BlockList {
 const [ranges4, ranges6] = [listOf(privateRanges4, 'ipv4'), listOf(privateRanges6, 'ipv6')];
 const isClosed = (address: string) => (isIPv4(address) ? ranges4.check(address, 'ipv4') : ranges6.check(address, 'ipv6'));
 
-describe('the addresses that agents do not reach', () => {
+describe('the addresses that agents may not reach', () => {
   it.each([
     ['0.0.0.0', '0.255.255.255'],
     ['10.0.0.0', '10.255.255.255'],

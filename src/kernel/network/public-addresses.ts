@@ -3,21 +3,24 @@ import { isIP, type LookupFunction } from 'node:net';
 
 import ipaddr from 'ipaddr.js';
 
-/** The time for one question to a name server, and the questions asked, ms. */
+/** The time for one request to a name server, in ms, and the number of requests. */
 const RESOLVE_TIMEOUT_MS = 2_000;
 const RESOLVE_TRIES = 2;
 
 /** Returns the addresses of a host. */
 export type ResolveHost = (host: string) => Promise<string[]>;
 
-/** A host has a private address, so that no connection was made. */
+/** A host has a private address, so no connection was opened. */
 export class PrivateAddress extends Error {}
 
-/** Azure's address for its virtual machines, which answers them alone though it lies in a public range. */
+/** Azure's address for its virtual machines. Only they can reach it, although it lies in a public range. */
 const AZURE_PLATFORM = '168.63.129.16';
 const globalUnicast6 = ipaddr.IPv6.parseCIDR('2000::/3');
 
-/** Returns whether anybody on the internet may own the address. Of IPv6 that is 2000::/3 alone, less what is reserved in it (RFC 4291, 2.4). */
+/**
+ * Returns whether the address may belong to anybody on the internet. For IPv6 that is only 2000::/3, without the reserved ranges in it (RFC
+ * 4291, 2.4).
+ */
 export function isPublic(address: string): boolean {
   // The spelling ::8.8.8.8 is an IPv6 address that the library takes for an IPv4 one.
   const [bare = ''] = address.split('%', 1);
@@ -32,8 +35,8 @@ export function hostOf({ hostname }: URL): string {
 }
 
 /**
- * Returns the addresses of the host. It asks the name servers itself, since the system's resolver holds one of the process's few threads for
- * as long as a name server does not answer.
+ * Returns the addresses of the host. It queries the name servers directly, since the system's resolver blocks one of the process's few
+ * threads for as long as a name server does not respond.
  */
 export async function addressesOf(host: string): Promise<string[]> {
   if (isIP(host) !== 0) return [host];
@@ -43,8 +46,8 @@ export async function addressesOf(host: string): Promise<string[]> {
 }
 
 /**
- * Returns the function that resolves a host for a connection. It fails with `PrivateAddress` if any of the addresses is private: the address
- * that is checked is the one that is used. Node does not call it for a host that is an address.
+ * Returns a function that resolves a host for a connection. It fails with `PrivateAddress` if any of the addresses is private. The address
+ * that was checked is the one that is used. Node does not call it for a host that is an address.
  */
 export function publicLookup(resolve: ResolveHost = addressesOf): LookupFunction {
   return (host, { all }, callback) => {

@@ -17,8 +17,8 @@ function errorForLog(error: unknown): unknown {
 type Level = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal';
 
 /**
- * The number of bytes of lines that are written together, and the time, in ms, for which a line waits for others: each write costs a
- * request more than its line does.
+ * The bytes of lines that are written together, and the time in ms for which a line waits for others: a write costs a request more than its
+ * line does.
  */
 const TOGETHER_BYTES = 8_192;
 const TOGETHER_MS = 100;

@@ -14,7 +14,7 @@ describe('/metrics', () => {
     expect(asked).toBe(1);
   });
 
-  it('leaves a gauge without a value whose part does not answer, and tells the others', async () => {
+  it('omits the value of a gauge whose source does not respond, and returns the others', async () => {
     const metrics = new Metrics();
     metrics.gauge('depth', 'Depth of the water.', () => Promise.reject(new Error('the sounder is away')));
     metrics.gauge('boats', 'Boats by pier.', () => new Map([['east', 3]]), 'pier');
@@ -23,7 +23,7 @@ describe('/metrics', () => {
     expect(text).not.toMatch(/^depth/m);
   });
 
-  it('measures the process once for all services in it, each of which shows it', async () => {
+  it('measures the process once for all services in it, each of which exports it', async () => {
     const first = new Metrics();
     const monitors = jest.spyOn(performance, 'monitorEventLoopDelay');
     const second = new Metrics();

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 
-/** The time for which a response of `/metrics` is reused, ms, since some gauges query the database, and any local process may ask often. */
+/** The time for which a response of `/metrics` is reused, in ms, since some gauges query the database, and any local process may ask often. */
 const KEPT_MS = 1_000;
 
 let processMetrics: Registry | null = null;
@@ -54,7 +54,7 @@ export class Metrics {
           if (typeof value === 'number') gauge.set(value);
           else for (const [key, each] of value) gauge.set({ [label]: key }, each);
         } catch {
-          // The part that it reads is unavailable, so the gauge has no value.
+          // The source of the gauge is unavailable, so the gauge has no value.
         }
       },
     });

@@ -1,19 +1,19 @@
 import { isUtf8 } from 'node:buffer';
 
-/** A piece of output: `{text}` where it is UTF-8, else `{base64}`. */
+/** A piece of output: `{text}` if it is UTF-8, and else `{base64}`. */
 export type TextPiece = { text: string } | { base64: string };
 
 /** Cuts a stream of bytes into pieces that end with whole characters of UTF-8. */
 export class TextPieces {
-  /** The beginning of a character whose rest has not come yet. */
+  /** The beginning of a character whose rest has not arrived. */
   private rest: Buffer = Buffer.alloc(0);
 
-  /** The number of bytes that came and were not returned yet. */
+  /** The number of bytes that have arrived and were not returned yet. */
   get pending(): number {
     return this.rest.length;
   }
 
-  /** Returns what can be shown after these bytes; null if nothing can. */
+  /** Returns the piece that is complete after these bytes; null if none is. */
   add(bytes: Buffer): TextPiece | null {
     const all = Buffer.concat([this.rest, bytes]);
     const whole = all.length - unfinishedBytes(all);
@@ -21,7 +21,7 @@ export class TextPieces {
     return pieceOf(all.subarray(0, whole));
   }
 
-  /** Returns the beginning of a character whose rest does not come; null if there is none. */
+  /** Returns the beginning of a character whose rest does not arrive; null if there is none. */
   end(): TextPiece | null {
     const { rest } = this;
     this.rest = Buffer.alloc(0);
@@ -34,7 +34,7 @@ function pieceOf(bytes: Buffer): TextPiece | null {
   return isUtf8(bytes) ? { text: bytes.toString() } : { base64: bytes.toString('base64') };
 }
 
-/** Returns the number of bytes at the end that begin a character of UTF-8 without ending it: 0 to 3. */
+/** Returns the number of bytes at the end that begin a UTF-8 character without completing it: 0 to 3. */
 function unfinishedBytes(bytes: Buffer): number {
   for (let back = 1; back <= Math.min(3, bytes.length); back += 1) {
     const byte = bytes[bytes.length - back] as number;

@@ -1,4 +1,4 @@
-/** Returns the text without the characters at its end that are this one, in time that is linear in its length: `/x+$/` tries again at each of them. */
+/** Returns the text without trailing occurrences of the character, in linear time: `/x+$/` would try again at each of them. */
 export function withoutLast(character: string, text: string): string {
   let end = text.length;
   while (end > 0 && text.charAt(end - 1) === character) end -= 1;
