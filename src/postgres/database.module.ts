@@ -8,7 +8,7 @@ import { startEmbeddedPostgres } from './embedded/embedded-postgres.ts';
 import { PoolMetrics } from './database/pool-metrics.ts';
 
 export interface DatabaseModuleOptions {
-  /** Lets the service start although the server does not force commits to disk; for tests only. */
+  /** Allows a server that does not force commits to disk; for tests only. */
   allowUnsafe?: boolean;
 }
 
@@ -56,7 +56,7 @@ async function open(config: Config, startup: Startup, { allowUnsafe = false }: D
   }
 }
 
-/** Ends the process. No acknowledged write is lost: the next start recovers the database, or reports why it can't. */
+/** Ends the process. No acknowledged write is lost: the next start recovers the database, or reports why that is impossible. */
 function onLost(error: Error): never {
   logger.fatal(`The embedded database ended and can not be started again: ${error.message}`);
   process.exit(1);

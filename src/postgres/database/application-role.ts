@@ -1,13 +1,13 @@
 import type pg from 'pg';
 
-/** The role that the service's connections take: it reads events, appends them through functions, and owns the read models. */
+/** The role that the service's connections assume: it reads events, appends them through functions, and owns the read models. */
 const applicationRole = 'mooring_app';
 
 const ATTEMPTS_MAX = 10;
 
 /**
- * Creates the role if it is missing, and makes sure that the owner may take it. Roles belong to the whole server, so another database's
- * service may create the same one at this moment: a lost race is retried. Returns null, and calls `onMissing` with the reason, if the owner
+ * Creates the role if it is missing, and makes sure that the owner may assume it. Roles belong to the whole server, so a service on another
+ * database may create the same role concurrently: a lost race is retried. Returns null, and calls `onMissing` with the reason, if the owner
  * lacks the rights.
  */
 export async function ensureApplicationRole(owner: pg.Client, onMissing: (reason: string) => void): Promise<string | null> {
@@ -40,7 +40,7 @@ function isDenied(error: unknown): boolean {
   return (error as { code?: string }).code === '42501';
 }
 
-/** Returns true for unique_violation, duplicate_object, and "tuple concurrently updated". */
+/** Returns whether the error is unique_violation, duplicate_object, or "tuple concurrently updated". */
 function isLostRace(error: unknown): boolean {
   return ['23505', '42710', 'XX000'].includes((error as { code?: string }).code ?? '');
 }

@@ -237,7 +237,7 @@ function drained(stream: Socket): Promise<void> {
   });
 }
 
-/** Reads the output of `COPY … TO STDOUT` in whole rows; a slow reader makes the server wait. Leaving early ends the connection. */
+/** Reads the output of `COPY … TO STDOUT` in whole rows; a slow reader makes the server wait. Stopping early ends the connection. */
 export async function* copyOut(client: pg.ClientBase, text: string): AsyncGenerator<Slab> {
   const statement = client.query(new CopyOut(text) as unknown as pg.Submittable) as unknown as CopyOut;
   try {

@@ -57,7 +57,7 @@ describe('The database', () => {
     await owner.end();
   });
 
-  it('lets read models be made, changed and dropped', async () => {
+  it('allows read models to be created, changed and dropped', async () => {
     await database.query('create table reading (id text primary key)');
     await database.query(`insert into reading values ('a')`);
     await database.query('drop table reading');
@@ -149,7 +149,7 @@ describe('A database from before the first release', () => {
     await place.drop();
   });
 
-  it('is refused as it is, with a sentence that says how to begin anew', async () => {
+  it('is refused, with a sentence that says how to start over', async () => {
     await owner.query('create table mooring_migration (id serial primary key, timestamp bigint not null, name varchar not null)');
     await owner.query(`insert into mooring_migration (timestamp, name) values (1700000000001, 'Events1700000000001')`);
     await expect(openDatabase({ url: place.url, allowUnsafe: true })).rejects.toThrow(

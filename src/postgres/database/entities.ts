@@ -2,7 +2,7 @@ import { EntitySchema, type ObjectLiteral, type SelectQueryBuilder } from 'typeo
 
 import type { Column, ReadRow, Table } from './table.ts';
 
-/** The entities of this program. A file that makes one adds it when it is imported, as TypeORM's decorators would. */
+/** The entities of this program. A file that declares one adds it when it is imported, as TypeORM's decorators would. */
 export const entities: EntitySchema[] = [];
 
 type Joined = Record<string, EntitySchema>;
@@ -12,7 +12,7 @@ type JoinedRows<Others extends Joined> = {
 
 /**
  * Returns the entity by which TypeORM reads the table of that name. A query can join each of `others` by the key, which must have the same
- * name there; their rows are then members of the row, and null if there is none.
+ * name there; their rows are then members of the row, or null.
  */
 // oxlint-disable-next-line typescript/no-generated-empty-object-type -- a table that joins no other has no such members
 export function entityOf<T extends Table, Others extends Joined = Record<never, EntitySchema>>(

@@ -9,8 +9,7 @@ const ALONE_AGAIN_MS = 200;
 export type InstallationFact = 'instance_id' | 'master_key_id' | 'first_run_seed' | 'first_run' | 'log_place';
 
 /**
- * Facts that all services on one database share: the first service to state one decides. Later only tools change them, while no service
- * runs.
+ * Facts that all services on one database share. The first service to set one decides. Later only tools change them, while no service runs.
  */
 export class Installation {
   constructor(private readonly database: Database) {}
@@ -26,7 +25,10 @@ export class Installation {
     return (await this.read(fact)) ?? value;
   }
 
-  /** Does the work while no other service on the database does such work. Returns null if its turn did not come within the timeout (ms). */
+  /**
+   * Runs the work while no other service on the database runs such work. Returns null if the lock was not available within the timeout (in
+   * ms).
+   */
   async withLock<T>(work: () => Promise<T>, timeoutMs: number): Promise<T | null> {
     const client = await this.database.pool.connect();
     let broken: Error | undefined;

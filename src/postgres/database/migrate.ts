@@ -16,14 +16,14 @@ export interface Address {
 /** The two-part advisory lock of this service's start; the event store uses (5040, 1) and (5040, 2). */
 const migrationLock = [5040, 10];
 const migrationLockTimeout = '120s';
-/** The time for which a tool waits for a server that is starting, in milliseconds. */
+/** The time for which a tool waits for a server that is starting, in ms. */
 const PATIENCE_MS = 30_000;
 const RETRY_EVERY_MS = 250;
 
 const logger = new Logger('Database');
 
 export function addressOf(url: string): Address {
-  // The message does not repeat a malformed address, which may hold a password.
+  // The message does not quote a malformed address, which may contain a password.
   if (!URL.canParse(url)) throw new Error('DATABASE_URL is not a valid address');
   const parsed = new URL(url);
   const options = parsed.searchParams.get('options') ?? '';
@@ -31,7 +31,7 @@ export function addressOf(url: string): Address {
   return { url: parsed.href, options };
 }
 
-/** Connects as the owner; retries for up to `patienceMs` (30 s) while the server is away or starting. */
+/** Connects as the owner. Retries for up to `patienceMs` (30 s) while the server is unavailable or starting. */
 export async function connectOwner(address: Address, patienceMs = PATIENCE_MS): Promise<pg.Client> {
   const deadline = Date.now() + patienceMs;
   for (;;) {
@@ -60,7 +60,7 @@ export async function refuseUnsafe(owner: pg.Client, allowUnsafe: boolean): Prom
     `select name, setting from pg_settings where name in ('fsync', 'full_page_writes', 'synchronous_commit', 'server_version_num')`,
   );
   const settings = new Map(rows.map(({ name, setting }) => [name, setting]));
-  if (Number(settings.get('server_version_num')) < 150_000) throw new Error('PostgreSQL 15 or later is needed');
+  if (Number(settings.get('server_version_num')) < 150_000) throw new Error('PostgreSQL 15 or later is required');
   const off = ['fsync', 'full_page_writes', 'synchronous_commit'].filter((name) => settings.get(name) === 'off');
   if (off.length === 0 || allowUnsafe) return;
   throw new Error(`PostgreSQL would lose acknowledged writes in a crash: ${off.join(', ')} must not be off`);
@@ -69,13 +69,13 @@ export async function refuseUnsafe(owner: pg.Client, allowUnsafe: boolean): Prom
 /** The table that exists from the start of a restore until everything is restored. */
 export const restoreMarker = 'public.mooring_restore';
 
-/** Throws if a restore was broken off: its incomplete data would otherwise go unnoticed. */
+/** Throws if a restore was interrupted, because its incomplete data would otherwise go unnoticed. */
 export async function refuseHalfRestored(owner: pg.Client): Promise<void> {
   const { rows } = await owner.query<{ marked: boolean }>('select to_regclass($1) is not null as marked', [restoreMarker]);
-  if (rows[0]?.marked === true) throw new Error('a restore into this database was broken off: run it again (npm run restore)');
+  if (rows[0]?.marked === true) throw new Error('a restore into this database was interrupted: run it again (npm run restore)');
 }
 
-/** Throws if the tables were made by a program from before the first release: no migration leads from them to those of today. */
+/** Throws if the tables were created by a program from before the first release, from which no migration leads to the current ones. */
 async function refuseUnreleased(owner: pg.Client): Promise<void> {
   const { rows } = await owner.query<{ has_migrations: boolean }>(`select to_regclass('mooring_migration') is not null as has_migrations`);
   if (rows[0]?.has_migrations !== true) return;
@@ -94,7 +94,7 @@ export async function migrate(owner: pg.Client, address: Address): Promise<strin
   await owner.query('select pg_advisory_lock($1, $2)', migrationLock);
   await refuseUnreleased(owner);
   const role = await ensureApplicationRole(owner, (reason) =>
-    logger.warn(`Working without the role mooring_app (${reason}): only the trigger keeps events from being changed`),
+    logger.warn(`Working without the role mooring_app (${reason}): only the trigger protects events from changes`),
   );
   const dataSource = new DataSource({
     type: 'postgres',

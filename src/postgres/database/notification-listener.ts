@@ -5,13 +5,13 @@ import { Backoff } from '../../kernel/async/retry.ts';
 
 type OnNotify = (payload: string) => void;
 
-/** The first and the longest wait between attempts to reconnect, in milliseconds; the wait doubles each time. */
+/** The first and the longest wait between attempts to reconnect, in ms; the wait doubles each time. */
 const FIRST_RETRY_MS = 50;
 const LAST_RETRY_MS = 5_000;
 
 const logger = new Logger('Database');
 
-/** One connection that listens for all, and reconnects by itself while there is a listener. */
+/** One connection that listens for all listeners, and reconnects by itself while there is one. */
 export class NotificationListener {
   private readonly listeners = new Map<string, Set<OnNotify>>();
   private readonly stop = new AbortController();
@@ -28,7 +28,7 @@ export class NotificationListener {
     // Each listener gets a wrapper of its own, so that the same function may listen twice.
     const entry: OnNotify = (payload) => onNotify(payload);
     this.listeners.set(channel, all.add(entry));
-    // A failure here does not reach the caller: the connection is made again, and then listens to every channel.
+    // A failure does not reach the caller: the connection is opened again, and then listens to every channel.
     if (this.client === null) await this.connect().catch(() => this.comeBackLater());
     else if (first) await this.client.query(`listen ${pg.escapeIdentifier(channel)}`).catch(() => undefined);
     return async () => {

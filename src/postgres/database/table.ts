@@ -20,7 +20,7 @@ interface WrittenTypes {
   bigint: string;
   timestamptz: string;
   'timestamptz(3)': string;
-  /** The column of a type whose values may be anything is declared with `typed`. */
+  /** A column of a type whose values may be anything is declared with `typed`. */
   json: unknown;
   jsonb: unknown;
   numeric: unknown;
@@ -38,7 +38,7 @@ export type Column = TypeName | `${TypeName} ${string}`;
 declare const holds: unique symbol;
 type Typed<Value> = NotNull & { readonly [holds]: Value };
 
-/** Declares the values of a column more exactly than its SQL does: `typed<Scope[]>('json not null')`. */
+/** Declares the values of a column more precisely than its SQL does: `typed<Scope[]>('json not null')`. */
 export function typed<Value>(column: NotNull): Typed<Value> {
   return column as Typed<Value>;
 }

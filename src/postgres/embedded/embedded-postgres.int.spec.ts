@@ -33,11 +33,11 @@ describe('embedded PostgreSQL', () => {
     rmSync(home, { recursive: true, force: true });
   });
 
-  // A process that ended stays in the process table until its parent asks for its result, so its id alone does not tell whether it runs.
+  // A process that ended stays in the process table until its parent reads its result, so its id alone does not show whether it runs.
   const serves = (pid: number) => isPostgresOn(realpathSync(join(dataDir, 'postgres')), pid);
   const start = async (options: { fast?: boolean } = {}) => (running = await startEmbeddedPostgres({ dataDir, ...options }));
 
-  it('finds its data again after stop and start', async () => {
+  it('finds its data again after a restart', async () => {
     const first = await start();
     await ask(first.url, 'CREATE TABLE boats AS SELECT 7 AS berth');
     await first.stop();
@@ -62,7 +62,7 @@ describe('embedded PostgreSQL', () => {
     expect(serves(server.pid)).toBe(false);
   });
 
-  it('starts the server again until it stays, when it is killed while it starts', async () => {
+  it('starts the server again until it runs, if it is killed while it starts', async () => {
     let lost: Error | undefined;
     const server = (running = await startEmbeddedPostgres({ dataDir, onLost: (error) => (lost = error) }));
     await ask(server.url, 'CREATE TABLE boats AS SELECT 7 AS berth');
@@ -78,7 +78,7 @@ describe('embedded PostgreSQL', () => {
     expect(lost).toBeUndefined();
   });
 
-  it('starts the server again though one of its processes hangs', async () => {
+  it('starts the server again although one of its processes hangs', async () => {
     const server = await start();
     const { pid } = server;
     const holder = new Client({ connectionString: server.url });
@@ -98,7 +98,7 @@ describe('embedded PostgreSQL', () => {
     }
   });
 
-  it('takes over the server of a killed process, with its data, and leaves no orphan', async () => {
+  it('adopts the server of a killed process, with its data, and leaves no orphan', async () => {
     const { url, pid, parent } = await startInAnotherProcess(dataDir);
     await ask(url, 'CREATE TABLE boats AS SELECT 7 AS berth');
     await kill(parent);
@@ -154,13 +154,13 @@ describe('embedded PostgreSQL', () => {
     };
     running = await startEmbeddedPostgres({ dataDir, fast: true, logger });
     await ended;
-    expect(said[0]).toBe(`process ${parent.pid} still has the data directory; waiting up to 15 s for its end`);
+    expect(said[0]).toBe(`process ${parent.pid} still uses the data directory; waiting up to 15 s for its end`);
     expect(await ask(running.url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
   });
 
-  it('takes over at once from a zombie process', async () => {
+  it('takes over immediately from a zombie process', async () => {
     await (await start({ fast: true })).stop();
-    // The shell's child ends after `sleep`, which never asks for the child's result, has replaced the shell.
+    // The shell's child ends after `sleep`, which never reads the child's result, has replaced the shell.
     const parent = spawn('sh', ['-c', 'cat <&3 & echo $!; exec sleep 60 3<&-'], { stdio: ['ignore', 'pipe', 'inherit', 'pipe'] });
     const [said] = (await once(parent.stdout as Readable, 'data')) as [Buffer];
     await until('the shell is replaced', () => readFileSync(`/proc/${parent.pid}/cmdline`, 'utf8').startsWith('sleep') || undefined);
@@ -188,7 +188,7 @@ describe('embedded PostgreSQL', () => {
     await kill(stranger);
   });
 
-  it('works in a folder that nobody else may enter', async () => {
+  it('works in a folder that no other user may enter', async () => {
     mkdirSync(dataDir, { mode: 0o700 });
     chmodSync(home, 0o700);
     const first = await start({ fast: true });
@@ -206,7 +206,7 @@ describe('embedded PostgreSQL', () => {
     expect(await ask((await start({ fast: true })).url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
   });
 
-  it('listens on loopback alone, in a process group of its own, with a log beside the data', async () => {
+  it('listens only on loopback, in a process group of its own, with a log beside the data', async () => {
     const { url, pid } = await start({ fast: true });
     expect(await ask(url, 'SHOW listen_addresses')).toEqual([{ listen_addresses: '127.0.0.1' }]);
     expect(await ask(url, 'SHOW unix_socket_directories')).toEqual([{ unix_socket_directories: '' }]);

@@ -43,7 +43,7 @@ export type { RunningPostgres as EmbeddedPostgres } from './running-postgres.ts'
 export interface EmbeddedPostgresOptions {
   dataDir: string;
   logger?: EmbeddedPostgresLogger;
-  /** Does not force writes to disk, so that a power cut may lose data; for tests only. */
+  /** The value is true if writes need not be forced to disk, so that a power cut may lose data; for tests only. */
   fast?: boolean;
   /** Called if a server that ended by itself could not be started again; by default, a warning is logged. */
   onLost?: (error: Error) => void;
@@ -61,7 +61,7 @@ interface Setup {
 
 const START_TIMEOUT_MS = 30_000;
 const START_ATTEMPTS_MAX = 10;
-/** Matches errors that a retry with another port can overcome. */
+/** Matches errors that a retry with another port can fix. */
 const portIsTaken = /Address already in use|could not create any TCP\/IP sockets/;
 /** Matches the error of a server whose predecessor was killed and left processes behind. */
 const hasOrphans = /pre-existing shared memory block/;
@@ -156,7 +156,7 @@ async function adopt({ cluster, fast, password, logger }: Setup): Promise<{ pid:
   const left = readPostmaster(cluster);
   if (!left) return undefined;
   if (!isPostgresOn(cluster, left.pid)) {
-    // The process id now belongs to another process, for which PostgreSQL would wait.
+    // The process id belongs to another process now, for whose end PostgreSQL would wait.
     if (isAlive(left.pid)) rmSync(join(cluster, 'postmaster.pid'), { force: true });
     return undefined;
   }

@@ -6,15 +6,15 @@ import { waitUntil, startedAt } from './postgres-process.ts';
 
 const ATTEMPTS = 10;
 /**
- * The time for which a start waits for the process that owns the data directory, in milliseconds: a killed process takes a moment to die,
+ * The time for which a start waits for the process that owns the data directory, in ms: a killed process takes a moment to die,
  * one that stops takes a little longer.
  */
 const OWNER_PATIENCE_MS = 15_000;
 
 /**
  * Claims a data directory for this process, so that a second Mooring does not adopt, and later stop, the server of a running one. A
- * directory left by a killed process is taken over; for a running owner it waits, after one call of `onWait`. Returns a function that
- * releases the directory. Throws if its owner is still running after 15 s.
+ * directory left by a killed process is claimed; for a running owner it waits, after one call of `onWait`. Returns a function that releases
+ * the directory. Throws if its owner is still running after 15 s.
  */
 export async function claimDataDir(dataDir: string, onWait: (owner: number, withinMs: number) => void): Promise<() => void> {
   const owner = ownerOf(dataDir);
@@ -36,7 +36,7 @@ function claimNow(dataDir: string): () => void {
     if (living !== null) throw new Error(`the data directory ${dataDir} is in use by process ${living}`);
     removeIfStill(file, owner);
   }
-  throw new Error(`the data directory ${dataDir} is being taken by several processes at once`);
+  throw new Error(`the data directory ${dataDir} is being claimed by several processes at once`);
 }
 
 /** Returns the id of the process that owns the data directory, or null if none is running. */

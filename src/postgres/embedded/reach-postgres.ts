@@ -7,7 +7,7 @@ import { ownerOf } from './postgres-owner.ts';
 import { isPostgresOn, readPostmaster } from './postgres-process.ts';
 
 export interface ReachedPostgres {
-  /** The URL for the owner of the schema; it holds the password. */
+  /** The URL for the owner of the schema; it contains the password. */
   url: string;
   /** Stops the server if it was started to reach the database. */
   release(): Promise<void>;
@@ -22,7 +22,7 @@ type Place = Pick<Config, 'databaseUrl' | 'dataDir'>;
 export async function reachPostgres({ databaseUrl, dataDir }: Place): Promise<ReachedPostgres> {
   if (databaseUrl !== null) return { url: databaseUrl, release: async () => undefined };
   const named = join(dataDir, 'postgres');
-  if (!existsSync(named)) throw new Error(`there is no database in ${dataDir}; MOORING_DATA_DIR says where to look`);
+  if (!existsSync(named)) throw new Error(`there is no database in ${dataDir}; set MOORING_DATA_DIR to the folder that has it`);
   if (ownerOf(dataDir) === null) return holdPostgres({ databaseUrl, dataDir });
   const cluster = realpathSync(named);
   const server = readPostmaster(cluster);
@@ -33,8 +33,8 @@ export async function reachPostgres({ databaseUrl, dataDir }: Place): Promise<Re
 }
 
 /**
- * Returns the database for a tool that needs it alone; it is created if there is none. Throws if a service, or another tool, uses the data
- * directory.
+ * Returns the database for a tool that needs exclusive use of it; it is created if there is none. Throws if a service, or another tool,
+ * uses the data directory.
  */
 export async function holdPostgres({ databaseUrl, dataDir }: Place): Promise<ReachedPostgres> {
   if (databaseUrl !== null) return { url: databaseUrl, release: async () => undefined };

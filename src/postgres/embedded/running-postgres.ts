@@ -3,7 +3,10 @@ import { retry } from '../../kernel/async/retry.ts';
 import { endPostgres, isAlive, isPostgresOn, signalQuietly } from './postgres-process.ts';
 
 const CHECK_EVERY_MS = 1_000;
-/** The attempts to start a server again: some ten seconds, since what remains of the killed one may hold its memory, or kill the new one too. */
+/**
+ * The attempts to start a server again: for some ten seconds, since processes of the killed one may still use its memory, or kill the new
+ * one too.
+ */
 const LAUNCH_AGAIN = { firstMs: 100, lastMs: 2_000, attempts: 10 };
 
 export interface EmbeddedPostgresLogger {
@@ -74,7 +77,7 @@ export class RunningPostgres {
 }
 
 /**
- * Returns true if the server is running. This is asked every second, so the costly check of the process's command is left out on systems
+ * Returns whether the server is running. This is checked every second, so the costly check of the process's command is omitted on systems
  * other than Linux.
  */
 function isRunning(cluster: string, pid: number): boolean {

@@ -33,7 +33,7 @@ describe('leases', () => {
     await test.drop();
   });
 
-  it('has one holder at a time; the next one gets it when it is given back, with a higher epoch', async () => {
+  it('has one holder at a time; the next one gets it when it is released, with a higher epoch', async () => {
     const [one, two] = [await open(), await open()];
     const first = keep(await one.acquire('boats'));
     let second: Awaited<ReturnType<typeof two.acquire>> | null = null;
@@ -49,7 +49,7 @@ describe('leases', () => {
     expect(BigInt(taken.epoch)).toBe(BigInt(first.epoch) + 1n);
   });
 
-  it('is never held by two of many who want it at once', async () => {
+  it('is never held by two of many processes that want it at once', async () => {
     const processes = await Promise.all(Array.from({ length: 5 }, open));
     let holders = 0;
     let most = 0;
@@ -68,7 +68,7 @@ describe('leases', () => {
     expect(epochs).toEqual(['1', '2', '3', '4', '5']);
   });
 
-  it('passes on without waiting for its time when the session of its holder dies, and the old holder knows', async () => {
+  it('is acquired by another before it expires if the session of its holder dies, and the old holder notices', async () => {
     const [one, two] = [await open(), await open()];
     const lost = await one.acquire('boats');
     const aborted = once(lost.signal, 'abort');
@@ -84,7 +84,7 @@ describe('leases', () => {
     expect(lost.valid).toBe(false);
   });
 
-  it('is taken at once by a process that starts after the holder was killed', async () => {
+  it('is acquired immediately by a process that starts after the holder was killed', async () => {
     const program = `
       const { openDatabase } = await import('./src/postgres/database/database.ts');
       const { Leases } = await import('./src/postgres/leases/leases.ts');
@@ -107,12 +107,12 @@ describe('leases', () => {
     expect(lease.epoch).toBe('2');
   });
 
-  it('is free when its time is over though the session of its holder stands', async () => {
+  it('is free once it has expired, although the session of its holder exists', async () => {
     const [one, two] = [await open(), await open()];
     const first = await one.acquire('boats');
     let taken = false;
     const taking = two.acquire('boats').finally(() => (taken = true));
-    // A renewal may come before the other process looks, so the time of the first holder is ended until that has the lease.
+    // A renewal may happen before the other process checks, so the lease of the first holder is expired again until the other has it.
     const expire = () => two.database.query(`update consumer_leases set expires_at = now() - interval '1 second' where epoch = 1`);
     await eventually(async () => {
       await expire();
@@ -134,7 +134,7 @@ describe('leases', () => {
     await eventually(async () => (await expiry()) > first, 'a renewal');
   });
 
-  it('keeps no session once nothing is held or wanted', async () => {
+  it('keeps no session once no lease is held or wanted', async () => {
     const { database, acquire } = await open();
     const lease = await acquire('boats');
     const sessions = () =>

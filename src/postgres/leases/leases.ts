@@ -20,7 +20,7 @@ import type pg from 'pg';
 import { Database } from '../database/database.ts';
 import { Intervals } from '../../kernel/config/intervals.ts';
 
-/** The time after which another process may take a lease that was not renewed, whatever became of its owner, ms. */
+/** The time after which another process may acquire a lease that was not renewed, whatever happened to its owner, in ms. */
 export const TTL_MS = 10_000;
 /**
  * L3: The interval of renewals (3 s) plus this timeout is less than the time to live, so a process gives up a hanging session before
@@ -47,7 +47,7 @@ const RENEW = `
     from unnest($2::text[], $3::bigint[]) h(name, epoch) where l.name = h.name and l.epoch = h.epoch and l.owner = $1
   returning l.name`;
 
-/** The channel on which returned leases are announced, so that waiting processes look at once. */
+/** The channel on which released leases are announced, so that waiting processes check immediately. */
 export const LEASES_GIVEN_BACK = 'mooring_leases';
 
 const GIVE_BACK = `
@@ -77,7 +77,7 @@ export class Lease {
     private readonly giveBack: (leases: Lease[]) => Promise<void>,
   ) {}
 
-  /** A signal that aborts when the lease was lost or given back. */
+  /** A signal that aborts when the lease was lost or released. */
   get signal(): AbortSignal {
     return this.ending.signal;
   }
@@ -88,7 +88,7 @@ export class Lease {
     return !this.signal.aborted && steady < this.renewedAt.steady + TTL_MS && wall < this.renewedAt.wall + TTL_MS;
   }
 
-  /** Gives the lease back, so that another process takes over without waiting for the expiry. */
+  /** Releases the lease, so that another process acquires it without waiting for the expiry. */
   async release(): Promise<void> {
     if (!this.signal.aborted) await this.giveBack([this]);
   }
@@ -165,8 +165,7 @@ export class Leases {
   }
 
   /**
-   * Takes those of the leases that are free now. It takes none unless this process holds another lease already. Throws if the database does
-   * not answer.
+   * Acquires those of the leases that are free now; none if this process holds no other lease yet. Throws if the database does not respond.
    */
   async takeFree(names: readonly string[]): Promise<Lease[]> {
     const { session } = this;
@@ -178,7 +177,7 @@ export class Leases {
     return leases;
   }
 
-  /** Gives the leases back with one statement. */
+  /** Releases the leases with one statement. */
   async release(leases: readonly Lease[]): Promise<void> {
     const held = leases.filter(({ signal }) => !signal.aborted);
     if (this.session !== null && held.length > 0) await this.giveBack(held, this.session);
@@ -216,7 +215,7 @@ export class Leases {
       if (performance.now() >= this.renewAt) await this.renew(session);
       if (this.wanted.size > 0) await this.take(session);
     } catch (error) {
-      this.logger.warn(`Leases could not be renewed and count as lost: ${(error as Error).message}`);
+      this.logger.warn(`Leases could not be renewed and are considered lost: ${(error as Error).message}`);
       this.endSession();
     }
   }
@@ -239,7 +238,7 @@ export class Leases {
   private async renew(session: Session): Promise<void> {
     const leases = [...this.held.values()];
     const at = instant();
-    // The next renewal is due a little early, so that the beat after 3 s is never just too early for it.
+    // The next renewal is due a little early, so that the heartbeat after 3 s is never just too early for it.
     this.renewAt = at.steady + this.intervals.leaseRenewMs - this.intervals.leaseLookMs / 2;
     if (leases.length === 0) return;
     const names = leases.map((lease) => lease.name);

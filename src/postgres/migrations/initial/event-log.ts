@@ -130,7 +130,7 @@ function appendFunction({ table, append, lock, eventClass }: LogNames): string {
 
 /**
  * Appends one event to a stream that is at the expected revision, at half the cost: the usual append of a quiet service. Returns {position,
- * time in milliseconds}, or null if it was not appended; the other function then returns the reason.
+ * time in ms}, or null if it was not appended; the other function then returns the reason.
  */
 function appendOneFunction({ table, appendOne, lock, eventClass }: LogNames): string {
   return `
