@@ -10,8 +10,8 @@ const options = {
 
 await runTool(usage, options, async ({ config, words, values, say }) => {
   const [to] = words;
-  if (to === undefined || words.length > 1) throw new UsageError('say where the backup goes');
-  if (Object.keys(values).length > 1) throw new UsageError('the keys go to one place: choose one of the options');
+  if (to === undefined || words.length > 1) throw new UsageError('name the file or folder of the backup');
+  if (Object.keys(values).length > 1) throw new UsageError('give only one of the options for the keys');
   const apart = values['keys-apart'] as string | undefined;
   const keys = apart !== undefined ? { apart } : values['without-keys'] ? 'none' : values['keys-only'] ? 'only' : 'included';
   for (const { file, manifest } of await backUp(config, { to, keys })) {

@@ -9,7 +9,7 @@ const options = { from: { type: 'string' }, to: { type: 'string' } } as const;
 
 await runTool(usage, options, async ({ config, words, values, say }) => {
   const { from, to } = values;
-  if (typeof from !== 'string' || typeof to !== 'string' || words.length > 0) throw new UsageError('say from where and to where');
+  if (typeof from !== 'string' || typeof to !== 'string' || words.length > 0) throw new UsageError('give --from and --to');
   for (const { eventClass, events, before, sha256 } of await migrateStore(config, new EventCatalogue(eventDefinitions), { from, to }))
     say(`${eventClass}: ${events} events in both, ${before} of them there before, sha256 ${sha256}`);
   say('The read models were emptied; start the service with EVENT_STORE set to the new store.');

@@ -14,14 +14,14 @@ const options = {
   check: { type: 'boolean' },
 } as const;
 
-/** Returns what people call the agent or the computer. */
+/** Returns what an operator calls the agent or the computer. */
 function nameOf(sandboxId: string): string {
   return kindOf(sandboxId) === 'agent' ? `Agent ${sandboxId}` : `Computer ${computerIdOf(sandboxId)}`;
 }
 
 await runTool(usage, options, async ({ config, words, values, say }) => {
   const [from] = words;
-  if (from === undefined || words.length > 1) throw new UsageError('say which file to restore');
+  if (from === undefined || words.length > 1) throw new UsageError('name the file to restore');
   if (values.check === true) {
     const { manifest } = await checkedBackup(from);
     return say(`${from} is whole: as of ${manifest.at}, log up to ${manifest.heads.core}, keys ${manifest.keys}`);

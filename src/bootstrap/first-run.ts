@@ -25,7 +25,7 @@ export interface FirstRun {
   agent_id: string | null;
 }
 
-/** The data that an interrupted first start needs to continue. The database keeps the seed, which makes all its ids the same again. */
+/** The data with which an interrupted first start continues. The database stores the seed, from which all its ids are derived again. */
 interface Begun {
   seed: string;
   password: string;
@@ -37,9 +37,9 @@ const DONE = 'done';
 const OTHERS_MS = 60_000;
 
 /**
- * Makes, on the very first start, an administrator with a plan, an API key, a sample agent, and first-run.json. Every step may be repeated,
- * so that any replica can continue an interrupted first start; of several concurrent ones, one does it. Later starts only update the
- * address in the file. Returns what was made, or null if this was not the first start.
+ * Creates, on the very first start, an administrator with a plan, an API key, a sample agent, and first-run.json. Every step may be
+ * repeated, so that any replica can continue an interrupted first start; of several concurrent ones, one does it. Later starts only update
+ * the address in the file. Returns what was created, or null if this was not the first start.
  */
 export async function firstRun(commands: CommandBus, database: Database, config: Config, url: string): Promise<FirstRun | null> {
   const installation = new Installation(database);
@@ -75,7 +75,7 @@ async function firstRunAlone(commands: CommandBus, installation: Installation, c
   return made === null ? null : { url, email: config.adminEmail, password: begun.password, ...made };
 }
 
-/** Returns null if the database has its administrator already, because its first start had another data folder. */
+/** Returns null if the database has its administrator already, because its first start used another data folder. */
 async function open(
   commands: CommandBus,
   config: Config,

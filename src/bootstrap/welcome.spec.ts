@@ -3,7 +3,7 @@ import { welcome } from './welcome.ts';
 const made = { url: 'http://127.0.0.1:8080', email: 'admin@localhost', password: 'canary-password', api_key: 'mk_x', agent_id: null };
 
 describe('what a first start prints', () => {
-  it('shows the password that was made for the operator', () => {
+  it('shows the password that was generated for the operator', () => {
     expect(welcome(made, null)).toContain('canary-password');
   });
 

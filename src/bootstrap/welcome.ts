@@ -2,7 +2,7 @@ import type { FirstRun } from './first-run.ts';
 
 /**
  * Returns the text that the operator reads once: the address, the credentials and three commands to copy. A password that the operator has
- * chosen is left out.
+ * chosen is omitted.
  */
 export function welcome({ url, email, password, api_key, agent_id }: FirstRun, givenPassword: string | null): string {
   const shown = password === givenPassword ? 'as MOORING_ADMIN_PASSWORD gives it' : password;

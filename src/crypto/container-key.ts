@@ -6,8 +6,8 @@ import type { Keyring } from './keyring.ts';
 export const INSTALLATION_SUBJECT = 'installation';
 
 /**
- * Returns the key by which the installation knows its containers on an engine. The first service on the database makes it, and neither a
- * rotation of the master key nor a restore changes it.
+ * Returns the key by which the installation recognises its containers on an engine. The first service on the database creates it, and
+ * neither a rotation of the master key nor a restore changes it.
  */
 export function containerKey(keyring: Keyring): Promise<KeyObject> {
   return keyring.macKey(INSTALLATION_SUBJECT, 'containers');

@@ -54,7 +54,7 @@ describe('the keyring', () => {
     expect(new Set(values.map((value) => value.ct)).size).toBe(50);
   });
 
-  it('opens a value only in its own place', async () => {
+  it('opens a value only in its own context', async () => {
     const subject = randomUUID();
     const other = randomUUID();
     const value = await keyring.seal(subject, 'env/TOKEN', 'secret');
@@ -86,7 +86,7 @@ describe('the keyring', () => {
     await expect(keyring.open(subject, 'c', { ...value, key: 2 })).rejects.toThrow('no data key 2');
   });
 
-  it('makes one key however many first values are sealed at once, by two replicas', async () => {
+  it('creates one key even if many first values are sealed at once, by two replicas', async () => {
     const subject = randomUUID();
     const replica = keyringOf(masterKey);
     const seal = (n: number) => (n % 2 === 0 ? keyring : replica).seal(subject, 'c', `value ${n}`);
@@ -104,7 +104,7 @@ describe('the keyring', () => {
     expect(await restarted.open(subject, 'c', value)).toBe('secret');
   });
 
-  it('gives one key for codes of a subject and purpose, to all replicas that start at once and after a restart', async () => {
+  it('returns one MAC key for a subject and purpose, to all replicas that start at once and after a restart', async () => {
     const subject = randomUUID();
     const first = await Promise.all(Array.from({ length: 6 }, () => keyringOf(masterKey).macKey(subject, 'containers')));
     const again = await keyringOf(masterKey).macKey(subject, 'containers');
@@ -154,7 +154,7 @@ describe('the keyring', () => {
     await expect(keyring.seal(subject, 'c', 'x')).rejects.toThrow(SubjectShredded);
   });
 
-  it('opens nothing on any replica a second after a shred on one', async () => {
+  it('opens nothing on any replica a second after a shred on one of them', async () => {
     const subject = randomUUID();
     const replica = keyringOf(masterKey);
     const value = await keyring.seal(subject, 'c', 'secret');
@@ -185,7 +185,7 @@ describe('the keyring', () => {
     expect(vacuumed?.at).toBeInstanceOf(Date);
   });
 
-  it('destroys keys again, at its start, that a restored older database brings back', async () => {
+  it('destroys keys again at its start that a restored older database contains', async () => {
     const [kept, deleted] = [randomUUID(), randomUUID()];
     const values = await Promise.all([kept, deleted].map((subject) => keyring.seal(subject, 'c', 'secret')));
     const [older] = await database.query('select * from data_keys where subject = $1', [deleted]);
@@ -196,7 +196,7 @@ describe('the keyring', () => {
     expect(await Promise.all(values.map((value, n) => restarted.open([kept, deleted][n] as string, 'c', value)))).toEqual(['secret', null]);
   });
 
-  it('records shredded subjects outside the database, in whole lines, whatever a crash left', async () => {
+  it('records shredded subjects outside the database, in complete lines, whatever a crash left behind', async () => {
     const [before, after] = [randomUUID(), randomUUID()];
     await keyring.shred(before);
     await appendFile(ledger.file, '{"subject": "cut o');
@@ -207,7 +207,7 @@ describe('the keyring', () => {
     expect((await stat(ledger.file)).mode & 0o777).toBe(0o600);
   });
 
-  it('keeps no secret in its table', async () => {
+  it('stores no secret in its table', async () => {
     const value: Sealed = await keyring.seal(randomUUID(), 'c', 'canary-7f3a');
     const stored = JSON.stringify(await database.query('select * from data_keys'));
     expect(stored).not.toContain('canary-7f3a');

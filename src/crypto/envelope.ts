@@ -5,7 +5,7 @@ import type { Sealed } from './keyring.ts';
 
 const CIPHER = 'aes-256-gcm';
 const KEY_BYTES = 32;
-/** The size of a nonce: 96 random bits. With one key per subject, a repeat is improbable (2^32 values under one key: 2^-33). */
+/** The size of a nonce: 96 random bits. A repeat under one key is improbable, since each subject has its own (after 2^32 values: 2^-33). */
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
@@ -25,8 +25,8 @@ export function wrapDataKey(masterKey: Buffer, subject: string, version: number,
 }
 
 /**
- * Returns the data key: an object, because Node 24 takes three times as long for each value if the key is given as bytes. Throws if it was
- * tampered with, or belongs to another subject, version or master key.
+ * Returns the data key as an object, because with bytes Node 24 takes three times as long for each value. Throws if it was tampered with,
+ * or belongs to another subject, version or master key.
  */
 export function unwrapDataKey(masterKey: Buffer, subject: string, version: number, wrapped: Buffer): KeyObject {
   const nonce = wrapped.subarray(0, NONCE_BYTES);
@@ -50,7 +50,7 @@ export function sealText(dataKey: KeyObject, place: { subject: string; context: 
   return { v: 1, key: place.version, iv: nonce.toString('base64'), ct: cipherText.toString('base64') };
 }
 
-/** Decrypts the value. Throws if it was tampered with, or was sealed for another place. */
+/** Decrypts the value. Throws if it was tampered with, or was sealed for another context. */
 export function openText(dataKey: KeyObject, place: { subject: string; context: string }, sealed: Sealed): string {
   const additional = valuePlace({ ...place, version: sealed.key });
   return decrypt(dataKey, Buffer.from(sealed.iv, 'base64'), additional, Buffer.from(sealed.ct, 'base64')).toString('utf8');
@@ -78,7 +78,8 @@ function decrypt(key: Buffer | KeyObject, nonce: Buffer, additional: Buffer, cip
 }
 
 /**
- * Returns the data that authenticates a value's place. JSON separates the parts, so that no other subject and context give the same bytes.
+ * Returns the additional data that binds a value to its context. JSON separates the parts, so that no other subject and context result in
+ * the same bytes.
  */
 function valuePlace({ subject, context, version }: { subject: string; context: string; version: number }): Buffer {
   return Buffer.from(JSON.stringify(['value', subject, context, version]), 'utf8');

@@ -37,19 +37,17 @@ export interface SubjectEnds {
 }
 
 /**
- * Data keys, one per subject (an agent id), wrapped by the master key and kept outside the log. Shredding a subject destroys its data key:
- * nobody can read what was sealed for it, in any copy of the log.
+ * Data keys, one per subject (an agent id), wrapped by the master key and stored outside the log. Shredding a subject destroys its data
+ * key: nobody can read what was sealed for it, in any copy of the log.
  */
 export abstract class Keyring {
-  /**
-   * Seals the value. `context` binds it to its place (stream, field): it can't be opened with another. Throws if the subject was shredded.
-   */
+  /** Seals the value. `context` (stream, field) binds it: it can't be opened with another context. Throws if the subject was shredded. */
   abstract seal(subject: string, context: string, plain: string, use?: KeyUse): Promise<Sealed>;
   /** Returns the value, or null if the subject was shredded. Throws if the value was tampered with or has another context. */
   abstract open(subject: string, context: string, sealed: Sealed, use?: KeyUse): Promise<string | null>;
   /**
-   * Returns a key for message authentication codes. It comes from the subject's data key, so that it is the same for ever, in all replicas and
-   * after a rotation of the master key. Throws if the subject was shredded.
+   * Returns a key for message authentication codes. It is derived from the subject's data key, so it is the same forever, in all replicas
+   * and after a rotation of the master key. Throws if the subject was shredded.
    */
   abstract macKey(subject: string, purpose: string): Promise<KeyObject>;
   /**

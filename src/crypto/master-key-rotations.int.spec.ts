@@ -23,7 +23,7 @@ const by: RequestedBy = {
   ip: null,
 };
 
-/** A process that keeps the master key in a folder of its own, or is given it. */
+/** A process that stores the master key in a folder of its own, or gets it from the operator. */
 interface Process {
   keys: MasterKeys;
   keyring: DatabaseKeyring;
@@ -95,7 +95,7 @@ describe('a rotation of the master key', () => {
       ({ kek_id }) => kek_id,
     );
 
-  it('wraps every data key anew; then the old key opens nothing, and is refused at a start', async () => {
+  it('rewraps every data key; then the old key opens nothing, and is refused at a start', async () => {
     const [oldKey, newKey] = [randomBytes(32), randomBytes(32)];
     const process = await startedWith(oldKey);
     const values = await sealed(process, 20);
@@ -108,7 +108,7 @@ describe('a rotation of the master key', () => {
     expect(await database.query('select old_wrapped from master_key_rotations')).toEqual([{ old_wrapped: null }]);
   });
 
-  it('leaves the key as it is by which the installation knows its containers', async () => {
+  it('does not change the key by which the installation recognises its containers', async () => {
     const [oldKey, newKey] = [randomBytes(32), randomBytes(32)];
     const process = await startedWith(oldKey);
     const before = await containerKey(process.keyring);
@@ -121,7 +121,7 @@ describe('a rotation of the master key', () => {
     );
   });
 
-  it('goes on at any step after a start with either of the two keys', async () => {
+  it('continues at any step after a start with either of the two keys', async () => {
     const [oldKey, newKey] = [randomBytes(32), randomBytes(32)];
     const values = await sealed(await startedWith(oldKey), 3);
     const rotation = await (await startedWith(oldKey)).rotations.begin(newKey, by);
@@ -132,7 +132,7 @@ describe('a rotation of the master key', () => {
     await expectReadable(await startedWith(newKey), values);
   });
 
-  it('goes on with the new key if a crash of PostgreSQL emptied the table by which others learn it', async () => {
+  it('continues with the new key if a crash of PostgreSQL emptied the table from which others read it', async () => {
     const [oldKey, newKey] = [randomBytes(32), randomBytes(32)];
     const values = await sealed(await startedWith(oldKey), 3);
     const rotation = await (await startedWith(oldKey)).rotations.begin(newKey, by);
@@ -144,7 +144,7 @@ describe('a rotation of the master key', () => {
     await carryOut(process, rotation);
   });
 
-  it('is learned by a replica that was suspended throughout, and forgets the old key only when this replica has the new one', async () => {
+  it('reaches a replica that was suspended throughout, and removes the old key only once this replica has the new one', async () => {
     const [oldKey, newKey] = [randomBytes(32), randomBytes(32)];
     const [process, suspended] = [await startedWith(oldKey), await startedWith(oldKey)];
     const values = await sealed(suspended, 5);
@@ -160,7 +160,7 @@ describe('a rotation of the master key', () => {
     expect(await masterKeysInUse()).toEqual([keyIdOf(newKey)]);
   });
 
-  it('fails no seal, open or shred on any replica, and brings no shredded key back', async () => {
+  it('fails no seal, open or shred on any replica, and restores no shredded key', async () => {
     const process = await startedIn();
     const other = await startedWith(await loadMasterKey({ masterKey: null, dataDir: folder }, () => undefined));
     const values = await sealed(process, 1_500);
@@ -223,7 +223,7 @@ describe('a rotation of the master key', () => {
     expect((await readFile(join(folder, 'master.key'), 'utf8')).trim()).toBe(newKey.toString('hex'));
   });
 
-  it('is refused while another one is under way, back to a former key, and before every replica has the current key', async () => {
+  it('is refused while another one is in progress, back to a former key, and before every replica has the current key', async () => {
     const [oldKey, newKey] = [randomBytes(32), randomBytes(32)];
     const process = await startedWith(oldKey);
     await expect(process.rotations.begin(oldKey, by)).rejects.toMatchObject({ code: 'invalid_request' });
@@ -240,14 +240,14 @@ describe('a rotation of the master key', () => {
     await expect(process.rotations.begin(oldKey, by)).rejects.toMatchObject({ code: 'invalid_request' });
   });
 
-  it('begins once however many replicas are asked at the same time', async () => {
+  it('begins once, however many replicas get the request at the same time', async () => {
     const oldKey = randomBytes(32);
     const processes = await Promise.all(Array.from({ length: 4 }, () => startedWith(oldKey)));
     const begun = await Promise.allSettled(processes.map(({ rotations }) => rotations.begin(randomBytes(32), by)));
     expect(begun.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected', 'rejected', 'rejected']);
   });
 
-  it('wraps all other keys anew if the row of one is damaged, and names its subject', async () => {
+  it('rewraps all other keys if the row of one is damaged, and names its subject', async () => {
     const [oldKey, newKey] = [randomBytes(32), randomBytes(32)];
     const process = await startedWith(oldKey);
     const values = await sealed(process, 4);
@@ -262,7 +262,7 @@ describe('a rotation of the master key', () => {
     await carryOut(process, rotation);
   });
 
-  it('keeps no key in a table that every copy of the write-ahead log has under the old key', async () => {
+  it('leaves no key in a table that copies of the write-ahead log have under the old key', async () => {
     const [oldKey, newKey] = [randomBytes(32), randomBytes(32)];
     const process = await startedWith(oldKey);
     await process.rotations.begin(newKey, by);

@@ -37,7 +37,7 @@ const BEHIND = `
 
 const LEFT = 'select count(*)::int as keys from data_keys where kek_id = $1 and wrapped is not null';
 
-/** The caller who asked for a rotation. */
+/** The caller who requested a rotation. */
 export type RequestedBy = Pick<CommandContext, 'actor' | 'accountId' | 'requestId' | 'causationId' | 'ip'>;
 
 export interface MasterKeyRotation {
@@ -231,14 +231,14 @@ async function begun(client: pg.PoolClient, current: { id: string; key: Buffer }
     await client.query<{ rotation_id: string }>('select rotation_id from master_key_rotations where finished_at is null')
   ).rows;
   if (rowCount !== 1 || unfinished !== undefined)
-    throw new Refusal('invalid_state', 'A rotation of the master key is under way. Wait until it is over.', {
+    throw new Refusal('invalid_state', 'A rotation of the master key is in progress. Wait until it has finished.', {
       members: { rotation_id: unfinished?.rotation_id ?? null },
     });
   const { rows } = await client.query<{ replicas: number }>(BEHIND, [current.id]);
   if ((rows[0]?.replicas ?? 0) > 0)
     throw new Refusal(
       'invalid_state',
-      'A replica of the service has not announced that it has the current master key. It may be starting, or be of an older release, which has to be replaced first.',
+      'A replica of the service has not announced that it has the current master key. It may be starting, or it may be of an older release, which has to be replaced first.',
     );
   const id = newId();
   await client.query(

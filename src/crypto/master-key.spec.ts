@@ -15,7 +15,7 @@ describe('the master key', () => {
   });
   afterEach(() => rm(dataDir, { recursive: true }));
 
-  it('is made at the first start, for its owner alone, and found again at the next', async () => {
+  it('is created at the first start, readable only for its owner, and found again at the next', async () => {
     const made = await load();
     expect(made).toHaveLength(32);
     expect((await stat(join(dataDir, 'master.key'))).mode & 0o777).toBe(0o600);

@@ -27,7 +27,7 @@ export async function loadMasterKey(config: Pick<Config, 'masterKey' | 'dataDir'
 }
 
 /**
- * The file `master.key`, and beside it `master.key.<id>` with a new key from shortly before a rotation begins until the key is in
+ * The file `master.key`, and beside it `master.key.<id>` with a new key, from shortly before a rotation begins until the key is in
  * `master.key`: a key is on disk before anything depends on it.
  */
 export class MasterKeyFile {

@@ -12,7 +12,9 @@ const READ = `
     left join master_key_exchange e on e.rotation_id = r.rotation_id
    where i.fact = 'master_key_id'`;
 
-/** A database that is new, or that was restored, takes the key of its data keys, else the key of the first service that starts on it. */
+/**
+ * A database that is new, or was restored, adopts the master key of its data keys, or else the key of the first service that starts on it.
+ */
 const CLAIM = `
   insert into installation (fact, value)
   values ('master_key_id', coalesce((select kek_id from data_keys where wrapped is not null limit 1), $1)) on conflict do nothing`;
@@ -37,13 +39,14 @@ export class UnknownMasterKey extends Error {
 }
 
 /**
- * The master keys that this process knows: the current one, and during a rotation also the one before. The database names the current key.
- * A process that finds another name there learns the key from the rotation, by the key that it has.
+ * The master keys that this process knows: the current one, and during a rotation also the one before. The database records which key is
+ * the current one. A process that finds another id there gets that key from the rotation, where it is encrypted with the key that the
+ * process has.
  */
 export class MasterKeys {
   private readonly logger = new Logger('Keyring');
   private readonly known = new Map<string, Buffer>();
-  /** Looks come one after another, so that none ends with an older state than another one before it. */
+  /** Refreshes run one after another, so that none ends with an older state than an earlier one. */
   private readonly looks = new SharedQuestions(async () => new Map([['kept', await this.look()]]));
   private currentId: string;
   /** The id of the key with which the next start of this process begins. */
@@ -59,7 +62,7 @@ export class MasterKeys {
     this.keptId = this.currentId;
   }
 
-  /** The key that wraps new data keys, as of the last look. */
+  /** The key that wraps new data keys, as of the last refresh. */
   get current(): { id: string; key: Buffer } {
     return { id: this.currentId, key: this.of(this.currentId) };
   }
@@ -83,8 +86,8 @@ export class MasterKeys {
   }
 
   /**
-   * Reads which key is the current one, and learns it if it is new. Returns the id of the newest key that this process has and that its next
-   * start will have. Throws `UnknownMasterKey` if the current key can't be learned.
+   * Reads which key is the current one, and gets it if it is new. Returns the id of the newest key that this process has and that its next
+   * start will have. Throws `UnknownMasterKey` if the current key can't be obtained.
    */
   async refresh(): Promise<string> {
     return (await this.looks.answerFor('kept')) ?? this.keptId;
@@ -119,7 +122,7 @@ export class MasterKeys {
     return this.read();
   }
 
-  /** Learns the keys of a rotation, of which this process knows one. */
+  /** Applies the keys of a rotation, one of which this process knows. */
   private learn({ current, rotation_id, old_key_id, old_wrapped, new_wrapped }: KeyState): void {
     if (rotation_id === null || old_key_id === null) return;
     const [newer, older] = [this.known.get(current), this.known.get(old_key_id)];
@@ -133,7 +136,7 @@ export class MasterKeys {
       await this.file?.replace(this.current.key);
       this.keptId = this.currentId;
     } catch (error) {
-      this.logger.warn(`The new master key could not be stored, and this is tried again: ${(error as Error).message}`);
+      this.logger.warn(`The new master key could not be stored; the service tries again: ${(error as Error).message}`);
     }
   }
 }

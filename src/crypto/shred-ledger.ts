@@ -8,8 +8,8 @@ const FILE_NAME = 'shredded.jsonl';
 const BATCH = 1_000;
 
 /**
- * The shredded subjects, one per line, in a file that is only appended to: `{"subject": …, "at": …}`. It is kept outside the database, so
- * that a database restored to an older state can't bring a destroyed key back. It holds no secret, so copies of it need no protection.
+ * The shredded subjects, one per line, in an append-only file: `{"subject": …, "at": …}`. It is stored outside the database, so that a
+ * database restored to an older state can't bring a destroyed key back. It contains no secret, so copies of it need no protection.
  */
 export class ShredLedger {
   constructor(readonly file: string) {}
@@ -26,7 +26,7 @@ export class ShredLedger {
     await mkdir(dirname(this.file), { recursive: true, mode: 0o711 });
     const handle = await open(this.file, 'a', 0o600);
     try {
-      // The leading newline ends a line that a crash cut off, so that the new lines stay whole.
+      // The leading newline ends a line that a crash truncated, so that the new lines stay whole.
       await handle.appendFile(`\n${lines}`);
       await handle.sync();
     } finally {
@@ -49,7 +49,7 @@ export class ShredLedger {
   }
 }
 
-/** Returns null for an empty line and for one that a crash cut off, whose shred was never acknowledged and is repeated. */
+/** Returns null for an empty line and for one that a crash truncated, whose shred was never acknowledged and is repeated. */
 function subjectOf(line: string): string | null {
   try {
     const { subject } = JSON.parse(line) as { subject?: unknown };
