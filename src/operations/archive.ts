@@ -42,7 +42,7 @@ export interface Manifest {
   tables: Record<string, TableFacts>;
 }
 
-/** The file is no complete backup: it is truncated, changed, or something else. */
+/** The file is not a complete backup: it is truncated, changed, or something else. */
 export class DamagedBackup extends Error {
   constructor(file: string, what: string) {
     super(`${file} is damaged or no backup: ${what}`);
@@ -50,7 +50,7 @@ export class DamagedBackup extends Error {
   }
 }
 
-/** Counts and hashes the pieces that it is given. */
+/** Counts and hashes pieces. */
 class Tally {
   rows = 0;
   bytes = 0;
@@ -83,7 +83,7 @@ export class ArchiveWriter {
 
   /** Throws if the file exists, because no backup is overwritten. */
   static create(file: string): ArchiveWriter {
-    if (existsSync(file)) throw new Error(`${file} stands already`);
+    if (existsSync(file)) throw new Error(`${file} exists already`);
     return new ArchiveWriter(file, `${file}.${randomUUID()}.partial`);
   }
 
@@ -126,7 +126,7 @@ export class ArchiveWriter {
     const put = new Promise<void>((resolve, reject) =>
       this.archive.entry(header, (error) => (error ? reject(error) : resolve())).end(content),
     );
-    // On a full disk the file ends, and the entry would wait forever.
+    // On a full disk the file's stream ends, and the entry would wait forever.
     await Promise.race([put, this.written]);
   }
 }
@@ -145,7 +145,7 @@ async function* inPieces(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> 
   if (bytes > 0) yield Buffer.concat(held);
 }
 
-/** A piece of a table's rows, cut anywhere, or at the end the manifest. */
+/** A piece of a table's rows, cut anywhere, or the manifest at the end. */
 type Part = { table: string; content: Buffer } | { manifest: Manifest };
 
 async function* partsOf(file: string): AsyncGenerator<Part> {

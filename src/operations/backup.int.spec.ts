@@ -119,7 +119,7 @@ const opened = (installation: Installation, subject: string, sealed: Sealed) =>
   installation.serve(({ keyring }) => keyring.open(subject, 'c', sealed));
 
 describe('A backup', () => {
-  it('knows every table', async () => {
+  it('includes or excludes every table explicitly', async () => {
     const { from } = await filled();
     const tables = await from.rows(`select tablename from pg_tables where schemaname = 'public' and tablename <> 'mooring_migration'`);
     const known = [...Object.keys(keptTables), keyTable, ...leftTables];
@@ -144,7 +144,7 @@ describe('A backup', () => {
     });
   });
 
-  it('holds, under 20 writers, everything up to one moment, and all that was acknowledged before it began', async () => {
+  it('contains, under 20 writers, everything up to one moment, and all that was acknowledged before it began', async () => {
     const from = await Installation.make();
     const { file, acknowledged } = await from.serve(async ({ store }) => {
       const stop = new AbortController();
@@ -175,7 +175,7 @@ describe('A backup', () => {
   it('leaves no file if it fails, and is never overwritten', async () => {
     const { from } = await filled();
     const file = await from.backUp();
-    await expect(backUp(from.config, { to: file, keys: 'included' })).rejects.toThrow(/stands already/);
+    await expect(backUp(from.config, { to: file, keys: 'included' })).rejects.toThrow(/exists already/);
     const empty = join(folder, randomUUID());
     await mkdir(empty);
     const blocked = join(empty, 'full.tar.gz');
@@ -184,7 +184,7 @@ describe('A backup', () => {
     expect(await readdir(empty)).toEqual([]);
   });
 
-  it('of keys is refused while a rotation wraps them anew, since a restore takes one master key; one without keys is made', async () => {
+  it('of keys is refused while a rotation rewraps them, since a restore needs a single master key; one without keys is written', async () => {
     const { from } = await filled();
     await from.serve(({ keyring }) => keyring.seal(randomUUID(), 'c', 'another'));
     await from.rows(`update data_keys set kek_id = 'another' where subject = (select min(subject) from data_keys)`);
@@ -198,10 +198,10 @@ describe('A backup', () => {
   });
 });
 
-describe('The key by which an installation knows its containers', () => {
+describe('The key by which an installation recognises its containers', () => {
   const keyOf = (installation: Installation) => installation.serve(({ keyring }) => containerKey(keyring));
 
-  it('stays when a backup replaces the database that was made before there was such a key', async () => {
+  it('is kept when a backup from before there was such a key replaces the database', async () => {
     const { from, subject, sealed } = await filled();
     const older = await from.backUp();
     const key = await keyOf(from);
@@ -210,7 +210,7 @@ describe('The key by which an installation knows its containers', () => {
     expect(await opened(from, subject, sealed)).toBe('secret');
   });
 
-  it('is that of the backup, if it has one, whatever key the database had', async () => {
+  it('is that of the backup, if the backup has one', async () => {
     const { from } = await filled();
     const key = await keyOf(from);
     const other = await Installation.make();
@@ -263,7 +263,7 @@ describe('A shredded subject', () => {
     const [backup, apart] = files.map(({ file }) => file) as [string, string];
     const to = await Installation.make();
     await expect(to.restore(backup)).rejects.toThrow(/without keys/);
-    await expect(to.restore(apart)).rejects.toThrow(/keys alone/);
+    await expect(to.restore(apart)).rejects.toThrow(/contains only keys/);
     await to.restore(backup, { keys: apart });
     expect(await opened(to, subject, sealed)).toBe('secret');
     const newer = await from.backUp();
@@ -298,7 +298,7 @@ describe('A restore', () => {
     const { from } = await filled();
     const file = await from.backUp();
     const other = await Installation.make({ key: randomBytes(32) });
-    await expect(other.restore(file)).rejects.toThrow(/the master key is not the one that the keys are wrapped by/);
+    await expect(other.restore(file)).rejects.toThrow(/the master key does not match the keys/);
     await untouched(other);
     const none = await Installation.make({ key: null });
     await expect(none.restore(file)).rejects.toThrow(/the master key is missing/);
@@ -342,7 +342,7 @@ describe('A restore', () => {
     await expect(restoring).resolves.toMatchObject({ deletedAgain: [] });
   });
 
-  it('leaves nothing that a service would start on when it is killed, and can be repeated', async () => {
+  it('leaves nothing that a service would start on if it is killed, and can be repeated', async () => {
     const from = await Installation.make();
     await from.serve(({ store }) => store.append('agent-1', 'no_stream', [happened()]));
     await from.rows(`insert into es_event select n, 'agent-x', n - 2, gen_random_uuid(), 'Happened', 1, json_build_object('text', repeat(md5(n::text), 20)), '{}', 700, now()
@@ -354,7 +354,7 @@ describe('A restore', () => {
       await killedInTheMiddle(to, [file, ...(filledBefore ? ['--replace'] : [])]);
       // Existing content is unchanged; a new database is recognized as half restored.
       if (filledBefore) expect(await to.rows('select stream from es_event')).toEqual([{ stream: 'agent-mine' }]);
-      else await expect(to.serve(async () => undefined)).rejects.toThrow(/a restore into this database was broken off/);
+      else await expect(to.serve(async () => undefined)).rejects.toThrow(/a restore into this database was interrupted/);
       await to.restore(file, { replace: filledBefore });
       expect(await to.rows('select count(*)::int as events from es_event')).toEqual([{ events: 100_000 }]);
       await to.serve(({ store }) => store.append('agent-2', 'no_stream', [happened()]));

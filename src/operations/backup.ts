@@ -26,8 +26,8 @@ export interface WrittenFile {
 type Facts = Pick<Manifest, 'at' | 'instance_id' | 'event_store' | 'migrations' | 'heads' | 'master_key_ids'>;
 
 /**
- * Writes the log, and what no event records, as of one moment, while services run. Memory stays bounded. A file appears under its name once
- * it is complete and on disk, and not at all if anything fails.
+ * Writes the log, and the tables that no event records, as of one moment, while services run. Memory is bounded. A file appears under its
+ * name once it is complete and on disk, and not at all if anything fails.
  */
 export async function backUp(config: Config, options: BackupOptions): Promise<WrittenFile[]> {
   const server = await reachPostgres(config);
@@ -35,7 +35,7 @@ export async function backUp(config: Config, options: BackupOptions): Promise<Wr
     const client = await connectOwner(addressOf(server.url));
     try {
       await refuseHalfRestored(client);
-      // Every statement sees the database as it was at the first one.
+      // Every statement sees the database as of the first one.
       await client.query('begin transaction isolation level repeatable read read only');
       return await writeFiles(client, await factsOf(client, config), options);
     } finally {
@@ -48,7 +48,7 @@ export async function backUp(config: Config, options: BackupOptions): Promise<Wr
 
 async function writeFiles(client: pg.Client, facts: Facts, { to, keys }: BackupOptions): Promise<WrittenFile[]> {
   if (keys !== 'none' && facts.master_key_ids.length > 1)
-    throw new Error('a rotation of the master key is wrapping the data keys anew: back up again when it is over');
+    throw new Error('a rotation of the master key is rewrapping the data keys: back up again when it has finished');
   const file = await fileFor(to, facts, keys === 'only' ? 'keys' : 'backup');
   if (keys === 'only') return [await write(client, facts, file, 'only')];
   if (typeof keys === 'string') return [await write(client, facts, file, keys)];
@@ -84,7 +84,7 @@ async function factsOf(client: pg.Client, config: Config): Promise<Facts> {
   );
   const { at, core, log, events } = rows[0] as (typeof rows)[0];
   if (events !== core)
-    throw new Error(`the log has gaps: ${events} events up to position ${core}; this is not a database of Mooring as it should be`);
+    throw new Error(`the log has gaps: ${events} events up to position ${core}; this is not an intact database of Mooring`);
   const migrations = await client.query<{ name: string }>('select name from mooring_migration order by id');
   const masters = await client.query<{ kek_id: string }>('select distinct kek_id from data_keys where wrapped is not null order by kek_id');
   return {

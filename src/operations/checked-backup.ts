@@ -2,11 +2,11 @@ import { readArchive, type Manifest } from './archive.ts';
 import { keyColumns, KeyRows } from './key-rows.ts';
 import { keyTable } from './tables.ts';
 
-/** A backup that was read completely: every byte is what its manifest says. */
+/** A backup that was read completely, and whose every byte matches its manifest. */
 export interface CheckedBackup {
   file: string;
   manifest: Manifest;
-  /** The subjects that had been shredded when the backup was made. */
+  /** The subjects that had been shredded before the backup. */
   tombstones: Set<string>;
 }
 

@@ -11,8 +11,8 @@ import { storedJson } from '../eventsourcing/event-store/stored-json.ts';
 const AT_A_TIME = 1_000;
 
 /**
- * Requests the deletion of each sandbox whose key is destroyed, if the restored log is older than its deletion, as its owner did. Returns
- * these sandboxes. Has to run in the transaction that restores the log.
+ * Requests the deletion of each sandbox whose key is destroyed, as its owner did, if the restored log is older than that deletion. Returns
+ * these sandboxes. Must run in the transaction that restores the log.
  */
 export async function repeatDeletions(owner: pg.Client, catalogue: EventCatalogue, shredded: Iterable<string>): Promise<string[]> {
   const subjects = [...shredded].map((sandboxId) => ({ sandboxId, stream: streamOf(sandboxId), end: endOf(sandboxId) }));

@@ -7,12 +7,12 @@ import { KeyRows } from './key-rows.ts';
 import { consumerTables, guardedTables, keptTables, keyTable, leftTables } from './tables.ts';
 
 const TOMBSTONES_AT_A_TIME = 1_000;
-/** The key version of a tombstone, if the subject has no key. */
+/** The key version of a tombstone whose subject has no key. */
 const TOMBSTONE_VERSION = 1;
 
 const ownTables = [...Object.keys(keptTables), keyTable, ...leftTables];
 
-/** Returns true if the database holds nothing that a backup would hold. */
+/** Returns whether the database contains nothing that a backup would contain. */
 export async function isEmpty(owner: pg.Client): Promise<boolean> {
   const filled = ['es_event', 'es_log_event', 'account_credentials', keyTable].map((table) => `exists (select from public.${table})`);
   const { rows } = await owner.query<{ filled: boolean }>(`select ${filled.join(' or ')} as filled`);
@@ -50,14 +50,14 @@ async function truncate(owner: pg.Client, tables: readonly string[]): Promise<vo
 
 export interface Filling {
   backup: CheckedBackup;
-  /** The backup that the keys come from; the same as `backup` if that has them. */
+  /** The backup that contains the keys; the same as `backup` if that includes them. */
   keys: CheckedBackup;
   shredded: ReadonlySet<string>;
   /** The master key id of tombstones, whose column requires one. */
   masterKeyId: string;
 }
 
-/** Inserts the backup's rows; of shredded subjects only tombstones. Throws if a file has changed since it was checked. */
+/** Inserts the backup's rows; of shredded subjects only tombstones. Throws if a file was changed after it was checked. */
 export async function fillTables(owner: pg.Client, { backup, keys, shredded, masterKeyId }: Filling): Promise<void> {
   await fill(owner, backup, backup === keys ? [...Object.keys(keptTables), keyTable] : Object.keys(keptTables), shredded);
   if (backup !== keys) await fill(owner, keys, [keyTable], shredded);
@@ -88,7 +88,7 @@ async function fill(owner: pg.Client, { file, manifest }: CheckedBackup, wanted:
   if (JSON.stringify(next.value) !== JSON.stringify(manifest)) throw new Error(`${file} was changed while it was read`);
 }
 
-/** Yields the rows without the keys of shredded subjects, so that a destroyed key never gets into the table. */
+/** Yields the rows without the keys of shredded subjects, so that no destroyed key is ever inserted. */
 async function* withoutKeysOf(shredded: ReadonlySet<string>, source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   const rows = new KeyRows();
   for await (const piece of source) {

@@ -7,12 +7,12 @@ export const keyColumns = ['subject', 'version', 'kek_id', 'wrapped'];
 interface KeyRow {
   subject: string;
   masterKeyId: string;
-  /** True if the subject was shredded; the row is its tombstone then. */
+  /** The value is true if the subject was shredded, and the row is its tombstone. */
   isTombstone: boolean;
   line: string;
 }
 
-/** Reads the rows of the key table from pieces of its COPY text that are cut anywhere. */
+/** Parses the rows of the key table from pieces of its COPY text that are cut anywhere. */
 export class KeyRows {
   private rest: Buffer = Buffer.alloc(0);
 

@@ -22,7 +22,7 @@ const ATTEMPTS_MAX = 8;
 const FIRST_RETRY_MS = 200;
 const LAST_RETRY_MS = 12_800;
 
-/** Returns a writer that uses the port. The time is part of the metadata, where the adapter looks for it. */
+/** Returns a writer that uses the port. The time is part of the metadata, where the adapter expects it. */
 export function portWriter(store: EventStore): LogWriter {
   return async (events) => {
     for (const run of runs(events)) await append(store, run);
@@ -65,7 +65,7 @@ async function append(store: EventStore, run: StoredEvent[]): Promise<void> {
 }
 
 /**
- * Returns a writer that inserts as the owner and bypasses the log's functions, which would stamp the current time. Each call is one
+ * Returns a writer that inserts rows as the owner. It bypasses the log's functions, which would stamp the current time. Each call is one
  * transaction.
  */
 export function postgresWriter(url: string): LogWriter {

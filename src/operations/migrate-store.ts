@@ -35,7 +35,7 @@ export interface MigrationOptions {
   /** The source: `postgres` (the service's own database), a `postgres://…`, or a connection string of EventStoreDB. */
   from: string;
   to: string;
-  /** True to open a PostgreSQL that does not force commits to disk, for tests only. */
+  /** The value is true to open a PostgreSQL that does not force commits to disk, for tests only. */
   allowUnsafe?: boolean;
 }
 
@@ -57,7 +57,7 @@ interface Side {
   place: string | null;
   /** The URL of the PostgreSQL that holds the log; null if no PostgreSQL does. */
   url: string | null;
-  /** True for EventStoreDB, which counts a trimmed stream from 0 again. */
+  /** The value is true for EventStoreDB, which counts a trimmed stream from 0 again. */
   renumbers: boolean;
 }
 
@@ -174,7 +174,7 @@ async function withOwner(url: string, work: (owner: Owner) => Promise<void>): Pr
   }
 }
 
-/** The comparison of the target's events with the source's: they are its first `events` events, or `why` they are not. */
+/** The comparison of the target's events with the source's: either they are its first `events` events, or `why` is the reason. */
 type Standing = { isBeginning: true; events: number } | { isBeginning: false; why: string; events: 0 };
 
 async function standingIn(source: Side, target: Side, eventClass: EventClass): Promise<Standing> {
@@ -239,7 +239,7 @@ async function* eventsOf(store: EventStore, eventClass: EventClass): AsyncGenera
   for await (const batch of store.readAll(START, { eventClass })) yield* batch;
 }
 
-/** Returns an event as text, without its position, which is the store's own. */
+/** Returns an event as text, without its position, which differs between stores. */
 function canonical({ id, type, schemaVersion, stream, revision, at, data, metadata }: StoredEvent): string {
   const { actor, account_id, request_id, causation_id, ip, ...others } = metadata;
   const known = [actor.kind, actor.id, actor.name, account_id, request_id, causation_id, ip];

@@ -5,7 +5,9 @@ import type { EventStore, Position } from '../eventsourcing/event-store/event-st
 /** The number of events that are looked up at once. */
 const AT_ONCE = 1_000;
 
-/** Returns the positions in the target of the events that subscriptions have come to or are to be sent, by their positions in the source. */
+/**
+ * Returns the target's positions of the events that subscriptions have reached or still have to deliver, by their positions in the source.
+ */
 export async function movedPositions(owner: pg.Client, source: EventStore, target: EventStore): Promise<Map<Position, Position>> {
   const { rows } = await owner.query<{ position: Position }>(
     `select position from subscription_cursors union select position from event_deliveries where status = 'pending'`,
@@ -19,7 +21,10 @@ export async function movedPositions(owner: pg.Client, source: EventStore, targe
   return moved;
 }
 
-/** Sets the subscriptions' cursors and pending deliveries to the new positions. Those that have ended had only the old ones, and are forgotten. */
+/**
+ * Sets the subscriptions' cursors and pending deliveries to the new positions. Ended subscriptions had only old positions, and their rows
+ * are deleted.
+ */
 export async function moveCursors(owner: pg.Client, moved: ReadonlyMap<Position, Position>): Promise<void> {
   await owner.query(`delete from event_deliveries where status <> 'pending'`);
   for (const table of ['subscription_cursors', 'event_deliveries'])

@@ -37,13 +37,13 @@ const OTHERS_POLL_MS = 100;
 
 export interface RestoreOptions {
   from: string;
-  /** A file of keys that is newer than the backup, or that the backup was made without; null uses the backup's own. */
+  /** A file of keys, if the backup was written without keys or the file is newer; null uses the backup's own keys. */
   keys: string | null;
   /** The ledgers of shredded subjects besides the one in the data folder. */
   shredded: string[];
-  /** True if the content of the database may be replaced. */
+  /** The value is true if the content of the database may be replaced. */
   replace: boolean;
-  /** True if the result is another installation, beside the one that was backed up. */
+  /** The value is true if the result is another installation, beside the one that was backed up. */
   asCopy: boolean;
 }
 
@@ -51,7 +51,7 @@ export interface Restored {
   manifest: Manifest;
   /** The number of subjects whose keys stay destroyed although the backup may hold them. */
   shredded: number;
-  /** The agents and computers in the backup, by sandbox id, that had been deleted since; their deletion was requested again. */
+  /** The agents and computers in the backup, by sandbox id, that had been deleted since then; their deletion was requested again. */
   deletedAgain: string[];
 }
 
@@ -127,7 +127,9 @@ async function installationKey(owner: pg.Client, masterKeyId: string): Promise<I
   return rows[0] ?? null;
 }
 
-/** Keeps the key of the replaced database, which a backup of an older release lacks: containers on the engine are known by it. */
+/**
+ * Keeps the key of the replaced database if the backup is of an older release and lacks it: containers on the engine are recognised by it.
+ */
 async function keepInstallationKey(owner: pg.Client, { version, kek_id, wrapped }: InstallationKey): Promise<void> {
   const values = [INSTALLATION_SUBJECT, version, kek_id, wrapped];
   await owner.query('insert into data_keys (subject, version, kek_id, wrapped) values ($1, $2, $3, $4)', values);
@@ -149,17 +151,18 @@ function ledgersFor(config: Config, { shredded }: RestoreOptions): [ShredLedger,
 
 async function keysFor(backup: CheckedBackup, file: string | null): Promise<CheckedBackup> {
   if (backup.manifest.keys === 'only')
-    throw new Error(`${backup.file} holds keys alone: give it with --keys, and the backup of the log as the file`);
+    throw new Error(`${backup.file} contains only keys: give it with --keys, and the backup of the log as the file`);
   if (file === null) {
     if (backup.manifest.keys === 'included') return backup;
-    throw new Error(`${backup.file} was made without keys, so no message could be read: give them with --keys`);
+    throw new Error(`${backup.file} was written without keys, so no message could be read: give them with --keys`);
   }
   const keys = await checkedBackup(file);
-  if (keys.manifest.keys === 'none') throw new Error(`${file} holds no keys`);
-  if (keys.manifest.instance_id !== backup.manifest.instance_id) throw new Error(`${file} is of another installation than ${backup.file}`);
+  if (keys.manifest.keys === 'none') throw new Error(`${file} contains no keys`);
+  if (keys.manifest.instance_id !== backup.manifest.instance_id)
+    throw new Error(`${file} belongs to another installation than ${backup.file}`);
   if (keys.manifest.at < backup.manifest.at)
     throw new Error(
-      `the keys in ${file} are older (${keys.manifest.at}) than the backup (${backup.manifest.at}): keys made in between would be missing`,
+      `the keys in ${file} are older (${keys.manifest.at}) than the backup (${backup.manifest.at}): keys created in between would be missing`,
     );
   return keys;
 }
@@ -169,7 +172,7 @@ function refuseUnknown({ file, manifest }: CheckedBackup): void {
   const unknown = manifest.migrations.filter((name) => !known.has(name));
   if (unknown.length > 0)
     throw new Error(
-      `${file} was made by a newer release, or by a program from before the first one: this one does not know ${unknown.join(', ')}`,
+      `${file} was written by a newer release, or by a program from before the first release: this release does not know ${unknown.join(', ')}`,
     );
 }
 
@@ -184,15 +187,14 @@ async function fittingMasterKey({ masterKey, dataDir }: Config, { master_key_ids
   if (written === null) {
     if (needed === undefined) return 'none';
     throw new Error(
-      `the master key is missing: put the one of the installation that was backed up (${needed}) into ${file}, or give it by MOORING_MASTER_KEY`,
+      `the master key is missing: put that of the backed-up installation (${needed}) into ${file}, or set MOORING_MASTER_KEY`,
     );
   }
   const key = masterKeyBytes(written);
   if (key === null) throw new Error(`the master key is not 32 bytes, as base64 or hex`);
   const found = keyIdOf(key);
   const other = master_key_ids.find((id) => id !== found);
-  if (other !== undefined)
-    throw new Error(`the master key is not the one that the keys are wrapped by: it is ${found}, they need ${other}`);
+  if (other !== undefined) throw new Error(`the master key does not match the keys: it is ${found}, and they need ${other}`);
   return found;
 }
 
@@ -210,8 +212,8 @@ async function fittingInstance({ dataDir }: Config, { instance_id }: Manifest, a
 }
 
 /**
- * Throws if anything else is connected for 5 s: a service, or another tool. The server lists a connection for a moment after its client has
- * closed it, so a service that has just stopped is waited for.
+ * Throws if anything else (a service, or another tool) is connected for 5 s. The server lists a connection for a moment after its client
+ * has closed it, so this waits for a service that has just stopped.
  */
 export async function assertNoOtherConnections(owner: pg.Client): Promise<void> {
   const deadline = performance.now() + OTHERS_END_TIMEOUT_MS;
@@ -230,10 +232,10 @@ async function otherConnections(owner: pg.Client): Promise<number> {
 }
 
 /**
- * Throws if the database is not empty and may not be replaced. Marks an empty one, so that no service takes it for a new installation if
+ * Throws if the database is not empty and may not be replaced. Marks an empty one, so that no service treats it as a new installation if
  * the restore is interrupted.
  */
 async function refuseToOverwrite(owner: pg.Client, replace: boolean): Promise<void> {
   if (await isEmpty(owner)) await owner.query(`create table if not exists ${restoreMarker} (begun_at timestamptz not null default now())`);
-  else if (!replace) throw new Error('the database holds an installation already: give --replace to put the backup in its place');
+  else if (!replace) throw new Error('the database contains an installation already: give --replace to replace it by the backup');
 }

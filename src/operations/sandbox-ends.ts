@@ -4,12 +4,12 @@ import type { JsonObject } from '../eventsourcing/event-store/event-definition.t
 import type { StoredEvent } from '../eventsourcing/event-store/event-store.ts';
 import { kindOf, type SandboxKind } from '../sandboxes/index.ts';
 
-/** The end of the sandboxes of one kind, as their streams tell it. */
+/** The end of the sandboxes of one kind, as recorded in their streams. */
 export interface SandboxEnd {
-  /** The type of the event that asks for the deletion, and of the last event of the stream. */
+  /** The type of the event that requests the deletion, and that of the last event of the stream. */
   requested: string;
   deleted: string;
-  /** Returns the events that ask for the deletion of the sandbox with these events, and its account; null if there is no such sandbox. */
+  /** Returns the events that request the deletion of the sandbox with these events, and its account; null if there is no such sandbox. */
   deletionOf(events: readonly StoredEvent[], now: Date): { accountId: string; events: { type: string; data: JsonObject }[] } | null;
 }
 
@@ -32,13 +32,13 @@ const ends: { readonly [kind in SandboxKind]: SandboxEnd } = {
   },
 };
 
-/** The kinds of sandboxes, which are the categories of their streams, and the types of the events that end these. */
+/** The kinds of sandboxes, which are the categories of their streams, and the types of the events that end them. */
 export const endings = {
   categories: Object.keys(ends),
   types: Object.values(ends).map(({ deleted }) => deleted),
 };
 
-/** Returns how the sandbox with the id ends. */
+/** Returns how the sandbox with the id is deleted. */
 export function endOf(sandboxId: string): SandboxEnd {
   return ends[kindOf(sandboxId)];
 }

@@ -1,4 +1,4 @@
-/** The tables of a backup, in this order: the log, and what no event records. The value is the order of the rows. */
+/** The tables of a backup, in order: the log, and the tables that no event records. The value is the order of the rows. */
 export const keptTables: Readonly<Record<string, string>> = {
   es_event: 'position',
   es_log_event: 'position',
@@ -17,7 +17,7 @@ export const keptTables: Readonly<Record<string, string>> = {
 export const keyTable = 'data_keys';
 
 /**
- * The tables that a backup omits, because they are rebuilt or mean nothing in a restored database: sign-ins, first answers, counts,
+ * The tables that a backup omits, because they are rebuilt or mean nothing in a restored database: sign-ins, stored responses, counts,
  * consumers and their positions.
  */
 export const leftTables: readonly string[] = [
@@ -46,7 +46,7 @@ export const leftTables: readonly string[] = [
   'viewer_connections',
 ];
 
-/** The omitted tables that hold states, read models with their positions in the log, and its consumers. */
+/** The omitted tables of states, of read models with their positions, and of the consumers of the log. */
 export const consumerTables: readonly string[] = [
   'aggregate_snapshots',
   'consumer_leases',
@@ -58,5 +58,5 @@ export const consumerTables: readonly string[] = [
   'saga_deadlines',
 ];
 
-/** The tables of the log, which refuse to be emptied. */
+/** The tables of the log, which refuse to be truncated. */
 export const guardedTables: readonly string[] = ['es_event', 'es_log_event'];
