@@ -15,7 +15,7 @@ afterAll(() => server?.close());
 findSomeGit();
 
 describe('requests', () => {
-  it('have an id: the caller’s if it is valid, else one of ours', async () => {
+  it('have an id: the caller’s if it is valid, or else a new one', async () => {
     const own = await server.request('GET', '/health', { headers: { 'x-request-id': 'abc-1.2_3' } });
     expect(own.headers.get('x-request-id')).toBe('abc-1.2_3');
     for (const id of ['a b', 'x'.repeat(129), 'a"b'])
@@ -63,7 +63,7 @@ describe('requests', () => {
     );
   });
 
-  it('say how long they would wait', async () => {
+  it('contain the time that their caller would wait', async () => {
     const seconds = async (prefer: string) => (await server.request('GET', '/t/wait', { headers: { prefer } })).json;
     expect(await seconds('respond-async, wait=5')).toEqual({ seconds: 5 });
     expect(await seconds('respond-async')).toEqual({ seconds: null });
@@ -71,7 +71,7 @@ describe('requests', () => {
   });
 });
 
-describe('what operators look at', () => {
+describe('the operators’ endpoints', () => {
   it('/health is ok whatever is unavailable; /ready names what is', async () => {
     const health = async (headers = {}) => (await server.request('GET', '/health', { headers })).json;
     expect(await health()).toEqual({ status: 'ok', runtime: 'fleet', version: expect.any(String) });
@@ -110,7 +110,7 @@ describe('what operators look at', () => {
     }
   });
 
-  it('/metrics counts by route, not by address', async () => {
+  it('/metrics counts by route, not by path', async () => {
     await server.request('GET', '/t/fails/metric-canary');
     const { text, headers } = await server.request('GET', '/metrics');
     expect(headers.get('content-type')).toContain('text/plain');
@@ -142,7 +142,7 @@ describe('what operators look at', () => {
     expect((await from('/health')).json()).toEqual({ status: 'ok', runtime: 'fleet' });
   });
 
-  it('the OpenAPI document and its page are open to everybody and say what each route asks', async () => {
+  it('the OpenAPI document and its page are public and describe the access rule of each route', async () => {
     const document = (await server.request('GET', '/api/openapi.json')).json;
     expect(document.openapi).toBe('3.1.0');
     expect(document.paths['/api/v1/agents'].get.security).toEqual([{ apiKeyHeader: [] }, { apiKeyBearer: [] }, { session: [] }]);

@@ -25,8 +25,8 @@ import { WebSockets } from './server/web-sockets.ts';
 import { createValidationPipe } from './requests/validation.ts';
 
 /**
- * The parts that apply to all routes. The application provides the `CredentialVerifier`. There is no interceptor and no guard for all
- * routes, since the framework would wrap each response in observables for them.
+ * The parts that apply to all routes. The application provides the `CredentialVerifier`. No interceptor or guard is global, because the
+ * framework would wrap each response in observables for it.
  */
 @Global()
 @Module({

@@ -8,7 +8,7 @@ import { decodeCursor, encodeCursor } from './responses/paging.ts';
 import { parsePrefer } from './responses/prefer.ts';
 
 describe('JSON', () => {
-  it('gives back what was sent', () => {
+  it('returns what was sent', () => {
     const text = fc.string({ unit: 'binary' }).filter((value) => !value.includes('\0'));
     const value = fc.letrec((tie) => ({
       any: fc.oneof(
@@ -28,7 +28,7 @@ describe('JSON', () => {
     fc.assert(fc.property(value, (sent) => expect(parseJson(Buffer.from(JSON.stringify(sent)))).toEqual(sent)));
   });
 
-  it.each(['__proto__', 'constructor', 'prototype'])('may not have a member %s, which the framework would drop without a word', (name) => {
+  it.each(['__proto__', 'constructor', 'prototype'])('may not have a member %s, which the framework would drop silently', (name) => {
     expect(() => parseJson(Buffer.from(`{"a": {"${name}": 1}}`))).toThrow('not allowed');
   });
 
@@ -63,7 +63,7 @@ describe('Prefer', () => {
     ['handling=lenient, wait=3, wait=9', 3],
     [['respond-async', 'wait=2'], 2],
     ['await=3', null],
-  ])('%p asks to wait %p', (header, seconds) => {
+  ])('%p requests a wait of %p', (header, seconds) => {
     expect(parsePrefer(header as string)).toBe(seconds);
   });
 
@@ -73,7 +73,7 @@ describe('Prefer', () => {
 });
 
 describe('If-Match', () => {
-  it('allows the revisions it names; * and none allow any', () => {
+  it('allows the revisions that it names; * and no header allow any', () => {
     expect(parseIfMatch(undefined)).toBeNull();
     expect(parseIfMatch('*')).toBeNull();
     expect(parseIfMatch('"3", "4"')).toEqual([3, 4]);
@@ -84,7 +84,7 @@ describe('If-Match', () => {
 });
 
 describe('a cursor', () => {
-  it('comes back as it was, and no other text is taken for one', () => {
+  it('is decoded to what was encoded, and no other text is accepted as one', () => {
     const value = {
       time: fc.date({ noInvalidDate: true }).map((date) => date.toISOString()),
       text: fc.string(),
@@ -137,7 +137,7 @@ describe('scopes', () => {
 });
 
 describe('the methods of an address', () => {
-  it('are those of every pattern that it fits', () => {
+  it('are those of every pattern that it matches', () => {
     const hooks: ((route: { url: string; method: string | string[] }) => void)[] = [];
     const server = { addHook: (_: string, hook: never) => hooks.push(hook) } as never;
     recordRoutes(server);

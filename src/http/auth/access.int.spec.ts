@@ -55,7 +55,7 @@ describe('credentials', () => {
     session: ['ms_member', 'ms_admin'],
     admin: ['ms_admin'],
   };
-  it.each(Object.keys(allowed))('/t/%s is open to those who may, and to nobody else', async (route) => {
+  it.each(Object.keys(allowed))('/t/%s is open to exactly the callers that its rule allows', async (route) => {
     for (const credential of ['mk_none', 'mk_provision', 'mk_deploy', 'mk_manage', 'mk_computers', 'ms_member', 'ms_admin']) {
       const answer = await server.request('GET', `/t/${route}`, { credential });
       const refused = credential.startsWith('mk_') && ['session', 'admin'].includes(route) ? 401 : 403;
@@ -82,7 +82,7 @@ describe('credentials', () => {
   });
 });
 
-describe('a start with a route that says nothing about access', () => {
+describe('a start with a route without an access rule', () => {
   @Controller('open')
   class SilentController {
     @Get() silent() {
@@ -90,7 +90,7 @@ describe('a start with a route that says nothing about access', () => {
     }
   }
 
-  it('is refused, and the route named', async () => {
+  it('is refused, and the error names the route', async () => {
     const start = startThings(SilentController);
     await expect(start).rejects.toThrow('GET /open');
   });
@@ -122,7 +122,7 @@ describe('a caller without a credential, on a route that is open to everybody,',
 });
 
 describe('callers without a credential, on a route that is open to everybody,', () => {
-  it('may have four megabytes of bodies on their way together', async () => {
+  it('may have at most 4 MiB of bodies in transit in total', async () => {
     const { hostname, port } = new URL(server.url);
     const head = 'POST /t/greeting HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 16384\r\n\r\n';
     let refused = 0;
@@ -148,7 +148,7 @@ describe('a caller who leaves before the end of the response', () => {
     await untilTrue(() => running() === 0);
   };
 
-  it('leaves nothing behind in memory, in the middle of the body or of the work', async () => {
+  it('leaves nothing in memory, in the middle of the body or of the work', async () => {
     await leave('{"name": ');
     let goOn = () => {};
     seen.gate = new Promise((resolve) => (goOn = resolve));

@@ -22,13 +22,13 @@ export function credentialOf(request: FastifyRequest): string {
 /** The header with the token of an agent's webhooks, as Node spells it. */
 export const TOKEN_HEADER = 'x-service-webhook-token';
 
-/** Returns the tokens of an agent's webhooks that the request brings, in the header and in the query. Empty ones count as absent. */
+/** Returns the tokens of an agent's webhooks that the request contains, in the header and in the query. Empty ones count as absent. */
 export function invokeTokensOf(request: FastifyRequest): string[] {
   const { token } = (request.query ?? {}) as { token?: string | string[] };
   return [request.headers[TOKEN_HEADER], token].flat().filter((each): each is string => each !== undefined && each !== '');
 }
 
-/** Counts the headers of this name, since the framework keeps only the first. */
+/** Counts the headers of this name, because the framework keeps only the first. */
 function countOf({ raw: { rawHeaders } }: FastifyRequest, name: string): number {
   let count = 0;
   for (let at = 0; at < rawHeaders.length; at += 2)

@@ -12,8 +12,8 @@ import { RouteTable } from './route-table.ts';
 import { requireAccess } from './scopes.ts';
 
 /**
- * The only gate in front of all routes. It decides by the headers alone, so that nothing of the body of a refused caller is read. It
- * refuses every request that the route's access rule does not allow.
+ * The only gate in front of all routes. It decides by the headers alone, so nothing of the body of a refused caller is read. It refuses
+ * every request that the route's access rule does not allow.
  */
 @Injectable()
 export class Gate implements OnModuleInit {
@@ -42,7 +42,7 @@ export class Gate implements OnModuleInit {
     const rules = this.routes.rulesOf(request);
     const { access, readModels } = rules;
     if (access?.kind !== 'public') {
-      // A stranger's request costs no question to the event store.
+      // The request of an unknown caller causes no query of the event store.
       const identify = this.identification.claimOf(request, rules);
       const caller = await identify(await this.positions.catchUpToHead(request));
       if (access === undefined) throw new Refusal('insufficient_scope', 'This route is open to nobody.');
@@ -50,7 +50,7 @@ export class Gate implements OnModuleInit {
       requireAccess(access, caller);
       const refusal = caller.webhook?.refusal;
       if (refusal !== undefined) {
-        // The refusals of all callers without a token of an account are one share, however many addresses they have.
+        // The refusals of all callers without a token count for one share of the account, however many addresses they have.
         request.caller = caller;
         throw new Refusal('rate_limited', refusal.detail, { retryAfterSeconds: refusal.retryAfterSeconds });
       }

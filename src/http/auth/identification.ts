@@ -10,13 +10,13 @@ import { Tickets } from './tickets.ts';
 
 type Request = FastifyRequest & MooringRequest;
 
-/** The rules of a route that say how its caller is known. */
+/** The rules of a route that decide how its caller is identified. */
 interface Rules {
   access: Access | undefined;
   takesTicket: boolean;
 }
 
-/** Finds out who sent a request. */
+/** Identifies the sender of a request. */
 @Injectable()
 export class Identification {
   constructor(
@@ -25,9 +25,9 @@ export class Identification {
   ) {}
 
   /**
-   * Returns the function that finds the caller, by the credential in the headers, by the ticket in the query of a route that takes one, by the
-   * token of the agent's webhooks, or by that of a link; it throws `unauthenticated`. This one throws that too, at once and without a question to any store,
-   * if no credential was sent. See `CredentialVerifier` for `isCurrent`.
+   * Returns a function that finds the caller, by the credential in the headers, by the ticket in the query of a route that accepts one, by
+   * the token of the agent's webhooks, or by that of a link; it throws `unauthenticated`. This method throws that too, immediately and
+   * without a query, if no credential was sent. See `CredentialVerifier` for `isCurrent`.
    */
   claimOf(request: Request, { access, takesTicket }: Rules): (isCurrent: boolean) => Promise<Caller> {
     if (access?.kind === 'invoke') return () => this.senderOf(request);

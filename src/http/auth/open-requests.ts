@@ -8,9 +8,9 @@ import type { MooringRequest } from '../requests/request.ts';
 import type { Caller } from '../../kernel/context/caller.ts';
 import { sendProblem } from '../responses/problems.filter.ts';
 
-/** The interval at which the credentials in use are checked for expiry, ms. */
+/** The interval at which the credentials in use are checked for expiry, in ms. */
 const LOOK_EVERY_MS = 500;
-/** The number of ended credentials that are remembered, since a request may be in the gate when its credential ends. */
+/** The number of ended credentials that are remembered, because a request may be in the gate when its credential ends. */
 const ENDS_MAX = 10_000;
 
 interface OfCredential {
@@ -46,14 +46,14 @@ export class OpenRequests implements OnModuleInit, BeforeApplicationShutdown {
     const id = credentialOf(caller);
     if (this.ended.has(id)) throw hasEnded(caller);
     if (reply.raw.destroyed) return;
-    // The framework tells of no end if the caller leaves before the response.
+    // The framework reports no end if the caller disconnects before the response.
     reply.raw.once('close', () => this.remove(id, reply));
     const ofCredential = this.byCredential.get(id) ?? { caller, replies: new Set() };
     ofCredential.replies.add(reply);
     this.byCredential.set(id, ofCredential);
   }
 
-  /** Ends the requests of the key, or the session, with this id: a stream breaks off, and a waiting caller gets 401. */
+  /** Ends the requests of the key or session with this id: streams are cut, and waiting callers get 401. */
   end(id: string): void {
     this.ended.set(id, true);
     const ofCredential = this.byCredential.get(id);

@@ -8,7 +8,7 @@ import { knownRoutes } from '../requests/known-routes.ts';
 import { OPERATION, REST_SUFFIX } from '../requests/operation.ts';
 import { READS_MODEL } from '../responses/reads-model.ts';
 
-/** The paths that the OpenAPI part itself serves, open to all. */
+/** The paths that the OpenAPI pages use, open to all. */
 export const DOCS_PATH = '/api/docs';
 export const DOCUMENT_PATH = '/api/openapi.json';
 
@@ -17,19 +17,19 @@ export interface RouteAccess {
   path: string;
   /** The value is undefined if the route has no access rule. */
   access: Access | undefined;
-  /** The value is true if the route takes an `Idempotency-Key`. */
+  /** The value is true if the route accepts an `Idempotency-Key`. */
   idempotent: boolean;
-  /** True if the route takes a ticket in place of a credential in a header. */
+  /** The value is true if the route accepts a ticket instead of a credential in a header. */
   takesTicket: boolean;
-  /** The read models from which the route answers. */
+  /** The read models that the route reads. */
   readModels: string[];
-  /** The name of the operation in the OpenAPI document; undefined if the route does not give it one. */
+  /** The name of the operation in the OpenAPI document; undefined if the route has none. */
   operationId: string | undefined;
 }
 
 type Rules = Pick<RouteAccess, 'access' | 'takesTicket' | 'readModels'>;
 
-/** Holds the rules of every route. It stops the start if a route has no access rule, or if the gate does not see it. */
+/** Holds the rules of every route. It stops the start if a route has no access rule, or would bypass the gate. */
 @Injectable()
 export class RouteTable implements OnApplicationBootstrap {
   /** The rules by method and path. */
@@ -50,12 +50,12 @@ export class RouteTable implements OnApplicationBootstrap {
     const unguarded = knownRoutes(this.host.httpAdapter.getInstance<FastifyInstance>()).filter(
       ({ path }) => !guarded.has(path) && !isDocs(path),
     );
-    if (unguarded.length > 0) throw new Error(`routes that no gate sees: ${unguarded.map(({ path }) => path).join(', ')}`);
+    if (unguarded.length > 0) throw new Error(`routes that bypass the gate: ${unguarded.map(({ path }) => path).join(', ')}`);
   }
 
-  /** Returns the rules of the request's route. An unknown route is closed to all. */
+  /** Returns the rules of the request's route. An unknown route is closed to everybody. */
   rulesOf({ method, routeOptions: { url = '' } }: FastifyRequest): Rules {
-    // The framework runs the handlers of GET for HEAD.
+    // The framework uses the handlers of GET for HEAD.
     const known = this.rules.get(`${method === 'HEAD' ? 'GET' : method} ${url}`) ?? this.rules.get(`ALL ${url}`);
     return known ?? (isDocs(url) ? OF_DOCS : OF_UNKNOWN);
   }

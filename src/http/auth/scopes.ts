@@ -11,7 +11,9 @@ export function includesScope(granted: ReadonlySet<Scope>, wanted: Scope): boole
   return [...granted].some((scope) => scope === wanted || includedScopes[scope]?.includes(wanted) === true);
 }
 
-/** Throws `insufficient_scope` if the caller is a key with none of the scopes. `what` names what needs one of them: "This route". */
+/**
+ * Throws `insufficient_scope` if the caller is a key with none of the scopes. `what` is the subject of the message, such as "This route".
+ */
 export function requireScope({ kind, scopes }: Caller, anyOf: readonly Scope[], what: string): void {
   if (kind !== 'api_key' || anyOf.some((scope) => includesScope(scopes, scope))) return;
   throw new Refusal('insufficient_scope', `${what} needs a key with the scope ${anyOf.join(' or ')}.`, {

@@ -18,20 +18,20 @@ export interface Ticket {
   expiresAt: Date;
 }
 
-/** A caller as a row holds it. */
+/** A caller as it is stored in a row. */
 type StoredCaller = Omit<Caller, 'scopes' | 'expiresAt'> & { scopes: Scope[]; expiresAt: number | null };
 
 /**
- * Issues and takes tickets: credentials for one request of one path, for programs that can't send a header, such as a page that opens a
- * WebSocket. They are kept in PostgreSQL, and so any replica takes them.
+ * Issues and redeems tickets: credentials for one request of one path, for programs that can't send a header, such as a page that opens a
+ * WebSocket. They are stored in PostgreSQL, so any replica can redeem them.
  */
 @Injectable()
 export class Tickets {
   constructor(private readonly database: Database) {}
 
   /**
-   * Returns a new ticket, with which one request of that path is the caller's. Throws `rate_limited` if its account has too many, or whatever
-   * else is given as the share that it is counted in.
+   * Returns a new ticket, which authenticates one request of that path as the caller. Throws `rate_limited` if the caller's account, or the
+   * given other `share`, has too many.
    */
   async issue(caller: Caller, path: string, share = caller.accountId): Promise<Ticket> {
     const ticket = `mt_${randomBytes(TICKET_BYTES).toString('base64url')}`;
@@ -52,7 +52,7 @@ export class Tickets {
     return { ticket, expiresAt: row.expires_at };
   }
 
-  /** Takes the ticket, which is then used up. Returns whose it is; null if it is not valid for the path. */
+  /** Redeems the ticket, which can't be used again. Returns its caller; null if it is not valid for the path. */
   async take(ticket: string, path: string): Promise<Caller | null> {
     const [row] = await this.database.query<{ caller: StoredCaller }>(
       'delete from access_tickets where hash = $1 and path = $2 and expires_at > clock_timestamp() returning caller',

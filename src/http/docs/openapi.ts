@@ -25,7 +25,7 @@ export function setUpOpenApi(app: NestFastifyApplication): void {
     raw: false,
     customSiteTitle: 'Mooring API',
   });
-  // The library would write the document anew for each request, and anybody may ask.
+  // The library would render the document for each request, and anybody may send requests.
   let bytes: Buffer | undefined;
   app.getHttpAdapter().get(DOCUMENT_PATH, (_request: FastifyRequest, reply: FastifyReply) => {
     bytes ??= Buffer.from(JSON.stringify(committedDocument()));
@@ -34,8 +34,8 @@ export function setUpOpenApi(app: NestFastifyApplication): void {
 }
 
 /**
- * Returns the OpenAPI 3.1 document of both surfaces. The security of each operation comes from the access rules.
- * @public scripts/openapi.mjs calls it from what `nest build` made.
+ * Returns the OpenAPI 3.1 document of both APIs. The security of each operation follows from the access rules. @public scripts/openapi.mjs
+ * calls it in the output of `nest build`.
  */
 export function openApiDocument(app: NestFastifyApplication): OpenAPIObject {
   const builder = new DocumentBuilder()
@@ -63,7 +63,7 @@ export function openApiDocument(app: NestFastifyApplication): OpenAPIObject {
   return document;
 }
 
-/** Sorts the values of each enumeration: the compiler lists those of a union in the order in which it happened to meet them. */
+/** Sorts the values of each enumeration, because the compiler lists those of a union in an arbitrary order. */
 function sortEnumerations(part: unknown): void {
   if (typeof part !== 'object' || part === null) return;
   for (const [name, value] of Object.entries(part))

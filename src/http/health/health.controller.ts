@@ -20,7 +20,7 @@ export class HealthController {
     private readonly config: Config,
   ) {}
 
-  /** Returns whether the service answers at all. Callers on the same machine also get its version. */
+  /** Returns that the service responds. Callers on the same machine also get its version. */
   @Get('health')
   @Public()
   health(@Req() request: FastifyRequest): HealthDto {
@@ -28,8 +28,8 @@ export class HealthController {
   }
 
   /**
-   * Returns whether the dependencies of the service are available: 503 if the database or the event store is not. Callers on the same machine, and those who
-   * send the token of the metrics, also get what is wrong with each of them.
+   * Returns whether the dependencies of the service are available: 503 if the database or the event store is not. Callers on the same
+   * machine, and those who send the metrics token, also get the details.
    */
   @Get('ready')
   @Public()
@@ -38,11 +38,11 @@ export class HealthController {
     const { status, dependencies } = await this.checks.latest();
     void reply.status(status === 'unavailable' ? 503 : 200);
     if (isLocal(request) || this.hasMetricsToken(request)) return { status, dependencies };
-    // Strangers have no use for what is lacking here, such as an update of the engine.
+    // Other callers need not know what is missing here, such as an update of the engine.
     return { status, dependencies: dependencies.map(({ name, status: state, required }) => ({ name, status: state, required })) };
   }
 
-  /** Returns Prometheus metrics, unless configured otherwise only to callers on this machine. A token may be required. */
+  /** Returns Prometheus metrics. Depending on the configuration, only callers on this machine get them, or those with a token. */
   @Get('metrics')
   @Public()
   async metrics(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply): Promise<string> {
@@ -54,7 +54,7 @@ export class HealthController {
     return this.measured.text();
   }
 
-  /** Returns whether the token of the metrics is configured, and was sent. */
+  /** Returns whether the metrics token is configured and was sent. */
   private hasMetricsToken({ headers }: FastifyRequest): boolean {
     const { metricsToken } = this.config;
     return metricsToken !== null && isEqual(headers.authorization ?? '', `Bearer ${metricsToken}`);
@@ -68,7 +68,7 @@ function isLocal({ ip, headers, socket }: FastifyRequest): boolean {
   return ipaddr.isValid(ip) && ipaddr.process(ip).range() === 'loopback';
 }
 
-/** Compares in a time that does not depend on the length of the common part. */
+/** Compares in constant time. */
 function isEqual(given: string, wanted: string): boolean {
   const hashOf = (text: string) => createHash('sha256').update(text).digest();
   return timingSafeEqual(hashOf(given), hashOf(wanted));

@@ -1,5 +1,5 @@
 export class HealthDto {
-  /** Always `ok`: the service answers. */
+  /** The value is always `ok`, because the service responds. */
   status: string;
   runtime: string;
   /** The version of the service, only for callers on the same machine. */
@@ -9,9 +9,9 @@ export class HealthDto {
 export class DependencyDto {
   name: string;
   status: 'ok' | 'unavailable';
-  /** The value is true if the service refuses writes without it. Agents go on running in any case. */
+  /** The value is true if the service refuses writes without it. Agents keep running in any case. */
   required: boolean;
-  /** The problem, and how far its repair has come: only for callers on the same machine, and for those who send the token of the metrics. */
+  /** The problem, and the progress of its repair: only for callers on the same machine, and those who send the metrics token. */
   detail?: string;
 }
 

@@ -58,7 +58,7 @@ describe('what agents may reach', () => {
     });
   });
 
-  it('is reported as unavailable if agents share a link, beside what is lacking otherwise', async () => {
+  it('is reported as unavailable if agents share a link, together with what else is missing', async () => {
     const detail = 'agents are not kept from each other’s frames: Operation not supported';
     expect(await told({ ...well, linkLack: 'Operation not supported' })).toMatchObject({
       status: 'degraded',
@@ -69,7 +69,7 @@ describe('what agents may reach', () => {
     );
   });
 
-  it('is ok if it is enforced, and left out if the runtime has no such rules', async () => {
+  it('is ok if it is enforced, and omitted if the runtime has no such rules', async () => {
     const ok = { name: 'agent_egress', status: 'ok', required: false };
     expect(await told(well)).toMatchObject({ status: 'ready', egress: ok });
     expect(await told(null)).toMatchObject({ status: 'ready', egress: undefined });
@@ -84,7 +84,7 @@ describe('an engine with known faults', () => {
     expect((await told(well)).runtime).toEqual(runtime);
   });
 
-  it('is unavailable where no agent is started on it, with the reason, and the service is only degraded', async () => {
+  it('is unavailable if no agent can start on it, with the reason, and the service is only degraded', async () => {
     const runtime = { name: 'runtime', status: 'unavailable', required: false, detail: 'it is Podman' };
     expect(await told(well, { lack: 'it is Podman', warnings: ['upgrade it'] })).toMatchObject({ status: 'degraded', runtime });
   });
@@ -94,13 +94,13 @@ describe('the ports of agents', () => {
   const weakness = 'messages travel in clear';
   const seen = (ports: AgentPorts | null) => told(well, {}, {}, ports);
 
-  it('are reported with what does not protect the messages, and the service is ready', async () => {
+  it('are reported with the weakness of their protection, and the service is ready', async () => {
     const ok = { name: 'agent_ports', status: 'ok', required: false, detail: weakness };
     expect(await seen({ lack: null, weakness })).toMatchObject({ status: 'ready', ports: ok });
     expect((await seen(null)).ports).toBeUndefined();
   });
 
-  it('are reported as unavailable if others are not kept from them, and the service is only degraded', async () => {
+  it('are reported as unavailable if other clients can reach them, and the service is only degraded', async () => {
     const detail = 'no agent starts, since others are not kept from its port: no nft';
     expect(await seen({ lack: 'no nft', weakness })).toMatchObject({ status: 'degraded', ports: { status: 'unavailable', detail } });
   });
@@ -109,7 +109,7 @@ describe('the ports of agents', () => {
 describe('the builds of Dockerfiles', () => {
   const ok = { name: 'image_builds', status: 'ok', required: false };
 
-  it('are reported with what does not keep them apart, and the service is ready', async () => {
+  it('are reported with the weakness of their isolation, and the service is ready', async () => {
     expect(await told(well)).toMatchObject({ status: 'ready', builds: ok });
     const weakness = 'builds are not isolated from each other';
     expect(await told(well, {}, { weakness })).toMatchObject({ status: 'ready', builds: { ...ok, detail: weakness } });

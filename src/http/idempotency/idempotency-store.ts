@@ -5,7 +5,7 @@ export interface Claim {
   owner: string;
   accountId: string;
   keyHash: Buffer;
-  /** The value is true if no try was begun before. */
+  /** The value is true if this is the first try. */
   isFirst: boolean;
   /** The subject whose data key seals the response. */
   subject: string;
@@ -22,21 +22,21 @@ export type ClaimOutcome =
   | { kind: 'claimed'; claim: Claim }
   | { kind: 'answered'; answer: StoredAnswer }
   | { kind: 'running' }
-  /** There was a response, but it was sealed under a key that is destroyed. */
+  /** There was a response, but the key that it was sealed under is destroyed. */
   | { kind: 'shredded' }
   | { kind: 'reused' };
 
-/** Keeps the first responses of idempotent requests for 24 h. */
+/** Stores the first responses of idempotent requests for 24 h. */
 export abstract class IdempotencyStore {
   /**
-   * Claims the key for one try of the request, or returns why that is not possible. `fingerprint` distinguishes requests. `answerSubject`
-   * is the subject whose data key seals the response, null for our own; it follows from the request.
+   * Claims the key for one try of the request, or returns why that is not possible. `fingerprint` identifies the request. `answerSubject`
+   * is the subject whose data key seals the response, or null for the service's own; it follows from the request.
    */
   abstract claim(accountId: string, key: string, fingerprint: string, answerSubject: string | null): Promise<ClaimOutcome>;
   /** Stores the response for later tries. */
   abstract finish(claim: Claim, answer: StoredAnswer): Promise<void>;
-  /** Lets another try proceed at once, under the same id. It may be with another request only if `requestStays` is false. */
+  /** Lets another try proceed immediately, under the same id. It may be another request only if `requestStays` is false. */
   abstract release(claim: Claim, requestStays: boolean): Promise<void>;
-  /** Forgets the key, whose first try was refused and left nothing: refusals without number must not fill the table. */
+  /** Deletes the key, whose first try was refused and left no effects, so that unlimited refusals can't fill the table. */
   abstract forget(claim: Claim): Promise<void>;
 }

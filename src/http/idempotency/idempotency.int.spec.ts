@@ -20,7 +20,7 @@ describe('an idempotency key', () => {
     seen.failNext = null;
   });
 
-  it('gives a repeat the first response, and creates nothing twice', async () => {
+  it('returns the first response to a repeat, and creates nothing twice', async () => {
     const first = await once('k1');
     expect(first.status).toBe(201);
     expect(first.headers.get('idempotency-replayed')).toBeNull();
@@ -38,7 +38,7 @@ describe('an idempotency key', () => {
     expect((await once('k2', { name: 'x' }, 'mk_deploy')).headers.get('idempotency-replayed')).toBe('true');
   });
 
-  it('lets one of many concurrent calls do the work; the others learn that it is running', async () => {
+  it('lets one of many concurrent calls do the work; the others get the response that it is running', async () => {
     let open = () => {};
     seen.gate = new Promise((resolve) => (open = resolve));
     const calls = Array.from({ length: 20 }, () => once('k3'));
@@ -65,7 +65,7 @@ describe('an idempotency key', () => {
     expect(await rows()).toBe(before);
   });
 
-  it('keeps its row if a try was refused after another one had failed inside', async () => {
+  it('keeps its row if a try was refused after an earlier one with an internal error', async () => {
     seen.failNext = new Error('after the append');
     expectProblem(await once('k9'), 500, 'internal_error');
     seen.failNext = new Refusal('seat_limit', 'All seats are taken.');
@@ -74,7 +74,7 @@ describe('an idempotency key', () => {
     expect(new Set(seen.made).size).toBe(1);
   });
 
-  it('keeps its id over a try that failed inside, so that the work is not done twice', async () => {
+  it('keeps its id after a try with an internal error, so that the work is not done twice', async () => {
     seen.failNext = new Error('after the append');
     expectProblem(await once('k5'), 500, 'internal_error');
     expectProblem(await once('k5', { name: 'y' }), 422, 'idempotency_key_reused');
@@ -83,7 +83,7 @@ describe('an idempotency key', () => {
     expect(seen.made).toHaveLength(2);
   });
 
-  it('is free again after the process that had it died, and keeps its id', async () => {
+  it('is free again after the process that claimed it died, and keeps its id', async () => {
     const database = server.app.get(Database, { strict: false });
     await once('k6');
     await database.query(`update idempotency_keys set state = 'running', answer = null, owner = gen_random_uuid() where id = $1`, [
@@ -95,7 +95,7 @@ describe('an idempotency key', () => {
     expect(seen.made[1]).toBe(seen.made[0]);
   });
 
-  it('is forgotten after a day, and then stands for something new', async () => {
+  it('is deleted after a day, and can then be used for a new request', async () => {
     const database = server.app.get(Database, { strict: false });
     await once('k7');
     await database.query(`update idempotency_keys set created_at = now() - interval '25 hours' where id = $1`, [seen.made[0]]);
@@ -108,7 +108,7 @@ describe('an idempotency key', () => {
     expectProblem(await once('x'.repeat(256)), 400, 'invalid_request');
   });
 
-  it('leaves neither answers nor requests readable in the database', async () => {
+  it('leaves neither responses nor requests readable in the database', async () => {
     await once('k8', { name: 'canary-of-the-request' });
     const rows = await server.app.get(Database, { strict: false }).query('select * from idempotency_keys');
     expect(rows.length).toBeGreaterThan(0);
@@ -117,7 +117,7 @@ describe('an idempotency key', () => {
 });
 
 describe('reads', () => {
-  it('wait for the write that the caller names, for its own last one, and for later events of its account', async () => {
+  it('wait for the write that the caller names, for its own last write, and for later events of its account', async () => {
     reached.length = 0;
     const read = (position?: string, credential = 'mk_none') =>
       server.request('GET', '/t/model', { credential, headers: position ? { 'x-min-event-position': position } : {} });

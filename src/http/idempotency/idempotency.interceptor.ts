@@ -25,21 +25,22 @@ import { Refusal } from '../../kernel/errors/refusal.ts';
 export const IDEMPOTENT = 'mooring:idempotent';
 
 export interface IdempotentOptions {
-  /** The route's parameter with the id of an agent or a computer, whose data key seals the response, so that its deletion shreds it. */
+  /**
+   * The route's parameter with the id of an agent or a computer whose data key seals the response, so that its deletion shreds the
+   * response.
+   */
   sealedFor?: string;
   /** The text before the id in the name of the data key. */
   sealedAs?: string;
 }
 
-/**
- * Marks a POST that creates something. With an `Idempotency-Key` it creates it only once, and every repeat gets the first response.
- */
+/** Marks a POST that creates something. With an `Idempotency-Key` it creates it only once, and every repeat gets the first response. */
 export const Idempotent = (options: IdempotentOptions = {}) =>
   applyDecorators(SetMetadata(IDEMPOTENT, options), UseInterceptors(IdempotencyInterceptor));
 
 type Request = FastifyRequest & MooringRequest;
 
-/** The headers that are kept with a response; the others belong to one transmission. */
+/** The headers that are stored with a response; other headers belong to a single transmission. */
 const keptHeaders = ['etag', 'location', 'preference-applied', 'x-agent-woken', 'retry-after'];
 
 @Injectable()
@@ -81,7 +82,7 @@ export class IdempotencyInterceptor implements NestInterceptor {
       else await this.keep(claim, answerOf(request, reply, body));
       return body;
     } catch (error) {
-      // A refusal says what is wrong with the request, so a corrected one may follow. Any other failure may have left partial work.
+      // A refusal means that the request is wrong, so a corrected one may follow. Any other failure may have left partial work.
       const refused = problems[toRefusal(error).code].status < 500;
       const leftNothing = refused && claim.isFirst && request.commandContext?.writtenUpTo === undefined;
       const released = leftNothing ? this.store.forget(claim) : this.store.release(claim, !refused);
@@ -101,8 +102,8 @@ export class IdempotencyInterceptor implements NestInterceptor {
 }
 
 /**
- * Returns whose key it is. The senders of an agent's webhooks can't use up the keys of its account, and each of them has keys of its own: a
- * stranger's request is no first try of one with the token, nor of another stranger's.
+ * Returns the owner of the key. The senders of an agent's webhooks can't use up the keys of its account, and each has keys of its own: the
+ * request of an unknown sender is never the first try of one with the token, nor of another unknown sender's.
  */
 function ownerOf({ kind, id, accountId, webhook }: Caller): string {
   return kind === 'webhook' ? `webhooks of ${id} by ${webhook?.budget ?? ''}` : accountId;
@@ -117,7 +118,7 @@ function subjectOf({ sealedFor, sealedAs = '' }: IdempotentOptions, request: Req
 function fingerprintOf(request: Request): string {
   const hash = createHash('sha256').update(`${request.method} ${request.url}\n`);
   if (Buffer.isBuffer(request.body)) return hash.update(request.body).digest('hex');
-  // A body that is streamed is not read for this: a repeat is known by its length alone.
+  // A streamed body is not read for this, so repeats are compared by its length alone.
   const body = isStream(request.body) ? { length: request.headers['content-length'] ?? null } : (request.body ?? null);
   return hash.update(JSON.stringify(body)).digest('hex');
 }

@@ -11,7 +11,7 @@ const ACCOUNT_PART = 1 / 8;
 const READ_AT_ONCE = 64;
 /** The same for webhooks without a token. */
 export const TOKENLESS_READ_AT_ONCE = 16;
-/** The longest wait of a body until it is read, ms. */
+/** The longest wait of a body until it is read, in ms. */
 const PATIENCE_MS = 10_000;
 /** The pause after parsing a large body, as a multiple of the time that it took, which is left to other work. */
 const OTHERS_TIMES = 3;

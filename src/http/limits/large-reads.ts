@@ -13,7 +13,7 @@ import { payloadSize } from './payload-size.ts';
 const MIB = 1_048_576;
 /** The large reads that run at once, of which an account may have a quarter: each may take several times the bytes of its response for a moment. */
 const AT_ONCE = sharesOf(16);
-/** The longest wait of a read for its turn, ms. */
+/** The longest wait of a read for its turn, in ms. */
 const PATIENCE_MS = 30_000;
 /** The seconds for which an account may read nothing and then read so much more at once. */
 const SAVED_SECONDS = 4;

@@ -13,7 +13,7 @@ import { payloadSize } from './payload-size.ts';
 const MIB = 1_048_576;
 /** The bytes of responses that one process holds in memory until their callers take them; an account, or a network, may have a quarter of them. */
 const LIMITS = sharesOf(64 * MIB);
-/** The time after which a large response is cut off if its caller takes nothing of it, ms. */
+/** The time after which a large response is cut off if its caller takes nothing of it, in ms. */
 const SILENCE_MS = 30_000;
 /** The size from which a response is counted, in bytes: a smaller one fits into the buffer that the system gives to a new connection. */
 const COUNTED_BYTES_MIN = 16_384;

@@ -1,13 +1,13 @@
 import type { IncomingMessage } from 'node:http';
 
 /**
- * The bytes of a refused body that are read and discarded, and the time for it in ms, before the response is sent: many callers look at the
+ * The most bytes of a refused body that are read and discarded before the response, and the time for it in ms: many callers read the
  * response only after they have sent everything.
  */
 const DISCARDED_BYTES_MAX = 16_777_216;
 const DISCARD_MS = 2_000;
 
-/** Reads what is left of a body that is not wanted, as far as its caller may need that to get the response. */
+/** Reads the rest of a body that is not wanted, as far as its caller may require that to receive the response. */
 export async function discardRest(request: IncomingMessage): Promise<void> {
   if (request.readableEnded || request.destroyed) return;
   await new Promise<void>((resolve) => {

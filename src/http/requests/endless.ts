@@ -6,8 +6,8 @@ type Endless = ServerResponse | Socket;
 const endlessOf = new WeakMap<Server, Set<Endless>>();
 
 /**
- * Returns what a stop of the server does not wait for: open event streams, and connections without a request, which are those that have sent
- * none yet and those that were upgraded. The framework does not count them as idle, and would wait for them.
+ * Returns the responses and connections that a stop of the server does not wait for: open event streams, and connections without a request
+ * (those that have sent none yet, and upgraded ones). The framework does not count them as idle, and would wait for them.
  */
 export function endless(server: Server): Set<Endless> {
   const known = endlessOf.get(server) ?? new Set();
@@ -15,7 +15,7 @@ export function endless(server: Server): Set<Endless> {
   return known;
 }
 
-/** Has a stop of the server cut the response, or the connection, which may never end by itself. */
+/** Makes a stop of the server cut the response, or the connection, which may never end by itself. */
 export function cutAtStop(server: Server, one: Endless): void {
   const all = endless(server);
   all.add(one);

@@ -42,7 +42,7 @@ describe('the host of a request', () => {
     expect(fault('service', '/a?x=http://other/')).toBeNull();
   });
 
-  it('is one, which only HTTP/1.0 may leave out', () => {
+  it('is exactly one, which only HTTP/1.0 may omit', () => {
     const of = (rawHeaders: string[], httpVersion = '1.1') => hostFault({ rawHeaders, httpVersion, target: '/' });
     expect(of(['Host', 'a', 'x', 'host', 'HOST', 'a'])).toBe('There is more than one Host header.');
     expect([of(['x', 'host']), of([], '1.0')]).toEqual(['The Host header is missing.', null]);

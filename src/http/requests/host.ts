@@ -3,7 +3,7 @@ const hostForm = /^(\[[0-9a-f:.]+\]|[0-9a-z_-]+(\.[0-9a-z_-]+)*\.?)(:\d*)?$/i;
 /** The authority of a target in absolute form (RFC 9112, 3.2.2). */
 const absolute = /^[a-z][a-z0-9+.-]*:\/\/([^/?#]*)/i;
 
-/** A request, as far as it says for which host it is. */
+/** The parts of a request that name its host. */
 export interface Addressed {
   rawHeaders: readonly string[];
   httpVersion: string;
@@ -12,8 +12,8 @@ export interface Addressed {
 }
 
 /**
- * Returns what is wrong with the host that a request names; null if nothing is. Requests are routed by that host, and a proxy before the service may
- * read in another way than the service what is no plain name.
+ * Returns what is wrong with the host that a request names; null if nothing is. Requests are routed by that host, and a proxy in front of
+ * the service may parse anything but a plain name differently.
  */
 export function hostFault({ rawHeaders, httpVersion, target }: Addressed): string | null {
   const [host, ...others] = rawHeaders.filter((_, at) => rawHeaders[at - 1]?.toLowerCase() === 'host' && at % 2 === 1);

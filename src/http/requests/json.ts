@@ -4,16 +4,17 @@ import { type FieldError, Refusal } from '../../kernel/errors/refusal.ts';
 
 const DEPTH_MAX = 64;
 /**
- * The bounds on the members of one object or elements of one array, and on all together. The work that follows takes more than linear time.
+ * The bounds on the members of one object or elements of one array, and on all of them together, because later work takes more than linear
+ * time.
  */
 const MEMBERS_MAX = 250;
 const PARTS_MAX = 1_000;
 
-/** The bounds on the bodies of a route that has its own. */
+/** The bounds on the bodies of a route with bounds of its own. */
 export interface JsonBounds {
-  /** The most members and elements in all. */
+  /** The most members and elements in total. */
   partsMax: number;
-  /** Returns the refusal of a body that has more parts, in one place or in all, or is too deep. */
+  /** Returns the refusal of a body that has too many parts, in one place or in total, or is too deep. */
   refuse: (message: string) => Refusal;
 }
 
@@ -21,11 +22,11 @@ const BOUNDS: JsonBounds = {
   partsMax: PARTS_MAX,
   refuse: (message) => new Refusal('invalid_request', `body: ${message}`, { errors: [{ field: 'body', message }] }),
 };
-/** The number of invalid fields that a response names at most. */
+/** The most invalid fields that a response names. */
 const ERRORS_MAX = 20;
-/** The length of a field's name in a response, in characters. */
+/** The most characters of a field's name in a response. */
 const NAMED_MAX = 200;
-/** The mark that some editors write at the beginning of a text. */
+/** The byte order mark that some editors write at the beginning of a text. */
 const BYTE_ORDER_MARK = '\uFEFF';
 
 /** Returns the parsed value; undefined for an empty body. Throws `invalid_request`, and the refusal in the bounds. */
@@ -46,12 +47,12 @@ export function parseJson(bytes: Buffer, bounds: JsonBounds = BOUNDS): unknown {
 }
 
 /**
- * Decodes the bytes; throws if they are not UTF-8. Decoding by way of UTF-16 takes a quarter of the time of the direct way, and ASCII,
+ * Decodes the bytes; throws if they are not UTF-8. Decoding by way of UTF-16 takes a quarter of the time of direct decoding, and ASCII,
  * which most bodies are, takes even less.
  */
 function textOf(bytes: Buffer): string {
   if (isAscii(bytes)) return bytes.toString('latin1');
-  if (!isUtf8(bytes)) throw new TypeError('this is no UTF-8');
+  if (!isUtf8(bytes)) throw new TypeError('the text is not UTF-8');
   const text = transcode(bytes, 'utf8', 'utf16le').toString('utf16le');
   return text.startsWith(BYTE_ORDER_MARK) ? text.slice(BYTE_ORDER_MARK.length) : text;
 }
@@ -59,10 +60,10 @@ function textOf(bytes: Buffer): string {
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const COMMA = 0x2c;
-/** `[` and `{` differ in one bit, and so do `]` and `}`. With it set, they are `{` and `}`. */
+/** `[` and `{` differ in one bit, and so do `]` and `}`. With this bit set, they are `{` and `}`. */
 const CASE = 0x20;
 const CLOSING = 0x7d;
-/** The value is 1 for bytes of structure, and 0 for those of white space, numbers and words, which are skipped fast. */
+/** The value is 1 for structural bytes, and 0 for those of white space, numbers and words, which are skipped fast. */
 const isStructure = Uint8Array.from({ length: 256 }, (_, byte) => ('"[]{},'.includes(String.fromCharCode(byte)) ? 1 : 0));
 
 /** Refuses a body that is too deep or has too many parts before it is parsed, by one pass over the bytes that allocates nothing. */
@@ -90,7 +91,7 @@ function checkSize(bytes: Buffer, { partsMax, refuse }: JsonBounds): void {
   }
 }
 
-/** Returns the offset of the end of the string that begins there. */
+/** Returns the offset of the end of the string that begins at the offset. */
 function endOfString(bytes: Buffer, start: number): number {
   let at = start + 1;
   const quote = bytes.indexOf(QUOTE, at);
@@ -100,10 +101,10 @@ function endOfString(bytes: Buffer, start: number): number {
   return at;
 }
 
-/** The members that the framework drops silently. They are refused instead, so that nothing is lost. */
+/** The members that the framework drops silently. They are refused, so that nothing is lost. */
 const lostNames = new Set(['__proto__', 'constructor', 'prototype']);
 
-/** Refuses text that PostgreSQL can't hold, and names that reach an object's prototype. */
+/** Refuses text that PostgreSQL can't store, and names that reach an object's prototype. */
 function checkText(value: unknown, field: string, errors: FieldError[]): void {
   const refuse = (message: string) => {
     if (errors.length < ERRORS_MAX) errors.push({ field: field || 'body', message });
@@ -125,7 +126,7 @@ function joined(field: string, name: string): string {
   return shorten(field === '' ? name : `${field}.${name}`);
 }
 
-/** Returns a field's name as a response shows it. */
+/** Returns a field's name in the form in which a response shows it. */
 export function shorten(field: string): string {
   return field.length <= NAMED_MAX ? field : `${field.slice(0, NAMED_MAX).toWellFormed()}…`;
 }

@@ -21,7 +21,7 @@ export function knownRoutes(server: FastifyInstance): readonly KnownRoute[] {
   return routesOf.get(server) ?? [];
 }
 
-/** Returns the methods that the address takes; none if there is no such address. */
+/** Returns the methods that the path accepts; none if there is no such path. */
 export function allowedMethods(server: FastifyInstance, url: string): string[] {
   const segments = segmentsOf(url.split('?', 1)[0] ?? '');
   const matching = knownRoutes(server).filter(({ path }) => matches(segmentsOf(path), segments));

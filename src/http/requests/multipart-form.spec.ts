@@ -17,7 +17,7 @@ interface Seen {
   texts: Readonly<Record<string, string>>;
 }
 
-/** Takes the file as the routes do. A test may replace it. */
+/** Consumes the file as the routes do. A test may replace it. */
 let take: (file: FormFile) => Promise<unknown>;
 let outcomes: unknown[];
 let stallMs: number | undefined;
@@ -90,13 +90,13 @@ describe('a form with a file', () => {
       expect(await send(formOf(parts))).toEqual(seen('a.txt', 'content', { dest_dir: '/data/a', message: 'hällo' }));
   });
 
-  it('keeps nothing of the path of the file’s name', async () => {
+  it('discards the path in the file’s name', async () => {
     for (const path of ['../../a', '/etc/a', 'C:\\temp\\a', '..\\a', 'x/../a'])
       expect(await send(formOf([file(path.replaceAll('\\', '\\\\'), 'x')]))).toMatchObject({ name: 'a' });
     expect(await send(formOf([file('ünï.txt', 'x')]))).toMatchObject({ name: 'ünï.txt' });
   });
 
-  it('hands over every byte, wherever the form is cut on its way', async () => {
+  it('passes on every byte, wherever the form is cut in transit', async () => {
     await fc.assert(
       fc.asyncProperty(fc.uint8Array({ maxLength: 200 }), fc.array(fc.nat(300), { maxLength: 6 }), async (bytes, cuts) => {
         const body = formOf([file('f', Buffer.from(bytes)), text('message', 'x')]);
@@ -132,7 +132,7 @@ describe('a form with a file', () => {
     expect(await send(body, typeOf(70))).toMatchObject({ name: 'a' });
   });
 
-  it('is refused by the name of what is wrong with it, and its file then ends with that error', async () => {
+  it('is refused with the name of the wrong field, and its file then ends with that error', async () => {
     const good = file('a', 'x');
     const cases: [parts: Part[], field: string][] = [
       [[], 'file'],
@@ -171,7 +171,7 @@ describe('a form with a file', () => {
       expect(await send(formOf([file('a', 'x')]), type)).toMatchObject({ code: 'unsupported_media_type' });
   });
 
-  it('ends its file with an error if its sender goes away in the middle', async () => {
+  it('ends its file with an error if its sender disconnects in the middle', async () => {
     let begin: () => void = () => {};
     const begun = new Promise<void>((resolve) => (begin = resolve));
     const ended = new Promise<unknown>((resolve) => {
@@ -206,7 +206,7 @@ describe('a form with a file', () => {
   it.each([
     ['whole', 10],
     ['in part', 90_000],
-  ])('that has come %s is not refused as late while whoever takes the file waits', async (_, bytes) => {
+  ])('that has arrived %s is not refused as late while the consumer of the file waits', async (_, bytes) => {
     stallMs = 1_000;
     take = async (taken) => {
       await span(2_500);
@@ -215,12 +215,12 @@ describe('a form with a file', () => {
     expect(await send(formOf([file('a', Buffer.alloc(bytes))]))).toMatchObject({ name: 'a', bytes: Buffer.alloc(bytes) });
   });
 
-  it('is refused with the error of whoever takes the file, which its sender can read', async () => {
+  it('is refused with the error of the file’s consumer, which its sender can read', async () => {
     take = () => Promise.reject(new Refusal('file_not_found', 'There is no such directory.'));
     expect(await send(formOf([file('a', Buffer.alloc(90_000)), text('message', 'x')]))).toMatchObject({ code: 'file_not_found' });
   });
 
-  it('is refused before it is read if it is too long in any case', async () => {
+  it('is refused before it is read if its announced length is too large', async () => {
     take = () => Promise.reject(new Error('it was read'));
     expect(await send(formOf([file('a', Buffer.alloc(500_000))]))).toMatchObject({ code: 'payload_too_large' });
   });

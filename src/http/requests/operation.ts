@@ -2,7 +2,7 @@ import { SetMetadata } from '@nestjs/common';
 
 export const OPERATION = 'mooring:operation';
 
-/** The end of an operation's name on the REST API, if the Provisioning API has the same operation. */
+/** The suffix of an operation's name on the REST API, if the Provisioning API has the same operation. */
 export const REST_SUFFIX = 'Rest';
 
 /**

@@ -1,8 +1,8 @@
 import type { Config } from '../../kernel/config/config.ts';
 
 /**
- * Returns whether the value of an Origin header is the service's own origin: that of the address that is given to callers, or, where there is
- * none, of the host by which the request came.
+ * Returns whether the value of an Origin header is the service's own origin: that of its configured address, or, without one, that of the
+ * request's host.
  */
 export function isOwnOrigin(origin: string, host: string, baseUrl: string | null): boolean {
   const own = baseUrl === null ? [`http://${host}`, `https://${host}`] : [new URL(baseUrl).origin];

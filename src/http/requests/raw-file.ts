@@ -4,17 +4,17 @@ import { PassThrough, type Readable } from 'node:stream';
 import { Refusal } from '../../kernel/errors/refusal.ts';
 import { discardRest } from './discard-rest.ts';
 
-/** The longest time in which the sender of a file sends nothing although it may, in ms. */
+/** The longest time without a byte while the file could be read, in ms. */
 const STALL_MS = 30_000;
 
-/** A file that is the whole body of a request, which is read once, no faster than it is taken. */
+/** A file that is the whole body of a request. It is read once, at the pace of its consumer. */
 export class RawFile {
   private constructor(
     private readonly request: IncomingMessage,
     private readonly stallMs: number,
   ) {}
 
-  /** Throws `payload_too_large` if the request says that the file is longer. Whoever takes it holds the rest. */
+  /** Throws `payload_too_large` if the announced length is too large. Otherwise the consumer enforces the bound. */
   static async of(request: IncomingMessage, bytesMax: number, stallMs = STALL_MS): Promise<RawFile> {
     if (Number(request.headers['content-length'] ?? 0) <= bytesMax) return new RawFile(request, stallMs);
     await discardRest(request);
@@ -22,7 +22,7 @@ export class RawFile {
   }
 
   /**
-   * Hands the file to `onFile`, which takes the content, and returns what that returns. Throws what it throws; the content fails with
+   * Passes the file to `onFile`, which consumes the content, and returns its result. Throws its error; the content fails with
    * `invalid_request` if it breaks off or stalls.
    */
   async read<T>(onFile: (file: { content: Readable }) => Promise<T>): Promise<T> {
@@ -30,7 +30,7 @@ export class RawFile {
     const content = new PassThrough({ highWaterMark: 65_536 });
     content.on('error', () => undefined);
     const stalled = setTimeout(() => {
-      // A file that has come, or whose bytes wait for whoever takes it, is not late: the container may have to wake first.
+      // A file that has arrived, or whose bytes wait for their consumer, is not late: the container may have to wake first.
       if (request.complete || content.writableNeedDrain) stalled.refresh();
       else content.destroy(new Refusal('invalid_request', 'The file comes too slowly.'));
     }, this.stallMs);

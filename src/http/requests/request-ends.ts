@@ -7,7 +7,7 @@ export interface RequestEnd {
   request: FastifyRequest;
   /** The status of the response; null if its headers were not sent. */
   status: number | null;
-  /** True if the caller went away before the response was complete. An upgraded connection has no response that could be. */
+  /** The value is true if the caller disconnected before the response was complete. An upgraded connection has no response to complete. */
   isAborted: boolean;
   /** The time from the request to its end, in ms. */
   ms: number;
@@ -17,15 +17,15 @@ type Listener = (end: RequestEnd) => void;
 
 const listenersOf = new WeakMap<FastifyInstance, Listener[]>();
 
-/** Watches every request for its end. It must be called before any other hook is added, since a hook may refuse the request. */
+/** Watches for the end of every request. It must be called before any other hook is added, since a hook may refuse the request. */
 export function watchRequestEnds(server: FastifyInstance): void {
   const listeners: Listener[] = [];
   listenersOf.set(server, listeners);
-  // The framework's own hook is not called for a request whose caller goes away.
+  // The framework's own hook is not called for a request whose caller disconnects.
   server.addHook('onRequest', (request, reply, done) => {
     const started = performance.now();
     let isComplete = false;
-    // The event also comes when a write ends with its connection, and the server's own listener takes the connection away.
+    // The event is also emitted when a write ends with its connection, and the server's own listener then detaches the connection.
     reply.raw.prependOnceListener('finish', () => (isComplete = !request.raw.socket.destroyed));
     reply.raw.once('close', () => {
       const end = endOf(request, reply, isComplete, performance.now() - started);

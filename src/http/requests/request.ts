@@ -7,7 +7,7 @@ import { NETWORK_BITS, networkOf } from '../../kernel/network/network-of.ts';
 export interface IdempotentTry {
   /** A UUID that is the same for every try. */
   id: string;
-  /** The value is true if no try was begun before. An earlier try may have done its work and died before its response. */
+  /** The value is true if this is the first try. An earlier try may have done its work and died before its response. */
   isFirst: boolean;
 }
 
@@ -15,8 +15,8 @@ export interface IdempotentTry {
 export interface MooringRequest {
   caller?: Caller;
   /**
-   * Resolves when everything that was in the log when the request came has been heard here, with null if the store does not answer (see
-   * `LogFollower.catchUpToHead`). It is absent on public routes.
+   * Resolves once everything that was in the log when the request arrived has been received here, or with null if the store does not
+   * respond (see `LogFollower.catchUpToHead`). It is absent on public routes.
    */
   caughtUp?: Promise<Position | null>;
   /** The position to which `caughtUp` resolved. */
@@ -25,15 +25,15 @@ export interface MooringRequest {
   ip: string;
   /** The context of this request's commands, created when a handler first asks for it. */
   commandContext?: CommandContext;
-  /** True if the request ends its own credential, and is answered all the same. */
+  /** The request revokes the credential that it was made with (sign-out, key deletion), and still gets a response. */
   outlivesCredential?: boolean;
   /** The length of the body in bytes, if it was large and was read. */
   largeBody?: number;
-  /** The try of an idempotent request that this request is. */
+  /** The try of an idempotent request that this request is; absent without a key. */
   idempotentTry?: IdempotentTry;
 }
 
-/** Returns the context of the request's commands, which is created when it is first needed. */
+/** Returns the context of the request's commands, which is created at first use. */
 export function contextOf(request: MooringRequest): CommandContext {
   request.commandContext ??= newContext(request);
   return request.commandContext;
@@ -47,7 +47,7 @@ function newContext({ caller, requestId, ip, seenUpTo }: MooringRequest): Comman
 }
 
 /**
- * Returns the share of the process that the request takes from; null for a caller that is not known. The webhooks of an account have one of
+ * Returns the share of the process that the request counts for; null for an unknown caller. The webhooks of an account have a share of
  * their own, and those without a token another one, since anybody may send them.
  */
 export function shareOf({ caller }: Pick<MooringRequest, 'caller'>): string | null {
@@ -60,7 +60,7 @@ export function isTokenless({ caller }: Pick<MooringRequest, 'caller'>): boolean
   return caller?.webhook?.hasToken === false;
 }
 
-/** Returns the share that the request takes from; that of its network if its caller is not known. */
+/** Returns the share that the request counts for: that of its network if its caller is unknown. */
 export function shareOrNetworkOf(request: Pick<MooringRequest, 'caller' | 'ip'>): string {
   return shareOf(request) ?? `network ${networkOf(request.ip, NETWORK_BITS)}`;
 }

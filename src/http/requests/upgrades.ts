@@ -2,15 +2,15 @@ import http, { ServerResponse, type IncomingMessage, type RequestListener, type 
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 
-/** A connection on which a caller asks for the WebSocket protocol. */
+/** A connection on which a caller requests the WebSocket protocol. */
 export interface Upgrade {
   request: IncomingMessage;
   socket: Socket;
-  /** The bytes that came right after the handshake. */
+  /** The bytes that arrived right after the handshake. */
   head: Buffer;
 }
 
-/** Begins to read requests from the connection. To the listeners of the server's event, the connection would be another one. */
+/** Starts to read requests from the connection. Emitting the server's event instead would make its listeners count another connection. */
 const { _connectionListener: readRequests } = http as unknown as {
   _connectionListener: (this: Server, socket: Socket) => void;
 };
@@ -18,8 +18,8 @@ const { _connectionListener: readRequests } = http as unknown as {
 const upgrades = new WeakMap<IncomingMessage, Upgrade>();
 
 /**
- * Hands WebSocket handshakes to the listener like any other request, so that the same gate admits them and a refused one gets the same
- * problem. A request to change to any other protocol is answered in HTTP, as the standard allows.
+ * Passes WebSocket handshakes to the listener like any other request, so that the same gate admits them and refused ones get the same
+ * problem. A request for any other protocol is handled as HTTP, as the standard allows.
  */
 export function routeUpgrades(server: Server, listener: RequestListener): void {
   /** The last response of each connection that has not ended. Responses end in the order of their requests. */
@@ -33,13 +33,13 @@ export function routeUpgrades(server: Server, listener: RequestListener): void {
   });
   server.on('upgrade', (request: IncomingMessage, duplex: Duplex, head: Buffer) => {
     const socket = duplex as Socket;
-    // The server has removed its own listener, and an error without one ends the process.
+    // The server has removed its own listener, and an error without a listener ends the process.
     if (!guarded.has(socket)) socket.on('error', () => undefined);
     guarded.add(socket);
     if (!isHandshake(request)) {
       const again = () => replay(server, { request, socket, head });
       const before = last.get(socket);
-      // The server would lose the order of responses whose requests it read before and after.
+      // The server would lose the order of responses to requests that it read before and after.
       if (before === undefined) again();
       else before.once('close', again);
       return;
@@ -63,7 +63,7 @@ function isHandshake({ method, headers }: IncomingMessage): boolean {
   return method === 'GET' && !hasBody && headers.upgrade?.toLowerCase() === 'websocket';
 }
 
-/** Has the server read the request again, without its wish for another protocol. */
+/** Makes the server read the request again, without its request for another protocol. */
 function replay(server: Server, { request, socket, head }: Upgrade): void {
   if (socket.destroyed || !socket.writable) return;
   const { method, url, httpVersion, rawHeaders } = request;

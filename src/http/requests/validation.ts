@@ -6,14 +6,14 @@ import { IsInt, isISO8601, IsOptional, Matches, Max, Min, registerDecorator } fr
 import { type FieldError, Refusal } from '../../kernel/errors/refusal.ts';
 import { shorten } from './json.ts';
 
-/** The number of invalid fields that a response names at most. */
+/** The most invalid fields that a response names. */
 const ERRORS_MAX = 100;
 
-/** The number of parameters in one query string at most. */
+/** The most parameters in one query string. */
 const PARAMETERS_MAX = 50;
 
 /**
- * Bounds the parameters of a query, since the framework's cost grows faster than their number. The parts of a body are bounded where it is
+ * Bounds the parameters of a query, since the framework's cost grows faster than their number. The parts of a body are bounded when it is
  * parsed.
  */
 class BoundedValidationPipe extends ValidationPipe {
@@ -50,12 +50,12 @@ function fieldErrors(error: ValidationError, parent: string): FieldError[] {
   return [...own, ...(error.children ?? []).flatMap((child) => fieldErrors(child, field))];
 }
 
-/** Removes the property's name, with which class-validator begins its messages and which `field` gives already. */
+/** Removes the property's name, with which class-validator begins its messages, because `field` contains it already. */
 function withoutName(message: string, property: string): string {
   return message.startsWith(`${property} `) ? message.slice(property.length + 1) : message;
 }
 
-/** Returns whether the text has so many characters; a surrogate pair counts as one. */
+/** Returns whether the length of the text in characters is within the bounds; a surrogate pair counts as one. */
 export function hasLength(text: string, min: number, max: number): boolean {
   if (text.length < min || text.length > 2 * max) return false;
   let count = 0;
@@ -63,7 +63,10 @@ export function hasLength(text: string, min: number, max: number): boolean {
   return count >= min && count <= max;
 }
 
-/** Requires a text of so many characters. It replaces class-validator's own decorator, which lists every surrogate pair to count them. */
+/**
+ * Requires a text with a length in these bounds. It replaces class-validator's own decorator, which lists every surrogate pair to count
+ * them.
+ */
 export function Length(min: number, max: number): PropertyDecorator {
   return (target, property) =>
     registerDecorator({
@@ -77,7 +80,7 @@ export function Length(min: number, max: number): PropertyDecorator {
     });
 }
 
-/** Requires a text of at most so many characters. */
+/** Requires a text of at most that many characters. */
 export function MaxLength(max: number): PropertyDecorator {
   return Length(0, max);
 }
@@ -104,7 +107,7 @@ export function IntegerQuery(min: number, max: number): PropertyDecorator {
 export function TimeQuery(): PropertyDecorator {
   const rules = [
     IsOptional(),
-    // False is no text, so the next rule refuses it.
+    // The value false is not a text, so the next rule refuses it.
     Transform(({ value }: { value: unknown }) => (value === undefined ? undefined : (instantOf(value) ?? false))),
     Matches(/Z$/, { message: 'must be a time in ISO 8601' }),
     ApiProperty({ type: 'string', format: 'date-time', required: false }),
@@ -112,7 +115,7 @@ export function TimeQuery(): PropertyDecorator {
   return (target, property) => rules.forEach((rule) => rule(target, property));
 }
 
-/** Returns the time in UTC with milliseconds; null if the text is no time. */
+/** Returns the time in UTC with ms; null if the text is not a time. */
 export function instantOf(text: unknown): string | null {
   if (typeof text !== 'string' || text.length > 40 || !isISO8601(text, { strict: true })) return null;
   const hasOffset = /[zZ]$|[+-]\d\d:?\d\d$/.test(text);

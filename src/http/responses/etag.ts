@@ -1,7 +1,7 @@
 import { Refusal } from '../../kernel/errors/refusal.ts';
 
 /**
- * Returns the revisions that `If-Match` allows, or null if any is allowed (no header, or `*`). A text that is no revision never matches.
+ * Returns the revisions that `If-Match` allows, or null if any is allowed (no header, or `*`). A text that is not a revision never matches.
  */
 export function parseIfMatch(header: string | undefined): number[] | null {
   if (header === undefined || header.trim() === '*') return null;

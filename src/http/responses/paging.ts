@@ -7,7 +7,7 @@ export function encodeCursor(place: readonly (string | number)[]): string {
 
 /** The kinds of sort values, and their types. */
 export interface SortValues {
-  /** A time that PostgreSQL and JavaScript both read. */
+  /** A time in a form that both PostgreSQL and JavaScript can parse. */
   time: string;
   text: string;
   /** A position in the log. */

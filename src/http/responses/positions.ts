@@ -11,8 +11,8 @@ import { POSITION_HEADER } from './position-header.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
 
 /**
- * Reports a write's position, and delays a read until its read models hold every event of the account that was in the log when the request
- * came, whatever replica stored it. A response therefore never goes back behind an earlier one.
+ * Reports a write's position, and delays a read until its read models contain every event of the account that was in the log when the
+ * request arrived, whichever replica stored it. So a response is never older than an earlier one.
  */
 @Injectable()
 export class Positions {
@@ -23,8 +23,8 @@ export class Positions {
   ) {}
 
   /**
-   * Returns whether everything was heard that was in the log when the request came. If the newest events are not heard in time, `await`
-   * refuses reads.
+   * Returns whether everything was received that was in the log when the request arrived. If the newest events do not arrive in time,
+   * `waitForReadModels` refuses reads.
    */
   async catchUpToHead(request: MooringRequest): Promise<boolean> {
     request.caughtUp = this.follower.catchUpToHead();
@@ -33,19 +33,19 @@ export class Positions {
     return head !== null;
   }
 
-  /** Resolves when the read models hold everything that the request has to see. Throws `invalid_request`, `read_model_behind`. */
+  /** Resolves once the read models contain everything that the request has to see. Throws `invalid_request`, `read_model_behind`. */
   async waitForReadModels(request: FastifyRequest & MooringRequest, projections: readonly string[]): Promise<void> {
     const asked = askedBy(request);
     if (projections.length === 0) return;
-    // Without an answer of the store this resolves, and the read shows what was heard so far. It throws if the newest events are not heard
-    // in time.
+    // If the store does not respond this resolves, and the read shows what was received so far. It throws if the newest events do not
+    // arrive in time.
     await request.caughtUp;
     await Promise.all(projections.map((projection) => this.reached(projection, asked, request.caller)));
   }
 
-  /** Sets the response's header to the position of what the request wrote. */
+  /** Sets the response's header to the position of the request's own writes. */
   setPositionHeader(request: MooringRequest, reply: FastifyReply): void {
-    // The sender of a webhook need not know how much happens here.
+    // The sender of a webhook need not know how much happens in the installation.
     const position = request.caller?.kind === 'webhook' ? undefined : request.commandContext?.writtenUpTo;
     if (position !== undefined && !reply.raw.headersSent) void reply.header(POSITION_HEADER, position);
   }
@@ -64,7 +64,7 @@ export class Positions {
 
 const NOTHING = { last: START, written: START };
 
-/** Returns the position in the header. Throws `invalid_request` if it is no position. */
+/** Returns the position in the header. Throws `invalid_request` if it is not a position. */
 function askedBy({ headers }: FastifyRequest): Position {
   const asked = headers['x-min-event-position'];
   if (asked === undefined) return START;

@@ -2,7 +2,7 @@ import { Refusal } from '../../kernel/errors/refusal.ts';
 
 export const WAIT_SECONDS_MAX = 120;
 
-/** Returns the seconds of `Prefer: wait=N` (RFC 7240); null if the caller does not ask to wait. Other preferences are ignored. */
+/** Returns the seconds of `Prefer: wait=N` (RFC 7240); null if the caller does not request a wait. Other preferences are ignored. */
 export function parsePrefer(header: string | string[] | undefined): number | null {
   const preferences = [header ?? []].flat().join(',').split(',');
   for (const preference of preferences) {

@@ -27,9 +27,9 @@ export function sendProblem(error: unknown, request: FastifyRequest, reply: Fast
     reply.raw.destroy();
     return;
   }
-  // The headers that a handler set for its own response must not be on the problem.
+  // The headers that a handler set for its own response must not be sent with the problem.
   for (const name of ['content-length', 'content-disposition', 'etag', 'link']) reply.removeHeader(name);
-  // The rest of a refused body is not read, so that no other request can follow on the same connection.
+  // The rest of a refused body is not read, so no other request can follow on the same connection.
   if (answer.status === 413 || (hasBody(request) && !request.raw.complete)) reply.header('connection', 'close');
   void reply.status(answer.status).headers(answer.headers).send(JSON.stringify(answer.body));
 }

@@ -9,13 +9,13 @@ beforeAll(async () => {
 afterAll(() => server?.close());
 
 describe('every error is a problem document', () => {
-  it('for an address where nothing is', async () => {
+  it('for an unknown address', async () => {
     expectProblem(await server.request('GET', '/nowhere?token=canary'), 404, 'not_found');
     expectProblem(await server.request('POST', '/nowhere', { json: {} }), 404, 'not_found');
     expectProblem(await server.request('POST', '/nowhere', { body: '<x/>', headers: { 'content-type': 'text/xml' } }), 404, 'not_found');
   });
 
-  it('for a method that the address does not take, naming those it takes', async () => {
+  it('for a method that the address does not accept, naming those it accepts', async () => {
     const answer = await server.request('DELETE', '/t/things');
     expectProblem(answer, 405, 'method_not_allowed');
     expect(answer.headers.get('allow')).toBe('POST');
@@ -39,7 +39,7 @@ describe('every error is a problem document', () => {
     expectProblem(await post(''), 400, 'invalid_request');
   });
 
-  it('for text that no database holds, naming the field', async () => {
+  it('for text that can not be stored, naming the field', async () => {
     for (const name of ['a\0b', 'a\ud800b']) {
       const answer = await server.request('POST', '/t/things', { json: { name }, credential: 'mk_none' });
       expectProblem(answer, 400, 'invalid_request');
@@ -57,7 +57,7 @@ describe('every error is a problem document', () => {
     expect(await chunked(server.url, 'POST /t/things', 1_100_000)).toMatch(/^HTTP\/1\.1 413 [\s\S]*payload_too_large/);
   });
 
-  it('for a media type that the address does not take, and for a compressed body', async () => {
+  it('for a media type that the address does not accept, and for a compressed body', async () => {
     for (const headers of [
       { 'content-type': 'text/xml' },
       { 'content-type': 'application/json\ttext/plain' },
@@ -70,7 +70,7 @@ describe('every error is a problem document', () => {
       );
   });
 
-  it('for every bad field at once, nested ones with their path, in the caller’s own words', async () => {
+  it('for all invalid fields at once, nested ones with their path, in the caller’s spelling', async () => {
     const answer = await server.request('POST', '/t/things', {
       credential: 'mk_none',
       json: {
@@ -109,7 +109,7 @@ describe('every error is a problem document', () => {
     expectProblem(await server.request('GET', '/t/list?order=up', { credential: 'mk_none' }), 400, 'invalid_request');
   });
 
-  it('for our own refusals with what they add, and for what went wrong inside without a word of it', async () => {
+  it('for our own refusals with their members, and for internal errors without any detail', async () => {
     const refused = await server.request('GET', '/t/fails/refusal');
     expectProblem(refused, 402, 'seat_limit');
     expect(refused.json.seats).toBe(3);
@@ -129,7 +129,7 @@ describe('every error is a problem document', () => {
     expect(await sendRaw(server.url, 'GET /health HTTP/1.0\r\n\r\n')).toMatch(/^HTTP\/1\.1 200 /);
   });
 
-  it('for what is not HTTP, and for headers that are too large', async () => {
+  it('for input that is not HTTP, and for headers that are too large', async () => {
     expect(await sendRaw(server.url, 'HELLO\r\n\r\n')).toMatch(/^HTTP\/1\.1 400 [\s\S]*application\/problem\+json[\s\S]*invalid_request/);
     const long = `GET /health HTTP/1.1\r\nhost: x\r\nx-long: ${'x'.repeat(20_000)}\r\n\r\n`;
     expect(await sendRaw(server.url, long)).toMatch(/^HTTP\/1\.1 413 [\s\S]*payload_too_large/);
@@ -139,7 +139,7 @@ describe('every error is a problem document', () => {
 });
 
 describe('a problem', () => {
-  it('says of an unknown error only that there was one', () => {
+  it('reveals of an unknown error only that there was one', () => {
     const error = Object.assign(new Error('password=canary'), { code: 'EWHATEVER', detail: 'canary' });
     const answer = toProblem(error, 'r1');
     expect(answer).toMatchObject({ status: 500, body: { code: 'internal_error', request_id: 'r1' } });
@@ -147,14 +147,14 @@ describe('a problem', () => {
   });
 
   it.each(['ECONNREFUSED', '57P01', '53300', '08006'])(
-    'says of a lost database (%s) that the store is unavailable, and when to retry',
+    'reports a lost database (%s) as an unavailable store, with the time to retry',
     (code) => {
       const answer = toProblem(Object.assign(new Error('x'), { code }), 'r1');
       expect(answer).toMatchObject({ status: 503, headers: { 'retry-after': '5' }, body: { code: 'event_store_unavailable' } });
     },
   );
 
-  it.each([null, undefined, 'text', 7, {}])('can be made of anything thrown: %p', (thrown) => {
+  it.each([null, undefined, 'text', 7, {}])('can be created from anything thrown: %p', (thrown) => {
     expect(toProblem(thrown, 'r1').status).toBe(500);
   });
 });

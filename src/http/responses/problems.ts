@@ -90,7 +90,7 @@ export interface ProblemAnswer {
 /** The time after which a caller may retry a request that failed because a dependency was unavailable, in seconds. */
 const RETRY_AFTER_SECONDS = 5;
 
-/** Returns the response to an error. An error that is no refusal reveals nothing internal. */
+/** Returns the response to an error. An error that is not a refusal reveals nothing internal. */
 export function toProblem(error: unknown, requestId: string): ProblemAnswer {
   const refusal = toRefusal(error);
   const { status, title } = problems[refusal.code];
@@ -154,7 +154,10 @@ function ofStatus(status: number, facts: RefusalFacts): Refusal {
   }
 }
 
-/** Returns whether PostgreSQL refused a text or a time that is not valid. A route's own rules did not catch it, as in a made-up cursor. */
+/**
+ * Returns whether PostgreSQL refused a text or a time that is not valid, because the route's own rules did not check it, as in an invented
+ * cursor.
+ */
 function isUnstorable(error: unknown): boolean {
   const code = (error as { code?: unknown } | null)?.code;
   return code === '22021' || code === '22P05' || code === '22007' || code === '22008';

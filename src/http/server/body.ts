@@ -13,9 +13,9 @@ export const BODY_LIMIT = 1_048_576;
 const STRANGERS_LIMIT = 16_384;
 /** The time within which a body that is read into memory must arrive, in ms. Streams have a limit of their own. */
 const BODY_TIMEOUT_MS = 30_000;
-/** The size up to which a body is read and parsed at once, in bytes; that takes less than a millisecond. */
+/** The size up to which a body is read and parsed immediately, in bytes; that takes less than a millisecond. */
 const SMALL = 65_536;
-/** The part of what is read of one account in a second that is read of its webhooks without a token besides. */
+/** The fraction of an account's rate of reading that its webhooks without a token get in addition. */
 const TOKENLESS_PART = 1 / 4;
 
 declare module 'fastify' {
@@ -27,24 +27,24 @@ declare module 'fastify' {
 }
 
 /**
- * Marks a route that takes a body of any media type, as the received bytes (`buffer`, at most `limit` bytes) or as a stream that the
- * handler reads and bounds (`stream`; `untouched` takes any content encoding, too). Without it a route takes only JSON.
+ * Marks a route that accepts a body of any media type, as the received bytes (`buffer`, at most `limit` bytes) or as a stream that the
+ * handler reads and bounds (`stream`; `untouched` accepts any content encoding, too). Without it a route accepts only JSON.
  */
 export const RawBody = (body: 'buffer' | 'stream' | 'untouched', limit = BODY_LIMIT) => RouteConfig({ body, bodyLimit: limit });
 
 /** Sets the bound on a route's JSON body, in bytes, and those on its parts. */
 export const JsonBody = (limit: number, jsonBounds?: JsonBounds) => RouteConfig({ bodyLimit: limit, jsonBounds });
 
-/** Replaces the server's body parsers. `largeBodiesMbPerSecond` is what is read of one account, in MiB. */
+/** Replaces the server's body parsers. `largeBodiesMbPerSecond` is the rate at which large bodies of one account are read, in MiB. */
 export function addBodyParsers(server: FastifyInstance, largeBodiesMbPerSecond: number): void {
   const bytesPerSecond = largeBodiesMbPerSecond * 1_048_576;
   const known = { inFlight: new BodiesInFlight(), large: new LargeBodies(bytesPerSecond) };
-  // Anybody may send these, so they take no place of the others.
+  // Anybody may send these, so they have slots of their own.
   const large = new LargeBodies(bytesPerSecond * TOKENLESS_PART, TOKENLESS_READ_AT_ONCE);
   const tokenless = { inFlight: new BodiesInFlight(TOKENLESS_BYTES_MAX), large };
   const boundsOf = (request: Request) => (isTokenless(request) ? tokenless : known);
   server.addHook('onRequest', (request, _reply, done) => {
-    // The framework refuses a media type that is none, which is the business of whoever gets the body.
+    // The framework refuses an invalid media type, but on such a route that is up to the receiver of the body.
     if (request.routeOptions.config?.body === 'untouched') request.raw.headers['content-type'] = 'application/octet-stream';
     done();
   });
@@ -60,7 +60,7 @@ export function addBodyParsers(server: FastifyInstance, largeBodiesMbPerSecond: 
 
 type Request = FastifyRequest & MooringRequest;
 
-/** The bounds on the bodies of all callers together. */
+/** The bounds on the bodies of all callers in total. */
 interface Bounds {
   inFlight: BodiesInFlight;
   large: LargeBodies;

@@ -19,7 +19,7 @@ import { parsePrefer } from '../responses/prefer.ts';
 const PAGE_ITEMS = 50;
 
 /**
- * One call of a route: what the caller asks for besides the path, the query and the body, and the head of the response. No other code
+ * One request of a route: what the caller sends besides the path, the query and the body, and the head of the response. No other code
  * outside this folder sees the request or the response of the framework.
  */
 export class Call {
@@ -53,14 +53,14 @@ export class Call {
   }
 
   /**
-   * The seconds that the caller prefers to wait; null if the caller does not ask for it. Read it before anything is written: it throws
+   * The seconds that the caller prefers to wait; null if the caller does not request it. Read it before anything is written: it throws
    * `invalid_request` if the header is invalid.
    */
   get wait(): number | null {
     return parsePrefer(this.request.headers.prefer);
   }
 
-  /** The try under the caller's `Idempotency-Key` that this call is; null without a key. */
+  /** The try under the caller's `Idempotency-Key` that this request is; null without a key. */
   get attempt(): IdempotentTry | null {
     return this.request.idempotentTry ?? null;
   }
@@ -84,7 +84,7 @@ export class Call {
     return typeof id === 'string' ? id : undefined;
   }
 
-  /** Lets this call be answered although it ends its own credential, which ends the other calls under it. */
+  /** Keeps this request from being ended when it revokes its own credential, which ends the other requests under it. */
   outliveCredential(): void {
     this.request.outlivesCredential = true;
   }
@@ -94,7 +94,7 @@ export class Call {
     return this.request.headers;
   }
 
-  /** The bytes of the body, on a route that takes any media type. */
+  /** The bytes of the body, on a route that accepts any media type. */
   get rawBody(): Buffer {
     const { body } = this.request;
     return Buffer.isBuffer(body) ? body : Buffer.alloc(0);
@@ -110,24 +110,26 @@ export class Call {
     return prefers(this.request.headers.accept ?? '', mediaType);
   }
 
-  /** Releases the memory of the request's body, for a call that waits long and has stored it. */
+  /** Releases the memory of the request's body, for a request that waits long and has stored it. */
   dropBody(): void {
     this.request.body = undefined;
   }
 
-  /** The value is true if the caller asks for the headers of the response alone. */
+  /** The value is true if the caller requests only the headers of the response. */
   get isHead(): boolean {
     return this.request.method === 'HEAD';
   }
 
-  /** The value is false if the query says `wake=false`: a container that sleeps is not woken for the call. Throws `invalid_request`. */
+  /**
+   * The value is false if the query contains `wake=false`: a container that sleeps is not woken for the request. Throws `invalid_request`.
+   */
   get mayWake(): boolean {
     const { wake = 'true' } = this.request.query as { wake?: unknown };
     if (wake !== 'true' && wake !== 'false') throw invalidField('wake', 'must be true or false');
     return wake === 'true';
   }
 
-  /** Returns a header of the request that is given once. */
+  /** Returns a header of the request that occurs once. */
   header(name: 'range' | 'if-range'): string | undefined {
     const value = this.request.headers[name];
     return typeof value === 'string' ? value : undefined;
@@ -159,19 +161,19 @@ export class Call {
     noteWritten(this.context, position);
   }
 
-  /** Tells that a sleeping agent was woken for this call. */
+  /** Sets the header that reports that a sleeping agent was woken for this request. */
   setAgentWoken(): void {
     this.setHeader('x-agent-woken', 'true');
   }
 
-  /** Tells that the response was delayed as the caller preferred. */
+  /** Sets the header that reports that the response was delayed as the caller preferred. */
   setPreferenceApplied(): void {
     this.setHeader('preference-applied', 'wait');
   }
 
   /**
-   * Returns the size of the page that the query asks for, 50 by default, and the place at which it begins: the sort values of these kinds in
-   * its cursor, or null. Throws `invalid_request` for a cursor that is not one of the list.
+   * Returns the size of the page that the query requests, 50 by default, and the place at which it begins: the sort values of these kinds
+   * in its cursor, or null. Throws `invalid_request` for a cursor that does not belong to the list.
    */
   page<const Kinds extends readonly (keyof SortValues)[]>(
     { limit = PAGE_ITEMS, cursor }: { limit?: number; cursor?: string },
@@ -195,8 +197,8 @@ export class Call {
   }
 
   /**
-   * Takes the upgraded connection over from the framework. The call counts as running until the connection closes, for which a stop of the
-   * service does not wait.
+   * Detaches the upgraded connection from the framework. The request counts as running until the connection closes, which a stop of the
+   * service does not wait for.
    */
   takeOver(): void {
     this.reply.hijack();
@@ -209,25 +211,25 @@ export class Call {
     return this.request.raw;
   }
 
-  /** The path and query by which the call was routed, as they were sent, and those that were asked for, which a server may rewrite. */
+  /** The path and query by which the request was routed, and those that the caller requested, which a server may rewrite. */
   get urls(): { routed: string; asked: string } {
     const { url, originalUrl } = this.request;
     return { routed: url, asked: originalUrl };
   }
 
-  /** The caller's address, and the scheme and host by which it reached the service, as far as trusted proxies say so. */
+  /** The caller's address, and the scheme and host by which it reached the service, as reported by trusted proxies. */
   get reachedBy(): { address: string; protocol: string; host: string } {
     const { ip, protocol, host } = this.request;
     return { address: ip, protocol, host };
   }
 
   /**
-   * Begins a response that is passed on as it comes, with these headers and no others: names and values in turn. An event stream is cut
+   * Begins a response that is passed on as it arrives, with these headers and no others: names and values in turn. An event stream is cut
    * when the service stops.
    */
   beginResponse(status: number, headers: readonly string[], isEventStream: boolean): ServerResponse {
     const { raw } = this.reply;
-    // The framework still knows the response if these headers are refused.
+    // If these headers are refused, the framework can still send another response.
     raw.writeHead(status, headers as string[]);
     this.reply.hijack();
     raw.flushHeaders();
@@ -235,7 +237,7 @@ export class Call {
     return raw;
   }
 
-  /** True once the connection has closed. */
+  /** The value is true once the connection has closed. */
   get isClosed(): boolean {
     return this.reply.raw.destroyed;
   }
@@ -254,13 +256,13 @@ export class Call {
     return gone.signal;
   }
 
-  /** Breaks off the response, for a reader that is too slow. */
+  /** Cuts the response, for a reader that is too slow. */
   disconnect(): void {
     this.reply.raw.destroy();
   }
 }
 
-/** Injects the call as a parameter of a route, in the last place. */
+/** Injects the context of the request as the last parameter of a route. */
 export const CurrentCall = createParamDecorator((_: unknown, context: ExecutionContext): Call => {
   const http = context.switchToHttp();
   return new Call(http.getRequest(), http.getResponse());

@@ -35,7 +35,7 @@ function never(): AsyncIterable<ServerSentEvent> {
 }
 
 describe('a stop', () => {
-  it('answers running requests, cuts streams that never end, and takes no new connection', async () => {
+  it('completes running requests, cuts streams that never end, and accepts no new connection', async () => {
     const server = await startThings(SlowController);
     const follow = await fetch(`${server.url}/slow/stream`, { headers: { 'x-api-key': 'mk_none' } });
     const cut = follow.text().then(
@@ -64,7 +64,7 @@ describe('a stop', () => {
     await server.close();
   });
 
-  it('does not wait for ever', async () => {
+  it('does not wait forever', async () => {
     const server = await startThings(SlowController);
     const slow = server.request('GET', '/slow').catch(() => 'broken off');
     await isAsked;

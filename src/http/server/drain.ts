@@ -9,12 +9,12 @@ import { cutAtStop, endless } from '../requests/endless.ts';
 import { WebSockets } from './web-sockets.ts';
 
 const LOOK_EVERY_MS = 50;
-/** The time for which an event stream, which may never end, may still end by itself, ms. */
+/** The time for which an event stream, which may never end, may still end by itself, in ms. */
 const STREAM_GRACE_MS = 1_000;
 
 /**
- * Records what a stop need not wait for: event streams and connections without a request. It must be called before the first route is
- * registered.
+ * Records the connections that a stop need not wait for: event streams and connections without a request. It must be called before the
+ * first route is registered.
  */
 export function trackConnections(server: FastifyInstance): void {
   server.server.on('connection', (socket: Socket) => cutAtStop(server.server, socket));
@@ -26,8 +26,8 @@ export function trackConnections(server: FastifyInstance): void {
 }
 
 /**
- * Stops accepting connections and waits until running requests are answered, at most so long (ms). Event streams are cut, since their
- * readers reconnect, and so are connections without a request. WebSockets are closed first, with a reason.
+ * Stops accepting connections and waits until running requests are complete, for at most that time (in ms). Event streams are cut, since
+ * their readers reconnect, and so are connections without a request. WebSockets are closed first, with a reason.
  */
 export async function drain(app: NestFastifyApplication, timeoutMs: number): Promise<void> {
   const server: Server = app.getHttpServer();

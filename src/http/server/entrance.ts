@@ -17,7 +17,8 @@ const sentences: Record<AwaitedStore | 'start', string> = {
 };
 
 /**
- * The HTTP server. It may listen before the application exists, and then answers by itself: `/health` with 200, and everything else with 503.
+ * The HTTP server. It may listen before the application exists, and then responds by itself: to `/health` with 200, and to everything else
+ * with 503.
  */
 export class Entrance {
   readonly server: Server;
@@ -36,7 +37,7 @@ export class Entrance {
     routeUpgrades(this.server, listener);
   }
 
-  /** Listens. If another program has the port, tries again for `patienceMs`, after one call of `onTaken`. */
+  /** Listens. If another program uses the port, tries again for `patienceMs`, after one call of `onTaken`. */
   async listen(port: number, host: string, patienceMs: number, onTaken: () => void): Promise<void> {
     const deadline = performance.now() + patienceMs;
     for (let told = false; ; told = true) {
@@ -57,18 +58,18 @@ export class Entrance {
     }
   }
 
-  /** Takes the application's listener, which gets requests only after `open`. */
+  /** Sets the application's listener, which gets requests only after `open`. */
   attach(application: RequestListener): Server {
     this.application = application;
     return this.server;
   }
 
-  /** Hands all further requests to the application. */
+  /** Passes all further requests to the application. */
   open(): void {
     this.isOpen = true;
   }
 
-  /** Notes the store for which the start waits; null if it waits for none. */
+  /** Sets the store that the start waits for; null if it waits for none. */
   waitsFor(store: AwaitedStore | null): void {
     this.awaited = store;
   }
@@ -84,7 +85,7 @@ export class Entrance {
           ? { status: 503, headers: JSON_HEADERS, body: this.readiness() }
           : toProblem(new Refusal('event_store_unavailable', this.sentence()), requestId);
     const text = JSON.stringify(body);
-    // No connection is kept, and no body read: the next request finds the application or this answer.
+    // No connection is kept alive, and no body is read: the next request gets the application or this response.
     const common = { 'x-request-id': requestId, 'x-content-type-options': 'nosniff', connection: 'close' };
     response.writeHead(status, { ...headers, ...common, 'content-length': Buffer.byteLength(text) });
     response.end(request.method === 'HEAD' ? undefined : text);

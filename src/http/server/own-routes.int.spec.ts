@@ -32,7 +32,7 @@ class OwnController {
     return this.streams.ndjson(call, () => Promise.resolve(items()));
   }
 
-  /** Answers with what another route of this service answers. */
+  /** Returns the response of another route of this service. */
   @Get('inner') @RequireCaller() async inner(@CurrentCall() call: Call): Promise<unknown> {
     const request = { method: 'GET', path: '/own/caller', headers: {}, body: null };
     const response = await this.routes.send(call, request, call.goneSignal());
@@ -75,7 +75,7 @@ afterAll(() => server?.close());
 beforeEach(() => void Object.assign(seen, { given: 0, ended: false, waiting: false }));
 
 describe('a request of the service to its own routes', () => {
-  it('has the caller, the address, the host and the request id of the call that it is made for', async () => {
+  it('has the caller, the address, the host and the request id of the call that it is sent for', async () => {
     const headers = { 'x-request-id': 'asked-once', host: 'mooring.example' };
     const outer = await server.request('GET', '/own/caller', { credential: 'mk_none', headers });
     const inner = await server.request('GET', '/own/inner', { credential: 'mk_none', headers });
@@ -94,7 +94,7 @@ describe('a request of the service to its own routes', () => {
     await until('the route has ended', () => Promise.resolve(seen.ended ? true : undefined));
   });
 
-  it('is produced no faster than it is read, and ends when nobody reads it any more', async () => {
+  it('is produced no faster than it is read, and ends when it is not read any more', async () => {
     await server.request('GET', '/own/leave', { credential: 'mk_none' });
     await until('the stream has ended', () => Promise.resolve(seen.ended ? true : undefined));
     expect(seen.given).toBeLessThan(5_000);

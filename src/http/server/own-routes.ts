@@ -16,20 +16,21 @@ export interface OwnRequest {
   body: string | null;
 }
 
-/** The headers by which a trusted proxy tells where the caller is and how it reached the service. */
+/** The headers by which a trusted proxy reports the caller's address and how the caller reached the proxy. */
 const FORWARDED_HEADERS = ['x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto'];
 
 /**
- * Sends requests of this process to its own routes, over connections that are pairs of streams in memory. The HTTP server reads them as it reads
- * any other connection, so everything that holds for requests holds for these (decisions/0062).
+ * Sends requests of this process to its own routes, over connections that are pairs of streams in memory. The HTTP server reads them as it
+ * reads any other connection, so everything that applies to requests applies to these (decisions/0062).
  */
 @Injectable()
 export class OwnRoutes {
   constructor(private readonly host: HttpAdapterHost) {}
 
   /**
-   * Sends the request with the credential, the request id and the address of the call. Resolves with the response when its headers have come. Once the
-   * signal aborts, the request ends as if its caller had closed the connection, and the promise rejects with the signal's reason.
+   * Sends the request with the credential, the request id and the address of the call. Resolves with the response when its headers have
+   * arrived. Once the signal aborts, the request ends as if its caller had closed the connection, and the promise rejects with the signal's
+   * reason.
    */
   send(call: Call, { method, path, headers, body }: OwnRequest, signal: AbortSignal): Promise<IncomingMessage> {
     const server = this.host.httpAdapter.getHttpServer() as Server;
@@ -63,10 +64,10 @@ function headersOf(call: Call): Record<string, string> {
   };
 }
 
-/** Returns the caller's end of a new connection to the server, which sees the address as that of its peer. */
+/** Returns the caller's end of a new connection to the server, which sees the address as its peer's. */
 function connectionTo(server: Server, remoteAddress: string): Duplex {
   const [here, there] = duplexPair();
-  // The server calls these of a socket without looking whether they exist.
+  // The server calls these methods of a socket without checking that they exist.
   const nothing = () => there;
   Object.assign(there, { remoteAddress, setTimeout: nothing, setNoDelay: nothing, setKeepAlive: nothing, ref: nothing, unref: nothing });
   here.once('close', () => there.destroy());

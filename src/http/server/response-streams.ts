@@ -7,7 +7,7 @@ export const NDJSON = 'application/x-ndjson';
 export const EVENT_STREAM = 'text/event-stream';
 
 export interface ServerSentEvent {
-  /** The id with which a reader continues after a lost connection; absent where it can't. */
+  /** The id with which a reader continues after a lost connection; absent if it can't continue. */
   id?: string;
   /** The name of the event; absent stands for `message`. */
   event?: string;
@@ -17,7 +17,7 @@ export interface ServerSentEvent {
 /** The body of a response that is sent as it is produced, no faster than the caller reads. A route returns it like any other body. */
 export type Streamed = AsyncGenerator<string>;
 
-/** The silence after which a comment is sent, so that proxies do not end the connection, ms. */
+/** The time without data after which a comment is sent, so that proxies do not end the connection, in ms. */
 const KEEP_ALIVE_MS = 15_000;
 
 /** Makes bodies that are streamed, and bounds their number: methods that open one throw `rate_limited` if the account, or the process, has too many. */
@@ -51,7 +51,7 @@ export class ResponseStreams {
     return frames(events, gone);
   }
 
-  /** Streams what is an event stream in UTF-8 already. Its opener has counted it, and ends it when the caller disconnects. */
+  /** Streams data that is an event stream in UTF-8 already. Its opener has counted the stream, and ends it when the caller disconnects. */
   relayed(call: Call, pieces: AsyncIterable<Uint8Array>): Streamed {
     setEventStreamHeaders(call);
     return texts(pieces);
@@ -90,7 +90,7 @@ async function* frames(events: AsyncIterable<ServerSentEvent>, signal: AbortSign
       next = source.next();
     }
   } finally {
-    // This is not awaited: a source that waits for its next event ends by the signal.
+    // This is not awaited, because a source that waits for its next event is ended by the signal.
     void source.return?.(undefined);
   }
 }
@@ -100,7 +100,7 @@ function frameOf({ id, event, data }: ServerSentEvent): string {
   return `${head}data: ${JSON.stringify(data)}\n\n`;
 }
 
-/** Returns the result, or null after a silence or once the caller has disconnected. */
+/** Returns the result, or null after a time without one or once the caller has disconnected. */
 async function orSilence<T>(next: Promise<T>, signal: AbortSignal): Promise<T | null> {
   let end = () => {};
   const silence = new Promise<null>((resolve) => (end = () => resolve(null)));

@@ -39,7 +39,7 @@ describe('a wish for another protocol than WebSocket', () => {
     expect(warnings.filter(({ name }) => name === 'MaxListenersExceededWarning')).toEqual([]);
   });
 
-  it('does not take the body of its request for another request', async () => {
+  it('does not treat the body of its request as another request', async () => {
     const body = JSON.stringify({ name: 'anna' });
     const first = `POST /t/greeting HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
     const received = await answered(first + lastRequest);

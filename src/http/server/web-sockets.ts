@@ -9,7 +9,7 @@ import type { Call } from './call.ts';
 import { CLOSE } from './close-codes.ts';
 import { isAllowedOrigin } from '../requests/origins.ts';
 
-/** The time in which peers answer the end of a connection when the service stops, ms. */
+/** The time in which peers answer the end of a connection when the service stops, in ms. */
 const CLOSING_MS = 1_000;
 /** The number of pings after which a peer is given up whose input nothing takes all that time. */
 const UNREAD_PINGS_MAX = 10;
@@ -27,7 +27,7 @@ export class WebSockets implements OnModuleDestroy {
     private readonly openStreams: OpenStreams,
   ) {}
 
-  /** True once the service has begun to stop. */
+  /** The value is true once the service has begun to stop. */
   get stopping(): boolean {
     return this.isStopping;
   }
