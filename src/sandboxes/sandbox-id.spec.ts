@@ -5,7 +5,7 @@ import { computerSandbox, kindOf, ownerOf, sandboxIdOf, sandboxOfStream, streamO
 const uuid = fc.uuid();
 
 describe('the id of a sandbox', () => {
-  it('tells an agent from a computer', () => {
+  it('distinguishes an agent from a computer', () => {
     fc.assert(
       fc.property(uuid, (id) => {
         expect(kindOf(id)).toBe('agent');

@@ -122,7 +122,7 @@ describe('an agent with work in flight', () => {
     expect(await looking.inFlight('c3')).toEqual({ held: true, abandonedBy: last });
   });
 
-  it('is held anew for a caller after other replicas may have considered the process dead', async () => {
+  it('is acquired again for a caller after other replicas may have considered the process dead', async () => {
     const replica = new Replica();
     const activity = new Activity(database, replica);
     const before = await activity.hold('c2');
@@ -146,7 +146,7 @@ describe('an agent with work in flight', () => {
     await died.beforeApplicationShutdown();
   });
 
-  it('is held anew for a caller after the process was suspended, because its hold may have expired', async () => {
+  it('is acquired again for a caller after the process was suspended, because its hold may have expired', async () => {
     const activity = newActivity();
     await activity.hold('a8');
     await database.query(`update agent_holds set expires_at = now() - interval '1 second' where agent_id = 'a8'`);
@@ -271,7 +271,7 @@ describe('an agent that is kept awake', () => {
     await activity.beforeApplicationShutdown();
   });
 
-  it('is kept for the longest that was asked for, until that is taken back, which counts as a use', async () => {
+  it('is kept awake for the longest requested time, until that request is withdrawn, which counts as a use', async () => {
     const activity = newActivity();
     await usedAnHourAgo(activity, 'd2');
     const later = new Date(Date.now() + 600_000);

@@ -64,8 +64,8 @@ export const IDLE_FROM = `
   case when v.kept_until is null then v.last_active_at else greatest(v.last_active_at, least(v.kept_until, clock_timestamp())) end`;
 
 /**
- * Keeps the sandbox $1 awake until $2. With `$3` an earlier time takes the place of a later one, up to which the sandbox was used then. Does not
- * recreate the row of one that was forgotten meanwhile.
+ * Keeps the sandbox $1 awake until $2. With `$3` an earlier time replaces a later one, and the sandbox counts as used until now. Does not
+ * recreate the row of a sandbox that was deleted meanwhile.
  */
 const KEEP = `
   update agent_activity v set kept_until = $2, last_active_at = ${IDLE_FROM}
@@ -82,8 +82,8 @@ const HOLD = `
   on conflict (agent_id, owner) do update set expires_at = excluded.expires_at`;
 
 /**
- * Stamps the last use of sandboxes. $2: their ids; $3: how many seconds ago each was used. Does not recreate the row of one that was
- * forgotten meanwhile.
+ * Stamps the last use of sandboxes. $2: their ids; $3: the seconds since each was used. Does not recreate the row of a sandbox that was
+ * deleted meanwhile.
  */
 const STAMP = `
   update agent_activity a set last_active_at = greatest(a.last_active_at, clock_timestamp() - make_interval(secs => used.ago))
@@ -99,9 +99,9 @@ const RENEW = `
     update agent_holds set expires_at = clock_timestamp() + make_interval(secs => $4) where owner = $1 and agent_id = any($2::text[]))
   ${STAMP}`;
 
-/** The work for a sandbox. */
+/** The work in flight for a sandbox. */
 export interface InFlight {
-  /** True if any process, on any replica, has work in flight for the sandbox. */
+  /** The value is true if any process, on any replica, has work in flight for the sandbox. */
   held: boolean;
   /** The replica that ended, within the last hour, while it had work in flight for the sandbox; the last one if there are several. */
   abandonedBy: string | null;
@@ -118,7 +118,7 @@ export interface HeldRow {
   readonly sandboxId: string;
 }
 
-/** A durable promise that work for the sandbox is in flight, which is not put to sleep while the promise exists. */
+/** A durable record that work for the sandbox is in flight. The sandbox is not put to sleep while it exists. */
 export interface Hold {
   readonly row: HeldRow;
   /** Ends the hold and notes that the sandbox was used until now. Idempotent. The row is deleted some time later, with others. */
@@ -134,7 +134,7 @@ interface Held {
   row: HeldRow | null;
   /** The last statement about the row. Statements about one row run one after the other. */
   written: Promise<void>;
-  /** The times at which the row was last written and at which a holder last released it, in milliseconds of this process's clock. */
+  /** The times at which the row was last written and at which a holder last released it, in ms of this process's clock. */
   renewedAt: number;
   usedAt: number;
 }
@@ -201,7 +201,7 @@ export class Activity implements BeforeApplicationShutdown {
     return { held: row?.held ?? false, abandonedBy: row?.abandoned_by ?? null };
   }
 
-  /** Returns true if any process, on any replica, has work in flight for the sandbox. */
+  /** Returns whether any process, on any replica, has work in flight for the sandbox. */
   async held(sandboxId: string): Promise<boolean> {
     return (await this.inFlight(sandboxId)).held;
   }
@@ -218,12 +218,12 @@ export class Activity implements BeforeApplicationShutdown {
     return (await this.looks.answerFor(sandboxId))?.idle_from ?? null;
   }
 
-  /** Lets the sandbox count as used until the time, or longer if it does already. It outlives this process. */
+  /** Makes the sandbox count as used until the time, or longer if it does already. This outlives the process. */
   async keepAwake(sandboxId: string, until: Date): Promise<void> {
     await this.database.query(KEEP, [sandboxId, until, false]);
   }
 
-  /** Lets the sandbox count as used until the time and no longer; null ends it now. */
+  /** Makes the sandbox count as used until the time and no longer; null ends it now. */
   async keepAwakeOnly(sandboxId: string, until: Date | null): Promise<void> {
     await this.database.query(KEEP, [sandboxId, until, true]);
   }

@@ -6,7 +6,7 @@ export const agentActivityTable = {
   columns: {
     agent_id: 'text not null',
     last_active_at: 'timestamptz not null',
-    /** The time until which it counts as used although nobody uses it; null if it does not. */
+    /** The time until which the agent counts as used although it is not; null if there is none. */
     kept_until: 'timestamptz',
   },
 } as const satisfies Table;

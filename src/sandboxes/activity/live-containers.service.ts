@@ -9,13 +9,13 @@ import { WakeGate } from './wake-gate.service.ts';
 import type { Need } from './wakeable.ts';
 import { Wakeables } from './wakeables.ts';
 
-/** The longest time that work in a container waits for its turn, ms. */
+/** The longest time that work in a container waits for a slot, in ms. */
 const TURN_TIMEOUT_MS = 10_000;
 
-/** The places in which work of one kind runs. */
+/** The slots in which work of one kind runs. */
 export interface Places {
   limiter: FairLimiter;
-  /** The refusal of work that waited too long for a place. */
+  /** The text of the refusal of work that waited too long for a slot. */
   full: string;
 }
 
@@ -29,8 +29,9 @@ export class LiveContainers {
   ) {}
 
   /**
-   * Runs the work, in its turn, on the container of the sandbox, which is woken first and held awake meanwhile. Throws what `WakeGate.whileAwake`
-   * does, `runtime_unavailable` and `rate_limited`, all of them before the work begins, and the signal's reason if it aborts before that.
+   * Runs the work, once it has a slot, on the container of the sandbox, which is woken first and held awake meanwhile. Throws what
+   * `WakeGate.whileAwake` throws, `runtime_unavailable` and `rate_limited`, all of them before the work begins, and the signal's reason if
+   * it aborts before that.
    */
   async use<T>(need: Need, places: Places, work: (handle: ContainerHandle, woken: boolean, generation: number) => Promise<T>): Promise<T> {
     await this.requireEngine('nothing was done');
@@ -51,7 +52,7 @@ export class LiveContainers {
     return result;
   }
 
-  /** Throws `runtime_unavailable` if the engine does not answer within a second; `consequence` says what follows from that. */
+  /** Throws `runtime_unavailable` if the engine does not respond within a second; `consequence` is a part of the message. */
   async requireEngine(consequence: string): Promise<void> {
     if (!(await this.runtime.available()))
       throw new Refusal('runtime_unavailable', `The container engine does not answer; ${consequence}.`);

@@ -28,7 +28,7 @@ const MARGIN_MS = 5_000;
 
 interface Awake {
   sandbox: Sandbox;
-  /** True if the sandbox was not awake when it was asked for. */
+  /** The value is true if the sandbox was not awake when it was requested. */
   woken: boolean;
 }
 
@@ -61,9 +61,9 @@ export class WakeGate implements OnModuleInit, OnModuleDestroy {
   }
 
   /**
-   * Runs the work with the sandbox awake. However many call at once, a sleeping one is woken once. Throws the kind's refusals of a sandbox
-   * that is unknown, that must not be woken, or that is not awake 5 s after its wake must be over; the signal's reason if it aborts before
-   * the sandbox is awake.
+   * Runs the work with the sandbox awake. However many callers need it, a sleeping sandbox is woken once. Throws the kind's refusals of a
+   * sandbox that is unknown, that must not be woken, or that is not awake 5 s after the deadline of its wake; the signal's reason if it
+   * aborts before the sandbox is awake.
    */
   async whileAwake<T>(need: Need, work: (sandbox: Sandbox, woken: boolean) => Promise<T>): Promise<{ result: T; woken: boolean }> {
     const { sandboxId, accountId } = need;
@@ -82,7 +82,7 @@ export class WakeGate implements OnModuleInit, OnModuleDestroy {
     }
   }
 
-  /** Returns true if the sandbox is awake and has been since its container of that generation was started. */
+  /** Returns whether the sandbox is awake, and has been since its container of that generation was started. */
   async isSameRun(sandboxId: string, generation: number): Promise<boolean> {
     const kind = this.wakeables.of(sandboxId);
     const { state } = await kind.find(sandboxId);
@@ -102,8 +102,8 @@ export class WakeGate implements OnModuleInit, OnModuleDestroy {
   }
 
   /**
-   * Begins a wake or joins the one in progress. The caller that began it reads the state under its own hold, and keeps that until those who
-   * joined have theirs.
+   * Begins a wake or joins the one in progress. The caller that began it reads the state under its own hold, and keeps that hold until
+   * those who joined have theirs.
    */
   private together(kind: Wakeable, need: Need, row: HeldRow, seen: Sandbox): Promise<Awake> {
     const { sandboxId, signal } = need;

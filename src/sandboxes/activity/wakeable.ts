@@ -5,36 +5,39 @@ import type { Loaded } from '../../eventsourcing/aggregates/dated-state.ts';
 import type { Sandbox } from '../lifecycle/sandbox.decider.ts';
 import type { SandboxKind } from '../sandbox-id.ts';
 
-/** A caller's need for a sandbox that is awake, and its reason. */
+/** A caller's need for an awake sandbox, and its reason. */
 export interface Need {
   sandboxId: string;
   accountId: string;
   /** The trigger that the wake is recorded with. */
   trigger: string;
   context: CommandContext;
-  /** The signal that ends the wait for the sandbox to be awake. */
+  /** The signal that ends the wait until the sandbox is awake. */
   signal: AbortSignal;
-  /** False if the need is refused in place of waking a sandbox that sleeps. */
+  /** The value is false if the need is refused instead of waking a sandbox that sleeps. */
   wake?: boolean;
 }
 
-/** The reason why there is no container to work in: nobody wants the sandbox woken, it did not wake in time, or its container has gone. */
+/**
+ * The reason why there is no container to work in: the caller does not want the sandbox woken, it did not wake in time, or its container is
+ * gone.
+ */
 export type NotAwake = 'asleep' | 'late' | 'gone';
 
-/** The answers that the wake gate needs of a kind of sandboxes. The kind registers itself with `Wakeables`. */
+/** The operations that the wake gate needs of a kind of sandboxes. The kind registers itself with `Wakeables`. */
 export interface Wakeable<S extends Sandbox = Sandbox> {
   readonly kind: SandboxKind;
   /** Returns the newest state, also of another account's sandbox or of a deleted one; null if there never was one. */
   find(sandboxId: string): Promise<Loaded<S | null>>;
   /** Returns the sandbox if the account may use it. Throws the kind's refusal of an unknown one. */
   owned(sandbox: S | null, accountId: string): S;
-  /** Returns true if the container is up and ready. */
+  /** Returns whether the container is up and ready. */
   isAwake(sandbox: S): boolean;
-  /** Asks for the sandbox to wake, if it sleeps. Throws the kind's refusal of one that must not be woken. */
+  /** Requests a wake of the sandbox, if it sleeps. Throws the kind's refusal of one that must not be woken. */
   wake(need: Need): Promise<Executed<S | null>>;
-  /** Waits until the probe has a result, which it looks for now and after each event of the sandbox. See `EventWaits.until`. */
+  /** Waits until the probe returns a result. It is called now and after each event of the sandbox. See `EventWaits.until`. */
   until<T>(sandboxId: string, probe: () => Promise<T | undefined>, options: { timeoutMs: number }): Promise<T | null>;
-  /** Returns the time in seconds within which a wake of the sandbox must be over. */
+  /** Returns the time in seconds within which a wake of the sandbox must have ended. */
   wakeSeconds(sandbox: S): number;
   notAwake(why: NotAwake): Refusal;
 }

@@ -3,10 +3,10 @@ import type { Sandbox } from './sandbox.decider.ts';
 
 /** The number of consecutive exits after which a sandbox is not started again. */
 export const CRASHES_MAX = 5;
-/** The time in seconds for which a container must run until its earlier exits are forgotten. */
+/** The time in seconds for which a container must run before its earlier exits no longer count. */
 const STEADY_AFTER_SECONDS = 600;
 
-/** The consequence of the exit of a container, as the event of it says. */
+/** The consequence of the exit of a container, as recorded in the event. */
 export interface AfterExit {
   /** The number of consecutive exits, including this one. */
   crashes: number;
@@ -14,7 +14,7 @@ export interface AfterExit {
   restart: { generation: number; at: string; deadline_at: string } | null;
 }
 
-/** Decides what follows from the exit of the sandbox's container, one of which must be ready within the time after its start. */
+/** Decides the consequence of an exit of the sandbox's container. A container must be ready within the given time after its start. */
 export function afterExit({ activeSince, crashes: before, generation }: Sandbox, startTimeoutSeconds: number, now: Date): AfterExit {
   const isSteady = activeSince !== null && now.getTime() - Date.parse(activeSince) >= STEADY_AFTER_SECONDS * 1000;
   const crashes = (isSteady ? 0 : before) + 1;

@@ -1,6 +1,6 @@
 /** The time in seconds on top of the start timeout, for creating the container and for the engine. */
 const MARGIN_SECONDS = 30;
-/** The time in seconds for a stop: a template may ask for up to 120 s between SIGTERM and SIGKILL. */
+/** The time in seconds for a stop: a template may set up to 120 s between SIGTERM and SIGKILL. */
 const STOP_SECONDS = 150;
 /** A sleep in which the container is stopped takes as long as a stop. */
 const SLEEP_SECONDS = STOP_SECONDS;
@@ -18,12 +18,15 @@ export function sleepDeadline(now: Date): string {
   return deadlineIn(SLEEP_SECONDS, now);
 }
 
-/** Returns the time in seconds within which a start or a wake must be over, if the container must be ready so soon after its start. */
+/** Returns the time in seconds within which a start or a wake must have ended, if the container must be ready that long after its start. */
 export function bringUpSeconds(startTimeoutSeconds: number): number {
   return startTimeoutSeconds + MARGIN_SECONDS;
 }
 
-/** Returns the time in seconds within which a restart must be over. It includes the end of the running container, or the backoff of a crash. */
+/**
+ * Returns the time in seconds within which a restart must have ended. It includes the end of the running container, or the backoff of a
+ * crash.
+ */
 export function restartSeconds(startTimeoutSeconds: number): number {
   return startTimeoutSeconds + STOP_SECONDS;
 }

@@ -7,7 +7,7 @@
 export type SleepDepth = 'frozen' | 'stopped';
 export type SleepReason = 'requested' | 'idle' | 'deep' | 'memory';
 
-/** The state of a sandbox of any kind, as its stream tells it. */
+/** The state of a sandbox of any kind, as built from its stream. */
 export interface Sandbox {
   accountId: string;
   /** Generation of the desired container; containers of lower generations are stale and removed. */
@@ -32,7 +32,7 @@ interface Dated {
   at?: string;
 }
 
-/** The observations of a saga that every kind of sandbox has. A late or repeated record changes nothing. */
+/** The observations of a saga that apply to every kind of sandbox. A late or repeated record changes nothing. */
 export type LifecycleRecord =
   /** The container of that generation runs and is ready, so the transition in progress has succeeded. */
   | ({ type: 'RecordReady'; generation: number } & Dated)
@@ -49,6 +49,6 @@ export type LifecycleRecord =
       startTimeoutSeconds: number;
     } & Dated)
   | ({ type: 'RecordFailure'; kind: 'timeout' | 'runtime'; reason: string } & Dated)
-  /** The volume holds more than it may, so the sandbox has to stop. */
+  /** The volume contains more than it may, so the sandbox has to stop. */
   | { type: 'RecordVolumeFull'; reason: string }
   | { type: 'RecordDeleted' };

@@ -1,13 +1,13 @@
 import type { ContainerHandle, ContainerView } from '../../runtime/container.ts';
 import type { LifecycleRecord, Sandbox } from './sandbox.decider.ts';
 
-/** The actual state, read in one look after the sandbox's state was read. */
+/** The actual state, observed after the sandbox's recorded state was read. */
 export interface Actual {
   containers: readonly ContainerView[];
   volume: boolean;
-  /** True if work is in flight for the sandbox. */
+  /** The value is true if work is in flight for the sandbox. */
   held: boolean;
-  /** The replica that ended while it had work in flight for the sandbox; null if none did lately, or the kind does not care. */
+  /** The replica that ended while it had work in flight for the sandbox; null if none did recently, or the kind does not use it. */
   abandonedBy: string | null;
   lastActiveAt: Date | null;
   /** The container that this pass itself has started; if it exits after that, it has crashed. */
@@ -15,7 +15,7 @@ export interface Actual {
 }
 
 export interface Rules {
-  /** True if the engine can keep a container's memory during a sleep. */
+  /** The value is true if the engine can keep a container's memory during a sleep. */
   canFreeze: boolean;
   deepSleepAfterSeconds: number;
   /** The installation's time within which a container must be ready. */
@@ -25,7 +25,7 @@ export interface Rules {
 /** A transition that the rules require without a request. */
 export type Order = 'sleep' | 'sleep_deeper' | 'wake' | 'restart';
 
-/** A step; `R` are the records of the sandbox's kind, `Own` the steps that only this kind takes. */
+/** A step. `R` are the records of the sandbox's kind, and `Own` the steps that only this kind has. */
 export type Step<R = LifecycleRecord, Own = never> =
   | { do: 'rest' }
   | { do: 'record'; record: R }
@@ -33,16 +33,19 @@ export type Step<R = LifecycleRecord, Own = never> =
   | { do: 'create' }
   /** Stops an older container while the new one is created. */
   | { do: 'replace'; container: ContainerView }
-  /** With `meanwhile`, records that while the container starts. */
+  /** Starts the container, and appends the record `meanwhile`, if there is one, at the same time. */
   | { do: 'start'; container: ContainerView; meanwhile?: R }
   | { do: 'stop'; container: ContainerView }
   | { do: 'freeze'; container: ContainerView }
   | { do: 'thaw'; container: ContainerView }
   | { do: 'kill'; container: ContainerView }
-  /** `gently` asks the program in the container to end first. */
+  /** With `gently`, the program in the container is asked to end first. */
   | { do: 'remove'; container: ContainerView; gently: boolean }
   | { do: 'remove_volume' }
-  /** Records RecordReady if the container is ready within the time, else the record `otherwise`; null means another look later. */
+  /**
+   * Appends RecordReady if the container is ready within the time, or else the record `otherwise`; null means that it is checked again
+   * later.
+   */
   | { do: 'await_ready'; container: ContainerView; withinMs: number; otherwise: R | null }
   | { do: 'order'; order: Order }
   | { do: 'erase' }
@@ -50,16 +53,16 @@ export type Step<R = LifecycleRecord, Own = never> =
   | { do: 'own'; own: Own };
 
 export const rest: Step = { do: 'rest' };
-/** The duration of the last look at a container whose time is over, in milliseconds. One that is ready by then has succeeded. */
+/** The duration of the last check of a container whose time is over, in ms. If it is ready by then, it has succeeded. */
 export const LAST_LOOK_MS = 1_000;
-/** The time until the next look, in milliseconds, at a sandbox that is in use although its idle time is over. */
+/** The time until the next check, in ms, of a sandbox that is in use although its idle time is over. */
 const IN_USE_AGAIN_MS = 30_000;
 /** The time until the next look, in milliseconds, at a sandbox that was asked to sleep and is in use. Another replica may let go of it any moment. */
 const IN_USE_BEFORE_SLEEP_MS = 1_000;
 
 /**
- * Returns the earliest of the sandbox's own deadlines, at which to look again without an event; null if it has none. For `idleSeconds` see
- * `keepUp`.
+ * Returns the earliest of the sandbox's own deadlines, at which it is checked again without an event; null if it has none. For
+ * `idleSeconds` see `keepUp`.
  */
 export function nextCheckAt(sandbox: Sandbox, actual: Actual, idleSeconds: number | null, rules: Rules, now: Date): Date | null {
   const times: number[] = [];
@@ -74,7 +77,7 @@ export function nextCheckAt(sandbox: Sandbox, actual: Actual, idleSeconds: numbe
   return times.length === 0 ? null : new Date(Math.min(...times));
 }
 
-/** Returns what a look after the step would show; null if only a look can tell. `made` is the container that the step created. */
+/** Returns the actual state after the step; null if it has to be observed. `made` is the container that the step created. */
 export function actualAfter(step: Step<unknown, unknown>, actual: Actual, made: ContainerView | null): Actual | null {
   if (step.do === 'record' || step.do === 'own') return actual;
   if (made === null) return null;
@@ -83,7 +86,7 @@ export function actualAfter(step: Step<unknown, unknown>, actual: Actual, made: 
   return { ...actual, volume: true, containers: [...others, made] };
 }
 
-/** Returns true if the container has a process, which may be frozen. */
+/** Returns whether the container has a process, which may be frozen. */
 export function isUp({ state }: ContainerView): boolean {
   return state === 'running' || state === 'frozen';
 }
@@ -110,7 +113,7 @@ export function overdue(sandbox: Sandbox, now: Date): boolean {
   return sandbox.deadlineAt !== null && now.getTime() >= Date.parse(sandbox.deadlineAt);
 }
 
-/** Returns the step that removes what is there of a deleted sandbox, or null. */
+/** Returns the step that removes the remains of a deleted sandbox, or null. */
 export function tearDown(actual: Actual): Step | null {
   const [container] = actual.containers;
   if (container !== undefined) return { do: 'remove', container, gently: false };
@@ -127,8 +130,8 @@ export function make(actual: Actual, mine: ContainerView | undefined): Step | nu
 }
 
 /**
- * Returns the step that brings a sandbox up. With `startsExited`, a container that has ended is the one that a deep sleep stopped, which is started
- * again. Otherwise it was created for this, and must not have ended once its program began.
+ * Returns the step that brings a sandbox up. With `startsExited`, a container that has ended is the one that a deep sleep stopped, and it
+ * is started again. Otherwise it was created for this transition, and must not have ended after its program began.
  */
 export function bringUp(sandbox: Sandbox, actual: Actual, startsExited: boolean, rules: Rules, now: Date): Step {
   const mine = mineOf(sandbox, actual);
@@ -164,7 +167,7 @@ export function bringDown(sandbox: Sandbox, actual: Actual, now: Date): Step {
   return overdue(sandbox, now) ? { do: 'kill', container: running } : { do: 'stop', container: running };
 }
 
-/** Returns true if the sandbox is awake and has been asked to sleep. */
+/** Returns whether the sandbox is awake and its sleep was requested. */
 export function isGoingToSleep({ wantedSleep, sleepDepth }: Sandbox): boolean {
   return wantedSleep !== null && sleepDepth === null;
 }
@@ -177,8 +180,8 @@ export function putToSleep(sandbox: Sandbox, actual: Actual, rules: Rules, now: 
   const mine = mineOf(sandbox, actual);
   if (mine === undefined || mine.state === 'created' || mine.state === 'exited')
     return { do: 'record', record: { type: 'RecordSlept', depth: 'stopped' } };
-  // A container that could not be frozen in time is stopped instead, which is no failure: the engine may have been away, and the sandbox
-  // is well.
+  // A container that could not be frozen in time is stopped instead, which is no failure: the engine may have been unavailable, and the
+  // sandbox is fine.
   if (sandbox.wantedSleep === 'stopped' || !rules.canFreeze || overdue(sandbox, now)) return { do: 'stop', container: mine };
   return mine.state === 'frozen' ? { do: 'record', record: { type: 'RecordSlept', depth: 'frozen' } } : { do: 'freeze', container: mine };
 }
@@ -196,10 +199,12 @@ export function keepAsleep(sandbox: Sandbox, actual: Actual, rules: Rules, now: 
   return deepAt !== null && now.getTime() >= deepAt ? { do: 'order', order: 'sleep_deeper' } : rest;
 }
 
-/** Returns the step that keeps a sandbox up, until it was unused for `idleSeconds`; null means that it is never put to sleep for that. */
+/**
+ * Returns the step that keeps a sandbox up until it was unused for `idleSeconds`; null means that it is never put to sleep because of that.
+ */
 export function keepUp(sandbox: Sandbox, actual: Actual, idleSeconds: number | null, rules: Rules, now: Date): Step {
   const mine = mineOf(sandbox, actual);
-  // The container did not crash: an earlier release made it.
+  // The container did not crash: it was created by an earlier release.
   if (mine === undefined && actual.containers.some(({ outdated }) => outdated)) return { do: 'order', order: 'restart' };
   if (mine === undefined || mine.state === 'exited' || mine.state === 'created')
     return { do: 'record', record: exitRecord(mine, sandbox.generation, rules) };
@@ -210,7 +215,7 @@ export function keepUp(sandbox: Sandbox, actual: Actual, idleSeconds: number | n
   return idleAt !== null && now.getTime() >= idleAt && !actual.held ? { do: 'order', order: 'sleep' } : rest;
 }
 
-/** Returns the time at which an unused sandbox is put to sleep, in milliseconds since the epoch; null if it never is, or is not up. */
+/** Returns the time at which an unused sandbox is put to sleep, in ms since the epoch; null if it never is, or is not up. */
 function idleSince({ activeSince }: Sandbox, { lastActiveAt }: Actual, idleSeconds: number | null): number | null {
   if (activeSince === null || idleSeconds === null) return null;
   return Math.max(Date.parse(activeSince), lastActiveAt?.getTime() ?? 0) + idleSeconds * 1000;

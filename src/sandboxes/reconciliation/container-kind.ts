@@ -23,21 +23,21 @@ export interface KindRules<S extends Sandbox, R, Own> {
   nextStep(sandbox: S, actual: Actual, rules: Rules, now: Date): Step<R, Own>;
   /** Returns the earliest of the sandbox's own deadlines, at which to look again without an event; null if it has none. */
   nextCheckAt(sandbox: S, actual: Actual, rules: Rules, now: Date): Date | null;
-  /** Returns true if the sandbox is on its way from one status to another, which has a deadline. */
+  /** Returns whether the sandbox is on its way from one status to another, which has a deadline. */
   isInTransit(sandbox: S): boolean;
-  /** Returns true if the deletion of the sandbox has been requested and goes on. */
+  /** Returns whether the deletion of the sandbox has been requested and goes on. */
   isBeingDeleted(sandbox: S): boolean;
-  /** Returns true if the sandbox is deleted, so that its stream can be closed once nothing of it is on the engine. */
+  /** Returns whether the sandbox is deleted, so that its stream can be closed once nothing of it is on the engine. */
   isGone(sandbox: S): boolean;
-  /** Returns true if what was decided for the sandbox before does not hold any more. */
+  /** Returns whether what was decided for the sandbox before does not hold any more. */
   isOutdated(before: S, now: S): boolean;
   /** Returns the status of the sandbox, as operators see it. */
   statusOf(sandbox: S): string;
   /** Returns the states in which a settled sandbox's container may be; an empty list means that it need not exist. */
   wantedStates(sandbox: S): ContainerState[];
-  /** Returns true if nothing that only a new look would show may interrupt the transition, so that its last look is used again. */
+  /** Returns whether the last observation may be used again, because only events of the stream can interrupt the transition. */
   keepsLook(sandbox: S): boolean;
-  /** Returns true if the transition waits, until its deadline, for an engine that can do what this one can't. */
+  /** Returns whether the transition waits, until its deadline, for an engine that can do what this one can't. */
   waitsForEngine(sandbox: S): boolean;
   /** Returns the record of a transition that failed for this reason. */
   failure(sandbox: S, kind: 'timeout' | 'runtime', reason: string): R;
@@ -46,9 +46,9 @@ export interface KindRules<S extends Sandbox, R, Own> {
 /** The make and the contents of the kind's containers. */
 export interface KindContainers<S extends Sandbox> {
   specOf(sandboxId: string, sandbox: S): Promise<ContainerSpec>;
-  /** Has the container ready for its start, and puts into one that was never started what it needs. May be repeated. */
+  /** Prepares the container for its start, and copies into one that was never started what it needs. May be repeated. */
   prepare(sandboxId: string, sandbox: S, container: ContainerView): Promise<void>;
-  /** Returns true if the container became ready within the time, and false if it did not or the signal aborted the wait. */
+  /** Returns whether the container became ready within the time, and false if it did not or the signal aborted the wait. */
   isReady(sandbox: S, container: ContainerView, withinMs: number, signal: AbortSignal): Promise<boolean>;
   /** Returns a sentence that explains why the container did not become ready; null if there is none. */
   explainUnready(sandbox: S, container: ContainerView): Promise<string | null>;
@@ -57,7 +57,7 @@ export interface KindContainers<S extends Sandbox> {
   drain(sandbox: S, container: ContainerView): Promise<void>;
   /** Makes the image available again that the engine has lost. Throws `gone` if that is not possible. */
   pullAgain(sandbox: S, gone: ImageGone, signal: AbortSignal): Promise<void>;
-  /** Deletes what is kept for the containers of a deleted sandbox. May be repeated. */
+  /** Deletes what is stored for the containers of a deleted sandbox. May be repeated. */
   forget(sandboxId: string): Promise<void>;
 }
 
@@ -71,23 +71,25 @@ export interface KindRecords<S extends Sandbox> {
   erase(sandboxId: string, seen: Seen<S>): Promise<boolean>;
   /** Records that the volume holds more than it may, for the saga of that name. */
   recordFull(sandboxId: string, accountId: string, reason: string, saga: string): Promise<void>;
-  /** Returns true if the work that claimed an image under the id goes on, so that no read model tells yet that the image is needed. */
+  /** Returns whether the work that claimed an image under the id goes on, so that no read model tells yet that the image is needed. */
   isClaiming(sandboxId: string, claimId: string): Promise<boolean>;
   /** Closes the stream of a deleted sandbox, so that nothing can be appended, and removes its snapshots. May be repeated. */
   close(sandboxId: string, seen: Seen<S>): Promise<void>;
 }
 
-/** A step under way. */
+/** The step in progress. */
 export interface Work<S extends Sandbox, R> {
   readonly pass: Pass;
   readonly seen: Seen<S>;
-  /** Returns true if what the step was decided on does not hold any more. */
+  /** Returns whether the state that the step was decided on has changed, so that the step is stale. */
   readonly isStale: () => Promise<boolean>;
-  /** Returns true if the step is stale or the transition is out of time; the next look tells which. */
+  /** Returns whether the step is stale or the transition is out of time; the next look tells which. */
   readonly isOver: () => Promise<boolean>;
   /** Records an outcome. `container` is the one that it is about, whose last output may explain a failure. */
   readonly record: (seen: Seen<S>, record: R, container: ContainerView | null) => Promise<boolean>;
-  /** Records what a step that runs at the same time means. The step needs no revision, so another event in between is no reason to stop. */
+  /**
+   * Appends the record of a step that runs at the same time. It needs no revision, so it is appended even if other events came in between.
+   */
   readonly recordMeanwhile: (record: R | undefined) => Promise<void>;
 }
 

@@ -11,9 +11,9 @@ export interface Listed {
 }
 
 /**
- * Returns true if a pass over the sandbox would do something. It applies the rules of the pass, so the two cannot disagree. What a list omits
- * of a container (its exit code, its start time) affects what is recorded, never whether there is something to do. If the engine is
- * unavailable (null), a sandbox is looked at only if it has a deadline or is being deleted.
+ * Returns whether a pass over the sandbox would do something. It applies the rules of the pass, so the two cannot disagree. What a list
+ * omits of a container (its exit code, its start time) affects what is recorded, never whether there is something to do. If the engine is
+ * unavailable (null), a sandbox needs a pass only if it has a deadline or is being deleted.
  */
 export function differs<S extends Sandbox>(
   kind: Pick<KindRules<S, unknown, unknown>, 'nextStep' | 'isBeingDeleted'>,

@@ -14,7 +14,7 @@ import { differs, type Listed } from './differences.decider.ts';
 const PAGE = 500;
 /** The largest number of sandboxes that one search returns; the next search finds the rest. */
 const FOUND_MAX = 5_000;
-/** The largest number of sandboxes unknown to the log that are remembered in order to leave them alone. */
+/** The most sandboxes unknown to the log that are remembered, so that they are left alone. */
 const UNKNOWN_MAX = 10_000;
 
 const NOTHING: Listed = { containers: [], volume: false };
@@ -30,8 +30,8 @@ export class Differences {
   ) {}
 
   /**
-   * Lists the containers and volumes of all kinds. Returns null if the engine is unavailable. `maxAgeMs` is the age of the oldest list that is
-   * good enough.
+   * Lists the containers and volumes of all kinds. Returns null if the engine is unavailable. `maxAgeMs` is the age of the oldest
+   * acceptable list.
    */
   async list(maxAgeMs: number): Promise<RuntimeList | null> {
     try {

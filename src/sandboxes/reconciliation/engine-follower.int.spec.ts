@@ -14,7 +14,7 @@ import type { EngineView } from './engine-view.service.ts';
 const agentId = '00000000-0000-4000-8000-000000000001';
 const computerId = computerSandbox('00000000-0000-4000-8000-000000000002');
 
-/** An engine with a container of an agent and the volume of a computer, of which no log knows, and whose events were lost. */
+/** An engine with a container of an agent and the volume of a computer that no log knows, and whose events were lost. */
 class LossyEngine {
   lists = 0;
 
@@ -42,7 +42,7 @@ let follower: EngineFollower;
 afterEach(() => follower.beforeApplicationShutdown());
 
 describe('events of the engine that were lost', () => {
-  it('are made up for by one list of it, however many kinds of sandboxes there are', async () => {
+  it('are replaced by one list of the engine, however many kinds of sandboxes there are', async () => {
     const engine = new LossyEngine();
     const runtime = engine as unknown as ContainerRuntime;
     const kinds = new ContainerKinds();

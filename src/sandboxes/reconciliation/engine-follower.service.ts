@@ -9,7 +9,7 @@ import { EngineView } from './engine-view.service.ts';
 
 const EVENTS_AGAIN_MS = 1_000;
 
-/** Follows the engine, and wakes the saga of the kind for each change of a sandbox. The pass finds out by looking what the change means. */
+/** Follows the engine, and wakes the saga of the kind for each change of a sandbox. The pass observes what the change means. */
 @Injectable()
 export class EngineFollower implements OnApplicationBootstrap, BeforeApplicationShutdown {
   private readonly logger = new Logger('Engine');
@@ -48,7 +48,7 @@ export class EngineFollower implements OnApplicationBootstrap, BeforeApplication
     }
   }
 
-  /** Wakes the sagas for all sandboxes that differ. Events were lost, so the list must be a new one, which the kinds share. */
+  /** Wakes the sagas of all sandboxes that differ. Events were lost, so the list must be a new one, which the kinds share. */
   private async wakeAll(): Promise<void> {
     const list = await this.differences.list(0);
     for (const kind of this.kinds.all()) for (const { key, account } of await this.differences.find(kind, list)) this.wake(key, account);

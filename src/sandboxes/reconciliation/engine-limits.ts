@@ -4,11 +4,13 @@ import { Config } from '../../kernel/config/config.ts';
 import { type Share, sharesOf } from '../../kernel/limits/account-counter.ts';
 import { FairLimiter, type Wait } from '../../kernel/limits/fair-limiter.ts';
 
-/** The kinds of work of which an engine does a limited number at once. Other calls are quick, and bounded by the passes that make them. */
+/**
+ * The kinds of work of which an engine does a limited number at a time. Other calls are quick, and bounded by the passes that make them.
+ */
 export type EngineWork = 'start' | 'build' | 'pull';
 
 /**
- * Bounds the heavy work of the engine by kind. An account has at most half of the places, so that pulls that never end cannot block other
+ * Bounds the heavy work of the engine by kind. An account has at most half of the slots, so that pulls that never end cannot block other
  * accounts.
  */
 @Injectable()
@@ -40,7 +42,7 @@ export class EngineLimits {
     return this.limiters[kind].run(share, signal, counted, onWait);
   }
 
-  /** The time since the engine did the last heavy work of this process, in milliseconds; 0 while it does some. */
+  /** The time since the engine did the last heavy work of this process, in ms; 0 while it does some. */
   get quietMs(): number {
     return this.running > 0 ? 0 : performance.now() - this.endedAt;
   }

@@ -33,7 +33,7 @@ async function ended(lastRenewal: Date): Promise<void> {
   );
 }
 
-/** Returns what knows the engine as a process that got these events at these times. */
+/** Returns the uptime as seen by a process that received these events at these times. */
 async function uptimeAfter(...events: [Date, RuntimeEvent][]): Promise<EngineUptime> {
   const clock = new Clock();
   const runtime = {
@@ -60,7 +60,7 @@ describe('the engine was up', () => {
     expect(await (await uptimeAfter()).lastUp(at('12:05'))).toEqual(at('11:00'));
   });
 
-  it('for as long as this process followed it, whoever else ended, but for the time for which that lost it', async () => {
+  it('for as long as this process followed it, whichever replicas ended, except for the time in which it lost the engine', async () => {
     await ended(at('10:00'));
     const followed = [at('10:30'), { kind: 'changed', agentId: 'a' }] as [Date, RuntimeEvent];
     expect(await (await uptimeAfter(followed)).lastUp(at('12:05'))).toEqual(at('12:05'));
@@ -70,7 +70,7 @@ describe('the engine was up', () => {
     expect(await back.lastUp(at('12:20'))).toEqual(at('12:20'));
   });
 
-  it('until a replica ended that gave its lease back', async () => {
+  it('until a replica ended that released its lease', async () => {
     const replica = new Replica();
     const before = Date.now();
     const lease = await new Leases(database).acquire(replica.lease, new AbortController().signal);

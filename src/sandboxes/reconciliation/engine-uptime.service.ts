@@ -5,11 +5,11 @@ import { Database } from '../../postgres/database/database.ts';
 import { lastSignOfEnded } from '../../postgres/leases/ended-replicas.ts';
 import { ContainerRuntime, type RuntimeEvent } from '../../runtime/runtime.ts';
 
-/** Follows the engine, and knows until when it was up before it was away. */
+/** Follows the engine, and knows until when it was up before it became unavailable. */
 @Injectable()
 export class EngineUptime {
   private followedSince: Date | null = null;
-  /** The last time for which this process lost an engine that it had followed. */
+  /** The last time during which this process had lost an engine that it had followed. */
   private gap: { from: Date; to: Date } | null = null;
 
   constructor(
@@ -18,7 +18,7 @@ export class EngineUptime {
     private readonly clock: Clock,
   ) {}
 
-  /** Yields what `ContainerRuntime.events` does. */
+  /** Yields the events of `ContainerRuntime.events`. */
   async *events(signal: AbortSignal): AsyncGenerator<RuntimeEvent> {
     for await (const event of this.runtime.events(signal)) {
       const now = this.clock.now();
@@ -29,8 +29,8 @@ export class EngineUptime {
   }
 
   /**
-   * Returns the latest time, no later than that one, at which the engine is known to have been up: as this process has followed it, or else as
-   * long as the last replica lived that has ended. What nobody knows counts as up.
+   * Returns the latest time, not after the given one, at which the engine is known to have been up: as followed by this process, or else as
+   * long as the last replica that has ended was alive. Times of which nothing is known count as up.
    */
   async lastUp(at: Date): Promise<Date> {
     const { followedSince, gap } = this;

@@ -12,7 +12,7 @@ import { streamOf } from '../sandbox-id.ts';
 import { EngineLimits, type EngineWork } from './engine-limits.ts';
 import type { Pass } from './pass.ts';
 
-/** The time without an event of the sandbox, in milliseconds, after which long work is no longer watched. */
+/** The time without an event of the sandbox, in ms, after which long work is no longer watched. */
 const WATCH_MS = 3_600_000;
 
 /** Work that the engine does a limited number of at once. */

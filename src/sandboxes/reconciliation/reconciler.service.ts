@@ -30,7 +30,7 @@ import { StepExecutors } from './step-executors.ts';
 
 /** The largest number of steps in one pass; the next pass continues. */
 const STEPS_MAX = 60;
-/** The shortest time until the next look at a sandbox, in milliseconds, such as one whose work delays its sleep. */
+/** The shortest time until the next look at a sandbox, in ms, such as one whose work delays its sleep. */
 const HELD_AGAIN_MS = 1_000;
 
 /**

@@ -10,7 +10,7 @@ import type { Seen } from './container-kind.ts';
 const CAUSE_WITHIN = 20;
 const RECORD_NAMESPACE = 'c7d1f1c4-5b0a-4d5e-8c57-2f3f1e9b7a60';
 
-/** The way to write to the streams of a kind. */
+/** The settings with which a saga writes to the streams of a kind. */
 export interface Recording<C> {
   saga: string;
   /** The kind's service, through which its streams are reached. */
@@ -23,7 +23,7 @@ export interface Recording<C> {
     ): Promise<unknown>;
     events(sandboxId: string, options: ReadStreamOptions): AsyncIterable<StoredEvent>;
   };
-  /** Returns true if an event of the type causes what the sandbox does from then on. */
+  /** Returns whether an event of the type begins a transition, and so causes what the sandbox does after it. */
   beginsTransition(type: string): boolean;
 }
 
@@ -44,7 +44,7 @@ export async function executeOnce<C>(on: Recording<C>, sandboxId: string, seen: 
   }
 }
 
-/** Returns the id of the event that began the transition under way at the revision, or null if none of the latest events did. */
+/** Returns the id of the event that began the transition in progress at the revision, or null if none of the latest events did. */
 async function causeAt<C>(on: Recording<C>, sandboxId: string, revision: number): Promise<string | null> {
   const earlier = on.streams.events(sandboxId, { from: revision, backwards: true, limit: CAUSE_WITHIN });
   for await (const { id, type } of earlier) if (on.beginsTransition(type)) return id;

@@ -24,7 +24,7 @@ function meterOn(volumeSizes: ContainerRuntime['volumeSizes']) {
 }
 
 describe('the meter of volumes', () => {
-  it('finds those that hold more than they may, and says how much', async () => {
+  it('finds volumes above their limit, and reports by how much', async () => {
     const { meter } = meterOn(
       async () =>
         new Map([
@@ -54,7 +54,7 @@ describe('the meter of volumes', () => {
     expect(asked).toEqual([100]);
   });
 
-  it('looks only at what was written since all were measured, and first at those that were not', async () => {
+  it('measures only volumes that were written since all were measured, and unmeasured ones first', async () => {
     const asked: string[][] = [];
     let measured = ['b1'];
     const { meter, since } = meterOn(async (sandboxIds) => {
@@ -71,14 +71,14 @@ describe('the meter of volumes', () => {
     expect(since[3]?.getTime()).toBeGreaterThan(0);
   });
 
-  it('finds nothing where volumes can’t be measured', async () => {
+  it('finds nothing if volumes can’t be measured', async () => {
     const { meter } = meterOn(async () => {
       throw new RuntimeRefused('there is no helper program');
     });
     expect((await meter.findFull()).size).toBe(0);
   });
 
-  it('gives each account its turn, and takes every sandbox once', () => {
+  it('gives each account its turn, and measures every sandbox once', () => {
     const sandboxes = fc.uniqueArray(fc.record({ sandboxId: fc.uuid(), accountId: fc.constantFrom('a', 'b', 'c') }), {
       selector: ({ sandboxId }) => sandboxId,
     });

@@ -8,10 +8,10 @@ import { RuntimeRefused } from '../../runtime/runtime.errors.ts';
 import type { SandboxOfAccount } from '../lifecycle/known-sandbox.ts';
 import { ContainerKinds } from '../reconciliation/container-kinds.ts';
 
-/** The longest time for which volumes are measured at a time, ms, and the largest number of them. */
+/** The longest time for which volumes are measured at a time, in ms, and the largest number of them. */
 const MEASURE_MS = 20_000;
 const VOLUMES_MAX = 1_000;
-/** The time by which a sandbox's row may be late, ms. */
+/** The time by which a sandbox's row may be late, in ms. */
 const ROW_LATE_MS = 60_000;
 const MIB = 1024 * 1024;
 
