@@ -1,7 +1,9 @@
-/** The state of agents' ports that others than the service could reach. */
+/** The state of agents' ports that clients other than the service could reach. */
 export interface AgentPorts {
-  /** The reason why others are not kept from them, so that no agent starts; null if they are, or nobody has tried. */
+  /**
+   * The reason why other clients are not kept away from the ports, so that no agent starts; null if they are, or if it was not tried yet.
+   */
   lack: string | null;
-  /** The sentence that says what does not protect the messages to agents. */
+  /** The sentence that names the weakness in the protection of messages to agents. */
   weakness: string;
 }

@@ -2,7 +2,7 @@ import { FailureReason, shownCommand, withoutHostPaths } from './build-failure.t
 
 const merged = '/var/lib/docker/overlay2/7c3d6298671bac0883f4f14e083523cd/merged';
 
-describe('what the engine says of a failed build', () => {
+describe('the engine’s message about a failed build', () => {
   it.each([
     [`failed to copy files: lstat ${merged}/x/y: not a directory`, 'not a directory'],
     [`failed to copy files: failed to copy directory: mkdir ${merged}/x: not a directory`, 'not a directory'],
@@ -20,7 +20,7 @@ describe('what the engine says of a failed build', () => {
     "The command 'node --check server.js' returned a non-zero code: 1",
     "The command '/bin/sh -c ls /var/lib/docker/overlay2/x' returned a non-zero code: 2",
     'dockerfile parse error line 2: unknown instruction: FRM',
-  ])('is told as it is if it names none: %s', (said) => expect(withoutHostPaths(said)).toBe(said));
+  ])('is reported unchanged if it contains none: %s', (said) => expect(withoutHostPaths(said)).toBe(said));
 });
 
 describe('the reason why a command failed', () => {

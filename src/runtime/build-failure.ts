@@ -59,13 +59,13 @@ export function shownCommand(command: string[]): string {
   return command.map((word) => (word.includes('\n') ? '…' : word)).join(' ');
 }
 
-/** Folders in which engines keep images, and their program that unpacks files. */
+/** Matches folders in which engines store images, and their program that unpacks files. */
 const enginePlace =
   /\/(overlay2?|vfs|btrfs|zfs|aufs|fuse-overlayfs|docker-builder|containerd|buildkit)[\w.-]*\/|\/var\/lib\/docker|tar file\(/;
 
-/** Returns the engine's message about a build, or our own in its place if it names folders of the engine's machine. */
+/** Returns the engine's message about a build, or our own instead if it names folders of the engine's machine. */
 export function withoutHostPaths(said: string): string {
-  // A command names its own words.
+  // The message about a command may contain the words of that command.
   if (said.startsWith('The command ') || !enginePlace.test(said)) return said;
   const [, reason] = /: ([a-z][a-z ]{2,40})$/.exec(said.trim()) ?? [];
   const why = reason === undefined ? '' : ` (${reason})`;

@@ -1,10 +1,10 @@
 import type { DialTarget } from './runtime.ts';
 import { RuntimeRefused } from './runtime.errors.ts';
 
-/** The longest path that the kernel takes for a socket, bytes. */
+/** The longest path of a socket that the kernel accepts, in bytes. */
 const PATH_BYTES_MAX = 107;
 
-/** Throws `RuntimeRefused` for what nobody can listen at. */
+/** Throws `RuntimeRefused` for a target that no program can listen on. */
 export function refuseOtherTarget(to: DialTarget): void {
   if ('port' in to) {
     if (!Number.isInteger(to.port) || to.port < 1 || to.port > 65_535) throw new RuntimeRefused('A port is a number from 1 to 65535.');

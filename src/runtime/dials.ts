@@ -2,9 +2,9 @@ import type { Duplex } from 'node:stream';
 import type { ContainerHandle } from './container.ts';
 import { RuntimeRefused } from './runtime.errors.ts';
 
-/** The connections into one container, which leave room beside them for commands and files: a channel has 64 streams. */
+/** The most connections into one container. It leaves streams for commands and files: a channel has 64. */
 const DIALS_MAX = 40;
-/** The longest wait for a connection, ms. */
+/** The longest wait for a connection, in ms. */
 export const DIAL_MS = 10_000;
 
 /** The open connections into containers. Each container has its own share. */
@@ -12,7 +12,7 @@ export class Dials {
   private readonly counts = new Map<ContainerHandle, number>();
   private readonly open = new Set<Duplex>();
 
-  /** Opens one more. Throws `RuntimeRefused` if the container has all that it may. */
+  /** Opens another connection. Throws `RuntimeRefused` if the container has its maximum. */
   async add(handle: ContainerHandle, dial: () => Promise<Duplex>): Promise<Duplex> {
     if ((this.counts.get(handle) ?? 0) >= DIALS_MAX)
       throw new RuntimeRefused(`The container has as many connections as it may: ${DIALS_MAX}.`);

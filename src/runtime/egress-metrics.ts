@@ -3,7 +3,7 @@ import { Injectable, type OnModuleInit, Optional } from '@nestjs/common';
 import { Metrics } from '../kernel/observability/metrics.ts';
 import { ContainerRuntime } from './runtime.ts';
 
-/** Exports as metrics what agents tried to reach against the rules, and whether the rules are enforced. */
+/** Exports as metrics the refused traffic of agents, and whether the rules are enforced. */
 @Injectable()
 export class EgressMetrics implements OnModuleInit {
   constructor(

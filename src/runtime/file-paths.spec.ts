@@ -5,7 +5,7 @@ import { FileRefused } from './files.ts';
 const name = fc.string({ unit: fc.constantFrom('a', '.', '-', ' ', '\n', '"', '．', 'ü', '%', '\\'), minLength: 1, maxLength: 6 });
 
 describe('a path of an agent’s files', () => {
-  it('keeps its names, and `..`, and loses what changes nothing', () => {
+  it('keeps its names, and `..`, and loses redundant parts', () => {
     expect(filePath('a//./b/../c')).toEqual({ absolute: false, parts: ['a', 'b', '..', 'c'], folder: false });
     expect(filePath('/data/')).toEqual({ absolute: true, parts: ['data'], folder: true });
     expect([filePath('.'), filePath('..'), filePath('/')].map(({ parts }) => parts)).toEqual([[], ['..'], []]);

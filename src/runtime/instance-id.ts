@@ -11,12 +11,12 @@ const MODE = 0o644;
 
 /** The identity of this installation in the engine. */
 export interface Instance {
-  /** An id of 12 hex characters that containers and volumes carry, so that two installations on one engine leave each other's alone. */
-  id: string;
   /**
-   * The value is true if the data folder is the installation's own. Another folder is good enough for a replica whose agents are in an
-   * engine.
+   * An id of 12 hexadecimal characters, with which containers and volumes are labelled, so that two installations on one engine do not
+   * affect each other.
    */
+  id: string;
+  /** The value is true if the data folder is the installation's own. A replica whose agents run in an engine may use another folder. */
   hasFolder: boolean;
 }
 
@@ -26,8 +26,8 @@ export async function instanceId(dataDir: string): Promise<string> {
 }
 
 /**
- * Returns the id that all services on the database share: that of the first one's data folder. An embedded database lies in that folder, so
- * that the two belong together whatever the file says. Throws if the folder belongs to another installation.
+ * Returns the id that all services on the database share: that of the first service's data folder. An embedded database lies in that
+ * folder, so the two belong together whatever the file says. Throws if the folder belongs to another installation.
  */
 export async function sharedInstance(
   { dataDir, databaseUrl }: Pick<Config, 'dataDir' | 'databaseUrl'>,
@@ -36,10 +36,11 @@ export async function sharedInstance(
   const kept = await readId(dataDir);
   let id = await installation.read('instance_id');
   if (id === null) {
-    // If the file is gone right after it was made, another replica with this folder has found that another folder's id was settled first.
+    // If the file is gone right after its creation, another replica with this folder has found that another folder's id was stored
+    // first.
     const own = kept ?? (await instanceId(dataDir).catch(onlyMissing)) ?? randomId();
     id = await installation.getOrSet('instance_id', own);
-    // Another folder's id was settled first, so this file is not used.
+    // Another folder's id was stored first, so this file is not used.
     if (id !== own && kept === null) await rm(fileIn(dataDir), { force: true });
     if (id === own) return { id, hasFolder: true };
   }
@@ -48,7 +49,7 @@ export async function sharedInstance(
     await writeWhole(fileIn(dataDir), `${id}\n`, MODE);
     return { id, hasFolder: true };
   }
-  // A replica with this folder may have made it the installation's since the file was read.
+  // Another replica with this folder may have stored its id as the installation's after the file was read.
   if (kept === null) return { id, hasFolder: (await readId(dataDir)) === id };
   throw new Error(
     `the data folder ${dataDir} is the installation ${kept}'s, and the database the installation ${id}'s: ` +

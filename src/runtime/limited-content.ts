@@ -3,8 +3,8 @@ import { timeoutSignal } from '../kernel/async/timeout-signal.ts';
 import { FileRefused, type FileWriteOptions } from './files.ts';
 
 /**
- * Yields the content of a file that is being written. Throws `FileRefused` as soon as it is larger than the file may be or than the volume
- * has room for, and the signal's reason if that aborts, while a chunk is awaited too.
+ * Yields the content of a file that is being written. Throws `FileRefused` as soon as it exceeds the limit of the file or the free space of
+ * the volume, and the signal's reason if that aborts, even while it waits for a chunk.
  */
 export async function* limitedContent(
   content: Readable,
@@ -28,7 +28,7 @@ export async function* limitedContent(
   }
 }
 
-/** Returns a signal that aborts with the given one, and after that time (ms). */
+/** Returns a signal that aborts with the given one, or after that time (ms). */
 export function within(timeMs: number, signal: AbortSignal): AbortSignal {
   return AbortSignal.any([signal, timeoutSignal(timeMs)]);
 }

@@ -10,7 +10,9 @@ function linesOf(pieces: readonly Uint8Array[]): string[] {
   return lines;
 }
 
-/** Returns the lines of a text at once: the last of them only if it is not empty, and none between a carriage return and what follows it. */
+/**
+ * Returns the lines of a text at once: the last of them only if it is not empty, and none between a carriage return and what follows it.
+ */
 function linesAtOnce(text: string): string[] {
   const lines = text
     .replaceAll(/\r+\n/g, '\n')
@@ -31,7 +33,7 @@ describe('the lines of an output', () => {
   const parts = fc.constantFrom('\n', '\r', '\r\n', 'a', 'deployed', 'é', '→', '🚢', '\0', '\u001b[2K', ' ');
   const texts = fc.array(parts, { maxLength: 60 }).map((each) => each.join(''));
 
-  it('are the same wherever its pieces were cut', () => {
+  it('are the same wherever its chunks were cut', () => {
     fc.assert(
       fc.property(texts, fc.array(fc.nat(), { maxLength: 20 }), (text, places) => {
         expect(linesOf(cut(Buffer.from(text), places))).toEqual(linesAtOnce(text));
@@ -57,7 +59,7 @@ describe('the lines of an output', () => {
     );
   });
 
-  it('that no line end follows are passed on at the end alone, and only once', () => {
+  it('without a line end are emitted at the end, and only once', () => {
     const lines: string[] = [];
     const output = new OutputLines((line) => lines.push(line));
     output.take(Buffer.from('ready'));
@@ -67,7 +69,7 @@ describe('the lines of an output', () => {
     expect(lines).toEqual(['ready']);
   });
 
-  it('show what is no UTF-8 as replacement characters', () => {
+  it('show invalid UTF-8 as replacement characters', () => {
     expect(linesOf([Buffer.from([0x61, 0xff, 0x0a, 0xe2, 0x86])])).toEqual(['a\uFFFD', '\uFFFD']);
   });
 });

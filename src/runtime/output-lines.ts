@@ -1,13 +1,13 @@
 import { StringDecoder } from 'node:string_decoder';
 
-/** The largest part of a line that is kept, in bytes; the rest of a longer one is dropped. It exceeds what any log shows of a line. */
+/** The number of bytes that are kept of a line; the rest of a longer line is dropped. It exceeds what any log shows of a line. */
 export const LINE_BYTES_MAX = 64 * 1024;
 const BUFFER_BYTES_MIN = 256;
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
 
 /**
- * Assembles the lines of one output from its pieces, and keeps at most one line in memory. A carriage return begins a line anew, and each of its
+ * Assembles lines from the chunks of one output, and buffers at most one line. A carriage return restarts the line, and each of its
  * versions counts as a line.
  */
 export class OutputLines {
@@ -33,7 +33,7 @@ export class OutputLines {
     this.add(bytes.subarray(begin));
   }
 
-  /** Passes on a last line without a line end. */
+  /** Emits a last line without a line end. */
   end(): void {
     if (this.length > 0) this.pass();
     this.isReturned = false;
@@ -57,11 +57,11 @@ export class OutputLines {
 
   private pass(): void {
     const bytes = this.buffer.subarray(0, this.length);
-    // The decoder holds back a character that the cut went through.
+    // The decoder holds back a character that the cut has split.
     const text = this.isCut ? new StringDecoder('utf8').write(bytes) : bytes.toString('utf8');
     this.length = 0;
     this.isCut = false;
-    // The log can't hold NULs.
+    // The log can't store NULs.
     this.line(text.replaceAll('\0', '\uFFFD'));
   }
 }

@@ -1,4 +1,4 @@
-/** The frameworks that are recognized. Each has a template of the same name, which tells its port, health check and protocol. */
+/** The frameworks that are recognized. Each has a template of the same name, which defines its port, health check and protocol. */
 export const frameworkNames = ['langgraph', 'crewai', 'openclaw'] as const;
 export type FrameworkName = (typeof frameworkNames)[number];
 
@@ -26,10 +26,10 @@ export interface ProjectPlan {
   manifests: string[];
   /** Install the dependencies, in this order. They may need the network. */
   install: string[][];
-  /** Build the project after its files are there, in this order. */
+  /** Build the project after its files are copied, in this order. */
   build: string[][];
   start: string[];
-  /** The variables that the build and the agent get. They hold no secrets. */
+  /** The environment variables of the build and the agent. They contain no secrets. */
   env: Record<string, string>;
   /** Sentences on what was decided, for the build log. */
   notes?: string[];
@@ -49,6 +49,6 @@ export interface BuildSettings {
   agent?: Record<string, string>;
   /** The values of the variables that `MOORING_BUILD_ENV` names: a mirror of a registry, for instance. They may hold credentials, so that none of it may stay in the image. */
   variables: Record<string, string>;
-  /** The file of `MOORING_BUILD_CA_FILE`: certificates in PEM that builds trust beside the usual ones. */
+  /** The file of `MOORING_BUILD_CA_FILE`: PEM certificates that builds trust in addition to the usual ones. */
   caFile: string | null;
 }

@@ -1,4 +1,4 @@
-/** The user name and password for a registry, in clear. They must not enter a log line or an error. */
+/** The user name and password for a registry, in plain text. They must not enter a log line or an error. */
 export interface RegistryCredential {
   username: string;
   password: string;

@@ -1,5 +1,5 @@
 export interface RuntimeCapabilities {
-  /** The value is true if memory can be kept during a sleep. */
+  /** The value is true if memory can be kept while an agent sleeps. */
   freeze: boolean;
   /** The value is true if agents are isolated from each other and from the host. */
   isolation: boolean;

@@ -44,7 +44,7 @@ describe('the choice of a runtime', () => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  it('takes the local runtime if no engine answers, and warns that it does not isolate', async () => {
+  it('chooses the local runtime if no engine responds, and warns that it does not isolate', async () => {
     const runtime = await openRuntime(config('auto'), home, logger, key);
     expect(runtime.name).toBe('local');
     expect(said.join('\n')).toMatch(/No container engine answers[^]*AGENTS ARE NOT ISOLATED/);
@@ -72,7 +72,7 @@ describe('the choice of a runtime', () => {
     await runtime.close();
   });
 
-  it('takes Docker if it is configured, engine or not', async () => {
+  it('chooses Docker if it is configured, with or without an engine', async () => {
     const runtime = await openRuntime(config('docker'), home, logger, key);
     expect([runtime.name, said]).toEqual(['docker', []]);
     await runtime.close();
@@ -96,14 +96,14 @@ describe('the choice of a runtime', () => {
       });
     afterEach(() => new Promise((resolve) => server.close(resolve)));
 
-    it('takes Docker if the engine answers', async () => {
+    it('chooses Docker if the engine responds', async () => {
       await listen((write) => write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nOK'));
       const runtime = await openRuntime(config('auto'), home, logger, key);
       expect(runtime.name).toBe('docker');
       await runtime.close();
     });
 
-    it('takes the local runtime if the engine does not answer', async () => {
+    it('chooses the local runtime if the engine does not respond', async () => {
       const waiting: ((text: string) => void)[] = [];
       await listen((write) => waiting.push(write));
       const runtime = await openRuntime(config('auto'), home, logger, key);
@@ -121,21 +121,21 @@ describe('the choice of a runtime', () => {
     });
     afterEach(() => engine.close());
 
-    it('takes the local runtime, and says why', async () => {
+    it('chooses the local runtime, and reports why', async () => {
       const runtime = await openRuntime(config('auto'), home, logger, key);
       expect(runtime.name).toBe('local');
       expect(said.join('\n')).toMatch(/is Podman[^]*Docker Engine 20\.10 to 29 is supported[^]*AGENTS ARE NOT ISOLATED/);
       await runtime.close();
     });
 
-    it('does not start in production, and says why', async () => {
+    it('does not start in production, and reports why', async () => {
       await expect(openRuntime(config('auto', true), home, logger, key)).rejects.toThrow(/is Podman.*NODE_ENV=production/);
       engine.traits.version = {};
       engine.traits.api.highest = 40;
       await expect(openRuntime(config('auto', true), home, logger, key)).rejects.toThrow(/version 1\.41 of its API.*NODE_ENV=production/);
     });
 
-    it('waits for another one if Docker is configured, as it waits for one that is away', async () => {
+    it('waits for another one if Docker is configured, as for an unavailable one', async () => {
       const runtime = await openRuntime(config('docker'), home, logger, key);
       expect(await runtime.engineStatus()).toMatchObject({ lack: expect.stringContaining('is Podman') });
       expect(said.join('\n')).toMatch(/THE CONTAINER ENGINE IS NOT SUPPORTED.*Podman/);
@@ -145,7 +145,7 @@ describe('the choice of a runtime', () => {
     });
   });
 
-  it('is there for every part of the application', async () => {
+  it('is available to every part of the application', async () => {
     const database = await freshDatabase();
     const outside = Object.assign(config('local'), { databaseUrl: database.url });
     const module = await Test.createTestingModule({
@@ -156,7 +156,7 @@ describe('the choice of a runtime', () => {
     await database.drop();
   });
 
-  it('keeps the instance id over starts, and makes one of it when two start at once', async () => {
+  it('keeps the instance id across starts, and creates only one when two start at once', async () => {
     const dataDir = join(folder, 'data');
     const ids = await Promise.all([instanceId(dataDir), instanceId(dataDir), instanceId(dataDir)]);
     expect(new Set(ids).size).toBe(1);
@@ -167,7 +167,7 @@ describe('the choice of a runtime', () => {
     await expect(instanceId(dataDir)).rejects.toThrow('does not hold an instance id');
   });
 
-  it('needs no key of containers where there are none', async () => {
+  it('needs no container key without containers', async () => {
     const runtime = await openRuntime(config('local'), home, logger, () => Promise.reject(new Error('no key')));
     expect(runtime.name).toBe('local');
     await runtime.close();
@@ -190,7 +190,7 @@ describe('the choice of a runtime', () => {
       await test.drop();
     });
 
-    it('shares the instance with all that use the database, also where several start on an empty one at once', async () => {
+    it('shares the instance with all users of the database, also if several start at once on an empty one', async () => {
       const places = ['a', 'b', 'b', 'b', 'b', 'c'].map((name) => place(name));
       const found = await Promise.all(places.map((each) => sharedInstance(each, installation)));
       expect(new Set(found.map(({ id }) => id)).size).toBe(1);
@@ -207,7 +207,7 @@ describe('the choice of a runtime', () => {
       await expect(sharedInstance(place('other'), installation)).rejects.toThrow('give each installation a folder of its own');
     });
 
-    it('believes an embedded database rather than the file beside it', async () => {
+    it('trusts an embedded database more than the file beside it', async () => {
       const { id } = await sharedInstance(place('own'), installation);
       await instanceId(join(folder, 'moved'));
       expect(await sharedInstance(place('moved', null), installation)).toEqual({ id, hasFolder: true });

@@ -19,7 +19,7 @@ import { LocalRuntime } from './local/local-runtime.ts';
 import { ContainerRuntime } from './runtime.ts';
 import { EngineUnsupported } from './runtime.errors.ts';
 
-/** The time for which `auto` waits for an engine, ms. */
+/** The time for which `auto` waits for an engine, in ms. */
 const ENGINE_ANSWERS_MS = 2_000;
 const NO_ENGINE = 'No container engine answers.';
 
@@ -54,8 +54,8 @@ type Log = Pick<Logger, 'log' | 'warn'>;
 type DockerLogger = NonNullable<DockerRuntimeOptions['logger']>;
 
 /**
- * Opens the configured runtime. Throws if `auto` finds no supported engine in production, since agents would not be isolated, and if agents would be
- * processes of a data folder that is not the installation's.
+ * Opens the configured runtime. Throws if `auto` finds no supported engine in production, since agents would not be isolated, and if agents
+ * would run as processes in a data folder that does not belong to the installation.
  */
 export async function openRuntime(
   config: RuntimeConfig,
@@ -123,7 +123,7 @@ export async function openRuntime(
   return LocalRuntime.open({ instance: instance.id, dataDir: config.dataDir });
 }
 
-/** Returns the ports that are published for agents; null stands for those of the loopback address of the engine's machine. */
+/** Returns where ports are published for agents; null stands for the loopback address of the engine's machine. */
 function portsOf(
   { agentAddresses, agentBindAddress, agentPorts, agentClients }: RuntimeConfig,
   { kind }: EngineConnection,

@@ -18,15 +18,17 @@ export interface ExecRequest {
   /** The limit for stdout and stderr together, in bytes. */
   outputLimitBytes: number;
   environment?: Record<string, string>;
-  /** The folder in which it runs; by default the volume, or that of the session. A path that is not absolute starts at the volume. */
+  /** The working directory; by default the volume, or that of the session. A relative path starts at the volume. */
   cwd?: string;
-  /** The session whose shell runs it, and is killed with it. What `argv` does to the shell, as `/bin/sh -c` and a text, stays for the next one. */
+  /**
+   * The session whose shell runs the command and is killed with it. Changes to the shell by `/bin/sh -c` and a text last in the session.
+   */
   session?: string;
   /** Kills the command when it aborts. The call then throws the signal's reason. */
   signal?: AbortSignal;
-  /** Receives the output as it comes, up to the limit. The result then holds none. */
+  /** Receives the output as it arrives, up to the limit. The result then contains no output. */
   onOutput?: (stream: OutputStream, bytes: Buffer) => void;
-  /** Holds the reading of the output up, and with it the command if it prints much. */
+  /** Slows down the reading of the output, and with it a command that prints much. */
   pace?: ReadPace;
 }
 
@@ -47,28 +49,28 @@ export const TERMINAL_TYPE = 'xterm-256color';
 export interface TerminalRequest {
   cols: number;
   rows: number;
-  /** Kills the shell, with all that it started, when it aborts. */
+  /** Kills the shell, with all processes that it started, when the signal aborts. */
   signal: AbortSignal;
 }
 
 /**
- * A place to connect to in a container: a socket by its absolute path there, or a port of its loopback address. Without containers, the path is that
- * of the socket in the volume or in the agent's own folder, as for files.
+ * The target of a connection into a container: a socket by its absolute path there, or a port of its loopback address. Without containers,
+ * the path is that of the socket in the volume or in the agent's own folder, as for files.
  */
 export type DialTarget = { unix: string } | { port: number };
 
 /** A terminal in a container, with a shell. */
 export interface Terminal {
-  /** Takes input and gives output. No more output is taken from the shell than is read here, and no more input is taken than it reads. */
+  /** Accepts input and yields output, each no faster than the other side reads. */
   readonly stream: Duplex;
-  /** Resolves when the shell and all that it started have ended, with the shell's exit code; null if that is not known. Never rejects. */
+  /** Resolves when the shell and all its processes have ended, with the shell's exit code; null if that is unknown. Never rejects. */
   readonly ended: Promise<number | null>;
-  /** Tells the programs in the terminal its new size. */
+  /** Changes the size of the terminal, and notifies the programs in it. */
   resize(cols: number, rows: number): Promise<void>;
 }
 
 /**
- * A position in a container's output: all lines up to and including it have been seen. `count` is the number of lines so far with that
+ * A position in a container's output: all lines up to and including it have been read. `count` is the number of lines so far with that
  * time.
  */
 export interface LogCursor {
@@ -87,29 +89,29 @@ export interface LogLine {
   cursor: LogCursor;
 }
 
-/** An event only wakes; inspection decides. After `lost` everything has to be inspected; an engine that was followed was away from `since` on. */
+/** An event is only a trigger for an inspection. After `lost` everything has to be inspected; the engine was unavailable since `since`. */
 export type RuntimeEvent = { kind: 'changed'; agentId: string } | { kind: 'lost'; since?: Date };
 
 /**
- * Runs agents in containers. Every call may be repeated and has a timeout of its own; names and labels let it recover from a crash. Nothing
- * without this instance's label is ever touched. One contract suite (`runtime.contract.ts`) tests all adapters. The calls throw
+ * Runs agents in containers. Every call may be repeated and has its own timeout; names and labels let it recover from a crash. Resources
+ * without this instance's label are never touched. One contract suite (`runtime.contract.ts`) tests all adapters. The calls throw
  * `RuntimeUnavailable`, `RuntimeRefused`, `ContainerGone`.
  */
 export abstract class ContainerRuntime {
   abstract readonly name: 'docker' | 'local';
   /** The files of running containers. */
   abstract readonly files: AgentFiles;
-  /** The commands that go on in running containers. */
+  /** The long-running commands of running containers. */
   abstract readonly commands: AgentCommands;
-  /** The images that are kept. */
+  /** The stored images. */
   abstract readonly images: ImageStore;
   abstract capabilities(): Promise<RuntimeCapabilities>;
   /** Makes one call to the engine. Throws `RuntimeUnavailable`. */
   abstract ping(): Promise<void>;
-  /** Returns what is wrong with the engine. Throws `RuntimeUnavailable`. */
+  /** Returns the problems of the engine. Throws `RuntimeUnavailable`. */
   abstract engineStatus(): Promise<EngineStatus>;
   /**
-   * Returns whether the engine answers, within a second. It costs nothing if the engine answered a call just before; otherwise all
+   * Returns whether the engine responds within a second. It costs nothing if the engine has just responded to a call; otherwise all
    * concurrent callers share one ping. Never throws.
    */
   abstract available(): Promise<boolean>;
@@ -118,8 +120,8 @@ export abstract class ContainerRuntime {
   abstract ensureVolume(agentId: string): Promise<void>;
   abstract removeVolume(agentId: string): Promise<void>;
   /**
-   * Returns how much each agent keeps in its volume and in those that its image declares. Volumes that do not exist, or are not measured within
-   * `withinMs`, are left out. No more than `filesMax` files are counted.
+   * Returns how much space each agent uses in its volume and in those that its image declares. Volumes that do not exist, or are not
+   * measured within `withinMs`, are left out. No more than `filesMax` files are counted.
    */
   abstract volumeSizes(agentIds: readonly string[], bounds: MeasureBounds): Promise<ReadonlyMap<string, VolumeSize>>;
   /**
@@ -128,8 +130,8 @@ export abstract class ContainerRuntime {
    */
   abstract create(spec: ContainerSpec): Promise<ContainerView>;
   /**
-   * Starts the container with the variables of its spec, which the engine does not keep. Returns false if somebody else had started it, who may
-   * not have given it its variables: such a container ends with `notBegun`.
+   * Starts the container with the variables of its spec, which the engine does not store. Returns false if another process had started it,
+   * perhaps without its variables: such a container ends with `notBegun`.
    */
   abstract start(handle: ContainerHandle, environment: Readonly<Record<string, string>>): Promise<boolean>;
   /** Sends SIGTERM, then SIGKILL after the grace (seconds). A frozen container is thawed first. */
@@ -137,8 +139,8 @@ export abstract class ContainerRuntime {
   abstract freeze(handle: ContainerHandle): Promise<void>;
   abstract thaw(handle: ContainerHandle): Promise<void>;
   /**
-   * Returns the container's changes since a time, in order, as far as the engine still knows them: it forgets old ones, and all when it is
-   * restarted. Of more than one change to a state the last one counts. One that is gone is no error.
+   * Returns the container's state changes since a time, in order, as far as the engine still has them: it discards old ones, and all at its
+   * restart. For several changes to one state only the last one counts. A container that is gone is no error.
    */
   abstract transitions(handle: ContainerHandle, since: string): Promise<Transition[]>;
   /** Ends the container if it runs, and removes it. */
@@ -149,17 +151,17 @@ export abstract class ContainerRuntime {
    * `list`.
    */
   abstract inspect(agentId: string, generation?: number): Promise<{ containers: ContainerView[]; volume: boolean }>;
-  /** Returns all containers of this instance, and the agents whose volumes exist, by one bulk list. */
+  /** Returns all containers of this instance, and the agents whose volumes exist, with one list call. */
   abstract list(): Promise<RuntimeList>;
 
   private latest: { begunAt: number; list: Promise<RuntimeList> } | null = null;
 
-  /** Returns a list that was begun at most so long ago (ms), so that callers at about the same time share one. */
+  /** Returns a list whose request began at most this long ago (ms), so that callers at about the same time share one. */
   listed(maxAgeMs: number): Promise<RuntimeList> {
     if (this.latest === null || performance.now() - this.latest.begunAt > maxAgeMs) {
       const latest = { begunAt: performance.now(), list: this.list() };
       this.latest = latest;
-      // A failure is shared only by the callers that already wait for it.
+      // A failure is shared only by the callers that are already waiting for it.
       latest.list.catch(() => {
         if (this.latest === latest) this.latest = null;
       });
@@ -167,7 +169,7 @@ export abstract class ContainerRuntime {
     return this.latest.list;
   }
 
-  /** Returns the handle of the agent's container of that generation; null unless it runs and was made by this release. */
+  /** Returns the handle of the agent's container of that generation; null unless it runs and was created by this release. */
   async running({ agentId, generation }: ContainerName): Promise<ContainerHandle | null> {
     const { containers } = await this.inspect(agentId, generation);
     const isWanted = (view: ContainerView) => view.generation === generation && view.state === 'running' && view.outdated === undefined;
@@ -176,14 +178,12 @@ export abstract class ContainerRuntime {
 
   /** Runs a command in the running container; kills its whole process group at the deadline, or when the request's signal aborts. */
   abstract exec(handle: ContainerHandle, request: ExecRequest): Promise<ExecResult>;
-  /**
-   * Opens a terminal in the running container, with bash or sh of its image, or else the helper's shell. The shell ends with the service, too.
-   */
+  /** Opens a terminal in the running container, with its image's bash or sh, or else the helper's shell. It ends with the service, too. */
   abstract terminal(handle: ContainerHandle, request: TerminalRequest): Promise<Terminal>;
   /**
-   * Connects to a socket or a port in the running container. The signal ends the wait for the connection, and not the connection. That stays open
-   * while the container is frozen, and closes, with no other error, when either side or the container ends. A container has 40 at most. Throws
-   * `RuntimeRefused` if nobody accepts it.
+   * Connects to a socket or a port in the running container. The signal aborts only the wait for the connection, not the connection. The
+   * connection stays open while the container is frozen, and closes without an error when either side or the container ends. A container
+   * can have 40. Throws `RuntimeRefused` if no program accepts it.
    */
   abstract dial(handle: ContainerHandle, to: DialTarget, signal: AbortSignal): Promise<Duplex>;
   /** Unpacks a plain tar into a container that has not been started. */
@@ -198,14 +198,14 @@ export abstract class ContainerRuntime {
   abstract events(signal: AbortSignal): AsyncIterable<RuntimeEvent>;
   /**
    * Returns the address of the container's port from here. Throws `RuntimeRefused` unless the container is running, since a frozen one does
-   * not answer.
+   * not respond.
    */
   abstract address(container: ContainerName, port: number): Promise<AgentAddress>;
   /** Returns the state of the egress rules; null if the runtime does not restrict agents. */
   abstract egress(): Promise<EgressStatus | null>;
-  /** Returns the state of agents' ports; null if nobody but the service reaches them. */
+  /** Returns the state of agents' ports; null if only the service can reach them. */
   abstract agentPorts(): Promise<AgentPorts | null>;
-  /** Returns the state of the builds of Dockerfiles; null if the runtime builds none. */
+  /** Returns the state of Dockerfile builds; null if the runtime does not support them. */
   abstract dockerfileBuilds(): Promise<DockerfileBuilds | null>;
   abstract close(): Promise<void>;
 }

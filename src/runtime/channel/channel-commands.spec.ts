@@ -22,7 +22,7 @@ async function answered(...frames: Buffer[]): Promise<ChannelCommands> {
   return new ChannelCommands(async () => ({ channel, root: '/data', others: [] }), '');
 }
 
-describe('the commands of an agent that answers in the place of its supervisor', () => {
+describe('the commands of an agent that impersonates its supervisor', () => {
   it.each([
     ['no status', ['ok', 'a', 'flying', '', '0', '0']],
     ['no numbers', ['ok', 'a', 'exited', 'x', '0', '0']],
@@ -30,11 +30,11 @@ describe('the commands of an agent that answers in the place of its supervisor',
     ['a word that is none', ['maybe']],
     ['that there is no keeper', ['refused', 'keeper', '']],
     ['that somebody killed it', ['refused', 'killed', '']],
-  ])('are unavailable if it says %s', async (_, result) => {
+  ])('are unavailable if it reports %s', async (_, result) => {
     await expect((await answered(end(...result))).states('h', never)).rejects.toThrow(RuntimeUnavailable);
   });
 
-  it('are unavailable if their output goes back, and are not told as whole', async () => {
+  it('are unavailable if the offset of their output decreases, and are not reported as complete', async () => {
     const piece = (offset: number) => Buffer.concat([Buffer.from([offset, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]), Buffer.from('x')]);
     const commands = await answered(encodeFrame(1, FrameType.head, null), output(piece(3)), output(piece(3)), end('ok', ''));
     const pieces = await commands.output('h', 'a', { offset: 0, limit: null, follow: false }, never);
@@ -47,7 +47,7 @@ describe('the commands of an agent that answers in the place of its supervisor',
     expect([[], [3]]).toContainEqual(seen);
   });
 
-  it('are refused in a sentence where the agent has no room for one more', async () => {
+  it('are refused with a sentence if the agent has too many', async () => {
     const request = { commandId: 'a', argv: ['true'], cwd: null, environment: {} };
     const full = await answered(end('refused', 'commands', ''));
     await expect(full.start('h', request, never)).rejects.toThrow(RuntimeRefused);

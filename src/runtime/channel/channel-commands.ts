@@ -60,7 +60,7 @@ export class ChannelCommands implements AgentCommands {
     signal: AbortSignal,
   ): Promise<AsyncIterable<CommandOutput> | null> {
     for (const number of [offset, limit ?? 0])
-      if (!Number.isSafeInteger(number) || number < 0) throw new RangeError('an offset or a limit is no number of bytes');
+      if (!Number.isSafeInteger(number) || number < 0) throw new RangeError('an offset or a limit is not a number of bytes');
     const stream = await this.open(
       handle,
       () => ['keep-output', commandId, String(offset), String(limit ?? ''), follow ? '1' : '0'],
@@ -98,7 +98,7 @@ export class ChannelCommands implements AgentCommands {
     await this.call(handle, signal, () => ['keep-remove', commandId]);
   }
 
-  /** Makes a call. Returns the fields of its result, null for a command that is not known. */
+  /** Makes a call. Returns the fields of its result; null if the command is unknown. */
   private async call(
     handle: ContainerHandle,
     signal: AbortSignal,
@@ -150,7 +150,7 @@ async function* piecesOf(stream: ChannelStream, offset: number, signal: AbortSig
   signal.throwIfAborted();
 }
 
-/** Returns the fields of a result without its first word; null for a command that is not known. */
+/** Returns the fields of a result without its first word; null if the command is unknown. */
 function resultOf({ result: [word, ...fields] }: StreamEnd): string[] | null {
   if (word === 'ok') return fields;
   const [detail = ''] = fields;

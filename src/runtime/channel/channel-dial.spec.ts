@@ -16,7 +16,7 @@ describe('a connection into a container', () => {
     [['refused', 'busy', ''], RuntimeRefused],
     [['refused', 'some other word', ''], RuntimeUnavailable],
     [['ok'], RuntimeUnavailable],
-  ])('that the supervisor answers with %j is none', async (result, error) => {
+  ])('fails if the supervisor responds with %j', async (result, error) => {
     const { transport, channel } = await Scripted.open();
     const dialling = dialOver(channel, { unix: '/run/a' }, never);
     transport.says(ended(...result));
@@ -24,7 +24,7 @@ describe('a connection into a container', () => {
     expect(channel.size).toBe(0);
   });
 
-  it('that the supervisor never answers is given up with its caller’s reason, and leaves the channel to others', async () => {
+  it('without a response of the supervisor is aborted with its caller’s reason, and leaves the channel usable', async () => {
     const { transport, channel } = await Scripted.open();
     const caller = new AbortController();
     const dialling = dialOver(channel, { unix: '/run/a' }, caller.signal);
@@ -36,7 +36,7 @@ describe('a connection into a container', () => {
     expect(channel.size).toBe(0);
   });
 
-  it('whose channel breaks while it is dialled is an engine that does not answer', async () => {
+  it('whose channel breaks while it is established reports the engine as unavailable', async () => {
     const { transport, channel } = await Scripted.open();
     const dialling = dialOver(channel, { port: 80 }, never);
     transport.says(Buffer.from('OCI runtime exec failed'));

@@ -10,10 +10,10 @@ import { runtimeError } from './channel-errors.ts';
 import type { Channel } from './channel.ts';
 import type { ChannelStream } from './channel-stream.ts';
 
-/** The bytes that may be under way from a container or wait here: a picture of a whole screen often comes at once. */
+/** The bytes that may be in transit from a container or buffered here: a picture of a whole screen often arrives at once. */
 const WINDOW_BYTES = 1024 * 1024;
 
-/** Connects to a socket or a port in the container by the supervisor (see `ContainerRuntime.dial`). */
+/** Connects to a socket or a port in the container through the supervisor (see `ContainerRuntime.dial`). */
 export async function dialOver(channel: Channel, to: DialTarget, signal: AbortSignal): Promise<Duplex> {
   const stream = channel.open('port' in to ? ['dial', 'tcp', String(to.port)] : ['dial', 'unix', to.unix], WINDOW_BYTES);
   const late = timeoutSignal(DIAL_MS);
@@ -24,7 +24,7 @@ export async function dialOver(channel: Channel, to: DialTarget, signal: AbortSi
   } catch (error) {
     stream.resetWithin(END_MS_MAX);
     signal.throwIfAborted();
-    throw late.aborted ? new RuntimeUnavailable(late.reason, 'the container does not answer') : runtimeError(error);
+    throw late.aborted ? new RuntimeUnavailable(late.reason, 'the container does not respond') : runtimeError(error);
   }
 }
 
@@ -33,5 +33,5 @@ async function refusalOf(stream: ChannelStream, to: DialTarget): Promise<Error> 
   const [word, reason] = result;
   if (word === 'refused' && reason === 'unreachable') return nobodyAccepts(to);
   if (word === 'refused' && reason === 'busy') return new RuntimeRefused('The container has no room for one more connection.');
-  return new RuntimeUnavailable(new Error(`the supervisor answered ${String(word)} ${String(reason)}`));
+  return new RuntimeUnavailable(new Error(`unexpected response of the supervisor: ${String(word)} ${String(reason)}`));
 }

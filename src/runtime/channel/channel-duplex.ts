@@ -2,12 +2,12 @@ import { Duplex } from 'node:stream';
 import type { ChannelStream } from './channel-stream.ts';
 import type { StreamOutput } from './waiting-output.ts';
 
-/** The longest wait for the end of a call that was ended, ms. A frozen container ends nothing. */
+/** The longest wait for the end of an aborted call, in ms. A frozen container ends nothing. */
 export const END_MS_MAX = 10_000;
 
 /**
- * The output and the input of a call as one stream. It is asked for more output only as fast as its reader takes it. Closing it ends the call; and
- * it closes, without an error, when the call or the channel ends, whatever ended that.
+ * The output and the input of a call as one stream. More output is requested only as fast as the reader consumes it. Closing the stream
+ * ends the call. The stream closes, without an error, when the call or the channel ends, for whatever reason.
  */
 export class ChannelDuplex extends Duplex {
   private readonly outputs: AsyncGenerator<StreamOutput>;

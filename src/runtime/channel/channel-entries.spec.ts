@@ -28,7 +28,7 @@ describe('the entries of a folder', () => {
     });
   });
 
-  it('have their names whatever those hold, and none that look like other entries', () => {
+  it('have their names whatever those contain, and no name can imitate another entry', () => {
     const name = fc.string({ minLength: 1, maxLength: 60 }).filter((each) => !each.startsWith(UNFINISHED_PREFIX));
     fc.assert(
       fc.property(fc.uniqueArray(name, { maxLength: 30 }), (names) => {
@@ -42,7 +42,7 @@ describe('the entries of a folder', () => {
     expect(parseEntries(Buffer.concat([entry(`${UNFINISHED_PREFIX}x`), entry('a')])).entries.map(({ name }) => name)).toEqual(['a']);
   });
 
-  it('are truncated beyond the bound, and where the last one is cut', () => {
+  it('are truncated at the limit, and before an incomplete last one', () => {
     const many = Buffer.concat(Array.from({ length: FILE_ENTRIES_MAX + 1 }, (_, at) => entry(String(at))));
     expect(parseEntries(many)).toMatchObject({ truncated: true });
     expect(parseEntries(many).entries).toHaveLength(FILE_ENTRIES_MAX);
@@ -50,7 +50,7 @@ describe('the entries of a folder', () => {
     expect(parseEntries(cut)).toMatchObject({ truncated: true, entries: [{ name: 'a' }] });
   });
 
-  it('are read from any bytes without a fault', () => {
+  it('are read from any bytes without an error', () => {
     fc.assert(fc.property(fc.uint8Array({ maxLength: 500 }), (bytes) => void parseEntries(Buffer.from(bytes))));
   });
 });

@@ -6,7 +6,7 @@ const kinds: Readonly<Record<number, FileKind>> = { 0o10: 'file', 0o04: 'directo
 
 /**
  * Parses entries of a folder: each has its mode (4 bytes), size (8), time (8), the length of its name (4) and the name. The last one may be
- * cut. Returns them sorted by name, at most `FILE_ENTRIES_MAX`.
+ * truncated. Returns them sorted by name, at most `FILE_ENTRIES_MAX`.
  */
 export function parseEntries(listed: Buffer): { entries: FileEntry[]; truncated: boolean } {
   const entries: FileEntry[] = [];

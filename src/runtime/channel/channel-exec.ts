@@ -7,17 +7,17 @@ import { volumePath, type FilesChannel } from './channel-files.ts';
 import type { ChannelStream } from './channel-stream.ts';
 import { sessionScript } from './session-script.ts';
 
-/** The output of a command that may be under way or wait here, bytes. */
+/** The output of a command that may be in transit or buffered here, in bytes. */
 const OUTPUT_WINDOW_BYTES = 256 * 1024;
-/** The time after the deadline that the supervisor has to end a command, before the call returns without it, ms. */
+/** The time that the supervisor has to end a command after the deadline, before the call returns without it, in ms. */
 const GRACE_MS = 5_000;
 const KILLED_EXIT_CODE = 137;
 const TIMED_OUT_EXIT_CODE = 124;
 const EXIT_CODES = /^(\d|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])$/;
-/** The bytes that each piece of output costs beside its own, as it is taken apart and handed on by itself. */
+/** The bytes that each piece of output counts in addition to its own, because it is parsed and passed on separately. */
 const FRAME_COST_BYTES = 256;
 
-/** The time after which the shell of a session ends that nobody uses, ms. */
+/** The time after which the unused shell of a session ends, in ms. */
 const SESSION_IDLE_MS = 15 * 60_000;
 
 const refusals: Readonly<Record<string, string>> = {
@@ -26,7 +26,7 @@ const refusals: Readonly<Record<string, string>> = {
   input: 'A command of a session takes 8 MiB of input at most.',
 };
 
-/** Runs a command by the supervisor (see `ContainerRuntime.exec`). `helper` is the program with what images often lack. */
+/** Runs a command through the supervisor (see `ContainerRuntime.exec`). `helper` is the path of the busybox in the container. */
 export async function execOver({ channel, root }: FilesChannel, request: ExecRequest, helper: string): Promise<ExecResult> {
   const { signal, timeoutMs } = request;
   const stream = channel.open(callOf(request, root, helper), OUTPUT_WINDOW_BYTES);
@@ -68,13 +68,13 @@ function feed(stdin: ExecRequest['stdin'], stream: ChannelStream): void {
     if (stdin !== undefined)
       for await (const bytes of Readable.from(Buffer.isBuffer(stdin) ? [stdin] : stdin)) await stream.write(bytes as Buffer);
   };
-  // An input that breaks off ends, and so does that of a command that has ended.
+  // An input that breaks off ends the command's input. So does the end of the command.
   void send()
     .catch(() => undefined)
     .then(() => stream.endInput());
 }
 
-/** Hands the output on. While the reading is held up, the deadline of the call does not come nearer. */
+/** Passes the output on. While reading is paused, the deadline of the call is paused too. */
 async function pass(stream: ChannelStream, output: ExecOutput, { pace }: ExecRequest, timer: Deadline): Promise<void> {
   for await (const part of stream.output()) {
     output.take(part.stream, part.bytes);
@@ -90,14 +90,14 @@ function outcomeOf([word, detail, late]: string[]): { exitCode: number; timedOut
   if (word === 'exit' && EXIT_CODES.test(detail ?? ''))
     return { exitCode: late === '1' ? TIMED_OUT_EXIT_CODE : Number(detail), timedOut: late === '1' };
   if (detail === 'abandoned') return { exitCode: TIMED_OUT_EXIT_CODE, timedOut: true };
-  // Somebody in the container killed the process that looks after the command, and so the command.
+  // A process in the container killed the keeper of the command, and so the command.
   if (detail === 'killed') return { exitCode: KILLED_EXIT_CODE, timedOut: false };
   const sentence = refusals[String(detail)];
   if (sentence !== undefined) throw new RuntimeRefused(sentence);
-  throw new RuntimeUnavailable(new Error(`the supervisor answered ${String(word)} ${String(detail)}`));
+  throw new RuntimeUnavailable(new Error(`unexpected response of the supervisor: ${String(word)} ${String(detail)}`));
 }
 
-/** A time that does not pass while it is held. */
+/** A timeout that does not advance while it is held. */
 class Deadline {
   private timer: NodeJS.Timeout;
   private since = performance.now();

@@ -14,13 +14,13 @@ async function answering(...result: string[]): Promise<ChannelFiles> {
   return new ChannelFiles(async () => ({ channel, root: '/data', others: [] }));
 }
 
-describe('the measure of a volume that its container made', () => {
-  it('is what was counted, and without end for too many files', async () => {
+describe('the measurement of a volume in its container', () => {
+  it('is the counted size, and infinite for too many files', async () => {
     expect(await (await answering('ok', '4096', '3')).measure('handle', bounds)).toEqual({ bytes: 4_096, files: 3 });
     expect(await (await answering('ok', '4096', '-1')).measure('handle', bounds)).toEqual({ bytes: 4_096, files: Infinity });
   });
 
-  it('is null if the supervisor does not answer in time', async () => {
+  it('is null if the supervisor does not respond in time', async () => {
     expect(await (await answering()).measure('handle', { ...bounds, withinMs: 1 })).toBeNull();
   });
 

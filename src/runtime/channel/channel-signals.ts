@@ -1,4 +1,4 @@
-/** The numbers of signals on Linux, where agents run, whatever the service runs on. */
+/** The numbers of signals on Linux, where agents run, whatever system the service runs on. */
 export const channelSignals: Readonly<Partial<Record<NodeJS.Signals, number>>> = {
   SIGHUP: 1,
   SIGINT: 2,

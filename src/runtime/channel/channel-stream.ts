@@ -66,7 +66,7 @@ export class ChannelStream {
     }
   }
 
-  /** Returns the outcome of the call once it has ended. Output that nobody reads delays the end. Throws `ChannelBroken`. */
+  /** Returns the outcome of the call once it has ended. Output that is not read delays the end. Throws `ChannelBroken`. */
   async ended(): Promise<StreamEnd> {
     while (!(await this.isOver()));
     return this.end as StreamEnd;
@@ -143,7 +143,7 @@ export class ChannelStream {
   }
 
   private addOutput(output: number, payload: Buffer): void {
-    if (output !== 1 && output !== 2) throw new ChannelBroken('an output has no name');
+    if (output !== 1 && output !== 2) throw new ChannelBroken('an output is neither stdout nor stderr');
     if (payload.length === 0 || payload.length > this.credit) throw new ChannelBroken('more output came than there was credit for');
     this.credit -= payload.length;
     if (this.end !== null) return;
@@ -151,14 +151,14 @@ export class ChannelStream {
   }
 
   private addHead(payload: Buffer): void {
-    if (this.heads.length === HEADS_MAX) throw new ChannelBroken('there are too many answers');
+    if (this.heads.length === HEADS_MAX) throw new ChannelBroken('there are too many response heads');
     this.heads.push(decodeFields(payload));
   }
 
   private addCredit(payload: Buffer): void {
-    if (payload.length !== 4) throw new ChannelBroken('a credit is no number');
+    if (payload.length !== 4) throw new ChannelBroken('a credit is not a number');
     const bytes = payload.readUInt32LE(0);
-    if (bytes === 0) throw new ChannelBroken('a credit is of nothing');
+    if (bytes === 0) throw new ChannelBroken('a credit is zero');
     this.window += bytes;
     if (this.window > this.inputWindowBytes) throw new ChannelBroken('there is more credit than was used');
   }
@@ -195,7 +195,7 @@ export class ChannelStream {
 }
 
 function endOf(payload: Buffer): StreamEnd {
-  if (payload.length < RESULT_PREFIX_BYTES || payload.readUInt32LE(0) !== 8) throw new ChannelBroken('an end has no result');
+  if (payload.length < RESULT_PREFIX_BYTES || payload.readUInt32LE(0) !== 8) throw new ChannelBroken('an END frame has no result');
   const dropped = payload.readBigUInt64LE(4);
   const droppedBytes = dropped > BigInt(Number.MAX_SAFE_INTEGER) ? Number.MAX_SAFE_INTEGER : Number(dropped);
   return { result: decodeFields(payload.subarray(RESULT_PREFIX_BYTES)).map((field) => field.toString('utf8')), droppedBytes };

@@ -3,10 +3,13 @@ import { RuntimeRefused } from '../runtime.errors.ts';
 import { ChannelDuplex, END_MS_MAX } from './channel-duplex.ts';
 import type { Channel } from './channel.ts';
 
-/** The output of a terminal that may be under way or wait here, bytes. */
+/** The output of a terminal that may be in transit or buffered here, in bytes. */
 const WINDOW_BYTES = 64 * 1024;
 
-/** Opens a terminal by the supervisor (see `ContainerRuntime.terminal`). `helper` is the program with a shell for images without one. */
+/**
+ * Opens a terminal through the supervisor (see `ContainerRuntime.terminal`). `helper` is the path of the busybox, whose shell is used in
+ * images without one.
+ */
 export function terminalOver(channel: Channel, { cols, rows, signal }: TerminalRequest, helper: string): Terminal {
   const call = ['terminal', String(cols), String(rows), '', helper, '1', `TERM=${TERMINAL_TYPE}`];
   const stream = channel.open(call, WINDOW_BYTES);

@@ -31,7 +31,7 @@ describe('the channel to a supervisor', () => {
     return text;
   }
 
-  it('runs a command with its input, folder and variables, and tells its exit code', async () => {
+  it('runs a command with its input, folder and variables, and returns its exit code', async () => {
     const stream = open('exec', '60000', '1000', volume, '', '1', 'NAME=a b', 'sh', '-c', 'cat; echo "$NAME"; pwd; exit 3');
     await stream.write(Buffer.from('input\n'));
     stream.endInput();
@@ -39,14 +39,14 @@ describe('the channel to a supervisor', () => {
     expect(await stream.ended()).toEqual({ result: ['exit', '3', '0'], droppedBytes: 0 });
   });
 
-  it('drops what a command prints beyond its bound, and counts it', async () => {
+  it('drops output beyond the limit of a command, and counts it', async () => {
     const stream = command(1_000, 'sh', '-c', 'head -c 3000000 /dev/zero');
     stream.endInput();
     expect(await textOf(stream)).toHaveLength(1_000);
     expect((await stream.ended()).droppedBytes).toBe(2_999_000);
   });
 
-  it('sends no more output than there is credit for, and holds nobody else up meanwhile', async () => {
+  it('sends no more output than there is credit for, and blocks no other call meanwhile', async () => {
     const endless = attached.channel.open(['exec', '60000', '1000000000', '', '', '0', 'yes'], 65_536);
     const outputs = endless.output();
     await outputs.next();
@@ -60,7 +60,7 @@ describe('the channel to a supervisor', () => {
     expect((await endless.ended()).result).toEqual(['refused', 'reset', '']);
   });
 
-  it('takes input as fast as the command reads it, whole and in order', async () => {
+  it('accepts input as fast as the command reads it, complete and in order', async () => {
     const bytes = Buffer.from(Array.from({ length: 3_000_000 }, (_, index) => (index * 7) % 251));
     const stream = command(10_000_000, 'cat');
     const sent = stream.write(bytes).then(() => stream.endInput());
@@ -70,7 +70,7 @@ describe('the channel to a supervisor', () => {
     expect(Buffer.concat(parts).equals(bytes)).toBe(true);
   });
 
-  it('ends a command at its deadline with all that it started, whatever that did to get away', async () => {
+  it('kills a command at its deadline with all its processes, even those that tried to escape', async () => {
     const mark = `8${Math.floor(Math.random() * 1e8)}`;
     const script = `trap "" TERM; (env -i setsid sleep ${mark} &); sleep ${mark}`;
     const stream = open('exec', '300', '1000', '', '', '0', 'sh', '-c', script);
@@ -82,7 +82,7 @@ describe('the channel to a supervisor', () => {
     expect(await textOf(look)).toBe('none\n');
   });
 
-  it('opens a terminal of the wanted size, and changes it', async () => {
+  it('opens a terminal of the requested size, and resizes it', async () => {
     const stream = open('terminal', '100', '30', '', '', '1', 'TERM=xterm', 'sh', '-c', 'stty size; read line; stty size; exit 7');
     const outputs = stream.output();
     let text = '';
@@ -97,7 +97,7 @@ describe('the channel to a supervisor', () => {
     expect((await stream.ended()).result).toEqual(['exit', '7', '0']);
   });
 
-  it('connects to a port of the container, and says what there is none', async () => {
+  it('connects to a port of the container, and reports a port without a listener', async () => {
     const server = createServer({ allowHalfOpen: true }, (socket) => {
       socket.on('data', (bytes) => socket.write(`echo ${bytes.toString()}`));
       socket.on('end', () => socket.end(' bye'));
@@ -142,7 +142,7 @@ describe('the channel to a supervisor', () => {
     await swapping.ended();
   });
 
-  it('keeps to one process of little memory, however much went through it', async () => {
+  it('stays one process with little memory, however much data passed through it', async () => {
     const status = readFileSync(`/proc/${attached.child.pid}/status`, 'utf8');
     expect(Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1])).toBeLessThan(4_096);
     const links = () => readFileSync(`/proc/${attached.child.pid}/task/${attached.child.pid}/children`, 'utf8').trim();

@@ -21,14 +21,14 @@ function data(stream: number, bytes: Buffer): Buffer {
   return frame;
 }
 
-describe('a supervisor that does not keep to the protocol', () => {
+describe('a supervisor that violates the protocol', () => {
   it.each([
     ['greets as somebody else', encodeFrame(0, FrameType.hello, encodeFields(['other', '1', '1', '1']))],
     ['speaks another version', encodeFrame(0, FrameType.hello, encodeFields(['mooring-supervisor', '2', '1', '1']))],
     ['greets with limits that are no numbers', encodeFrame(0, FrameType.hello, encodeFields(['mooring-supervisor', '1', 'x', '1']))],
     ['does not greet', end],
     ['says what is no frame', Buffer.from('OCI runtime exec failed')],
-  ])('and %s is not listened to', async (_, said) => {
+  ])('and %s is rejected', async (_, said) => {
     const transport = new Scripted();
     const opening = Channel.open(transport);
     transport.says(said);
@@ -93,7 +93,7 @@ describe('a supervisor that does not keep to the protocol', () => {
   });
 });
 
-describe('a supervisor that says little at a time', () => {
+describe('a supervisor that sends small frames', () => {
   it('has its output kept in about as much memory as it has bytes, and loses none of it', async () => {
     const { transport, channel } = await Scripted.open();
     const window = 400_000;
@@ -131,7 +131,7 @@ describe('a supervisor that says little at a time', () => {
     other.abandon();
   });
 
-  it('has a frame of single bytes kept in few pieces', () => {
+  it('has a frame that arrives byte by byte buffered in few pieces', () => {
     const parser = new FrameParser();
     const frame = data(1, Buffer.alloc(60_000));
     const before = keptMemory();
@@ -164,7 +164,7 @@ describe('a supervisor that says little at a time', () => {
     expect(transport.input.writableLength + transport.input.readableLength).toBeLessThan(44_000_000);
   });
 
-  it('and does not end what was abandoned is stuck, unless it was frozen meanwhile', async () => {
+  it('and does not end abandoned calls counts as stuck, unless it was frozen meanwhile', async () => {
     jest.useFakeTimers({ now: 1_000 });
     try {
       const { channel } = await Scripted.open();
@@ -182,7 +182,7 @@ describe('a supervisor that says little at a time', () => {
 });
 
 describe('a channel', () => {
-  it('takes a call more only when the supervisor does', async () => {
+  it('accepts another call only when the supervisor does', async () => {
     const transport = new Scripted();
     const opening = Channel.open(transport);
     transport.says(encodeFrame(0, FrameType.hello, encodeFields(['mooring-supervisor', '1', '1000', '1'])));

@@ -52,7 +52,7 @@ export interface ChannelTransport {
 
 /** The protocol's limits that the supervisor announced. */
 export interface ChannelLimits {
-  /** The bytes of input of a stream that may be sent before there is more credit. */
+  /** The bytes of input of a stream that may be sent before more credit arrives. */
   inputWindowBytes: number;
   streamsMax: number;
 }
@@ -110,7 +110,7 @@ export class Channel {
     this.thawedAt = performance.now();
   }
 
-  /** Resolves when the channel has ended, whatever ended it. */
+  /** Resolves when the channel has ended, for whatever reason. */
   get closed(): Promise<void> {
     return this.closing.promise;
   }
@@ -173,7 +173,7 @@ export class Channel {
     }
     if (frame.type === FrameType.hello) throw new ChannelBroken('it greeted twice');
     const stream = this.streams.get(frame.stream);
-    if (stream === undefined) throw new ChannelBroken('a frame of no stream came');
+    if (stream === undefined) throw new ChannelBroken('a frame of an unknown stream arrived');
     if (!stream.handle(frame)) return;
     this.streams.delete(frame.stream);
     this.wake();
@@ -218,6 +218,6 @@ function deferred(): { promise: Promise<void>; resolve: () => void; reject: (err
 function positive(text: string | undefined): number {
   const number = Number(text);
   if (!Number.isSafeInteger(number) || number < 1 || number > 2 ** 30)
-    throw new ChannelBroken('it greeted with limits that are no numbers');
+    throw new ChannelBroken('it greeted with limits that are not numbers');
   return number;
 }

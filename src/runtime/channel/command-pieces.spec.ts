@@ -44,7 +44,7 @@ describe('the pieces of a command’s output', () => {
     ['are longer than a pipe takes', piece(5, Buffer.alloc(4_085))],
     ['begin beyond any number', Buffer.concat([Buffer.alloc(8, 0xff), piece(5, Buffer.from('x')).subarray(8)])],
     ['overlap', Buffer.concat([piece(5, Buffer.from('xyz')), piece(7, Buffer.from('x'))])],
-  ])('are refused if they %s', (_, bytes) => {
+  ])('are rejected if they %s', (_, bytes) => {
     expect(() => [...new CommandPieces(5).push(bytes)]).toThrow(ChannelBroken);
   });
 

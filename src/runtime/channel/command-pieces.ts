@@ -2,19 +2,19 @@ import type { CommandOutput } from '../agent-commands.ts';
 import { ChannelBroken } from './frames.ts';
 
 const HEADER_BYTES = 12;
-/** The bytes of one piece, which a pipe in the container takes whole or not at all. */
+/** The bytes of one piece, which a pipe in the container accepts completely or not at all. */
 const PIECE_BYTES_MAX = 4_096 - HEADER_BYTES;
 
-/** Takes a command's output apart: pieces, each with its offset (8 bytes) and its length (4 bytes) before it. It keeps one header at most. */
+/** Parses a command's output: pieces, each preceded by its offset (8 bytes) and its length (4 bytes). It buffers at most one header. */
 export class CommandPieces {
   private header = Buffer.alloc(0);
-  /** The bytes of the piece that have not come yet. */
+  /** The bytes of the piece that have not arrived yet. */
   private left = 0;
 
   /** `offset` is the least offset that the next byte may have. */
   constructor(private offset: number) {}
 
-  /** Returns the output in these bytes. Throws `ChannelBroken` if it does not go forward. */
+  /** Returns the output in these bytes. Throws `ChannelBroken` if the offsets do not increase. */
   *push(bytes: Buffer): Generator<CommandOutput> {
     let at = 0;
     let parts: Buffer[] = [];
@@ -49,7 +49,7 @@ export class CommandPieces {
     this.left = this.header.readUInt32LE(8);
     this.header = Buffer.alloc(0);
     if (!Number.isSafeInteger(offset) || offset < this.offset || this.left === 0 || this.left > PIECE_BYTES_MAX)
-      throw new ChannelBroken('a piece of output is out of its order');
+      throw new ChannelBroken('a piece of output is out of order');
     return offset;
   }
 }

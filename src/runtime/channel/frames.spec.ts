@@ -61,7 +61,7 @@ describe('frames', () => {
     expect(() => [...new FrameParser().push(bytes)]).toThrow(ChannelBroken);
   });
 
-  it('take as much as an output may have at a time', () => {
+  it('accept as much as an output may have at a time', () => {
     const bytes = Buffer.alloc(DATA_BYTES_MAX, 1);
     expect([...new FrameParser().push(encodeFrame(7, FrameType.data, bytes))]).toMatchObject([{ stream: 7, payload: bytes }]);
   });
@@ -77,7 +77,7 @@ describe('fields', () => {
     );
   });
 
-  it('that are none are refused', () => {
+  it('that are invalid are rejected', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
         try {

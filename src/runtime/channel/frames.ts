@@ -11,7 +11,7 @@ export const FRAME_BYTES_MAX = 65_536 + HEADER_BYTES;
 export const DATA_BYTES_MAX = 65_536;
 export const OPEN_BYTES_MAX = 4 * 1024 * 1024;
 const FIELDS_MAX = 1_024;
-/** The pieces in which a frame may lie here. */
+/** The most pieces of memory in which a frame is buffered. */
 const PARTS_MAX = 64;
 
 export enum FrameType {
@@ -33,7 +33,7 @@ export interface Frame {
   payload: Buffer;
 }
 
-/** The channel has ended, or something came over it that is no frame of the protocol, so that nothing that follows can be understood. */
+/** The channel has ended, or bytes arrived that are not a frame of the protocol, so that nothing after them can be parsed. */
 export class ChannelBroken extends Error {
   constructor(why: string, options?: ErrorOptions) {
     super(`the channel to the agent broke: ${why}`, options);
@@ -41,7 +41,7 @@ export class ChannelBroken extends Error {
   }
 }
 
-/** The supervisor is of another release, which its container keeps until it is made anew. */
+/** The supervisor is of another release, which its container keeps until it is created again. */
 export class OtherVersion extends ChannelBroken {}
 
 export function encodeFrame(stream: number, type: FrameType, payload: Buffer | null = null): Buffer {
@@ -54,7 +54,7 @@ export function encodeFrame(stream: number, type: FrameType, payload: Buffer | n
   return frame;
 }
 
-/** Encodes byte strings, each with its length before it. */
+/** Encodes byte strings, each preceded by its length. */
 export function encodeFields(fields: readonly (string | Buffer)[], before = 0): Buffer {
   const parts = fields.map((field) => (typeof field === 'string' ? Buffer.from(field) : field));
   const encoded = Buffer.allocUnsafe(parts.reduce((size, part) => size + 4 + part.length, before));
@@ -67,12 +67,12 @@ export function encodeFields(fields: readonly (string | Buffer)[], before = 0): 
   return encoded;
 }
 
-/** Decodes byte strings. Throws `ChannelBroken` for bytes that are none. */
+/** Decodes byte strings. Throws `ChannelBroken` for invalid bytes. */
 export function decodeFields(bytes: Buffer): Buffer[] {
   const fields: Buffer[] = [];
   let at = 0;
   while (at < bytes.length) {
-    if (bytes.length - at < 4 || fields.length === FIELDS_MAX) throw new ChannelBroken('an answer is no list of fields');
+    if (bytes.length - at < 4 || fields.length === FIELDS_MAX) throw new ChannelBroken('a payload is not a list of fields');
     const size = bytes.readUInt32LE(at);
     at += 4;
     if (size > bytes.length - at) throw new ChannelBroken('a field is longer than its frame');
@@ -84,18 +84,18 @@ export function decodeFields(bytes: Buffer): Buffer[] {
 
 const fromSupervisor: ReadonlySet<number> = new Set([FrameType.hello, FrameType.data, FrameType.end, FrameType.credit, FrameType.head]);
 
-/** Takes a stream of bytes apart into frames. */
+/** Parses a stream of bytes into frames. */
 export class FrameParser {
   private parts: Buffer[] = [];
   private length = 0;
   private wanted = HEADER_BYTES;
 
-  /** The bytes of the frame that has not come whole yet. */
+  /** The number of buffered bytes of the frame that is not complete yet. */
   get keptBytes(): number {
     return this.length;
   }
 
-  /** The pieces of memory in which they are. */
+  /** The number of pieces of memory that contain them. */
   get keptParts(): number {
     return this.parts.length;
   }
@@ -105,7 +105,7 @@ export class FrameParser {
     this.parts.push(bytes);
     this.length += bytes.length;
     if (this.length < this.wanted) {
-      // Each piece takes more memory than its bytes, and a frame may come byte by byte.
+      // Each piece takes more memory than its bytes, and a frame may arrive byte by byte.
       if (this.parts.length === PARTS_MAX) this.parts = [Buffer.concat(this.parts)];
       return;
     }

@@ -56,7 +56,7 @@ describe('a keeper of commands and sessions', () => {
       return text === 'none\n' ? true : undefined;
     });
 
-  it('needs less than 1 MB, and ends with everything it holds when the agent does', async () => {
+  it('needs less than 1 MB, and ends with all its processes when the agent does', async () => {
     const status = readFileSync(`/proc/${keeper.pid}/status`, 'utf8');
     expect(Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1])).toBeLessThan(1_024);
     const mark = `7${Math.floor(Math.random() * 1e8)}`;
@@ -67,14 +67,14 @@ describe('a keeper of commands and sessions', () => {
     await running(mark);
   });
 
-  it('ends what it holds when somebody kills it', async () => {
+  it('ends its processes when it is killed', async () => {
     const mark = `6${Math.floor(Math.random() * 1e8)}`;
     await start('a', `(setsid sleep ${mark} &); sleep ${mark}`);
     keeper.kill('SIGKILL');
     await running(mark);
   });
 
-  it('is one, however many are started', async () => {
+  it('exists once, however many are started', async () => {
     await start('a', 'sleep 1000');
     const [second] = (await once(await startKeeper(), 'exit')) as [number | null];
     expect(second).toBe(0);
@@ -91,7 +91,7 @@ describe('a keeper of commands and sessions', () => {
     expect(kept).toEqual([0, 0, ...Array.from({ length: 8 }, () => MIB)]);
   });
 
-  it('closes an input that was sent whole, at whatever moment its end arrives', async () => {
+  it('closes an input that was sent completely, whenever its end arrives', async () => {
     const write = async (id: string) => {
       const stream = attached.channel.open(['keep-write', id, '1'], WINDOW_BYTES);
       await stream.write(Buffer.from('x'));
@@ -108,7 +108,7 @@ describe('a keeper of commands and sessions', () => {
     for (let round = 0; round < 60; round += 1) await Promise.all(several.map((n) => run(`c${n}`)));
   });
 
-  it('ends a session that nobody uses after its time, and none that is used', async () => {
+  it('ends an idle session after its timeout, and none that is in use', async () => {
     await session(400, 'NAME=kept; sleep 1');
     expect((await session(400, 'echo "[$NAME]"')).text).toBe('[kept]\n');
     const shells = () => readFileSync(`/proc/${keeper.pid}/task/${keeper.pid}/children`, 'utf8').trim();
@@ -147,7 +147,7 @@ describe('a keeper of commands and sessions', () => {
     expect(keeper.exitCode).toBeNull();
   });
 
-  it('goes on whatever bytes come to its socket, and answers none of them', async () => {
+  it('keeps running whatever bytes arrive at its socket, and responds to none of them', async () => {
     await fc.assert(
       fc.asyncProperty(fc.uint8Array({ minLength: 1, maxLength: 4_000 }), async (bytes) => {
         const connection = createConnection(join(folder, SOCKET));
@@ -163,7 +163,7 @@ describe('a keeper of commands and sessions', () => {
     expect((await call('keep-states')).result).toEqual(['ok']);
   });
 
-  it('is refused in order where there is none', async () => {
+  it('is reported as missing if it does not run', async () => {
     const alone = await AttachedSupervisor.open({ folder, socket: 'nothing' });
     const stream = alone.channel.open(['keep-states'], WINDOW_BYTES);
     expect((await stream.ended()).result.slice(0, 2)).toEqual(['refused', 'keeper']);

@@ -9,14 +9,14 @@ const request = (argv: string[], other: Partial<ExecRequest> = {}): ExecRequest 
 const run = (script: string) => execFileSync('/bin/sh', ['-c', script], { encoding: 'utf8' });
 
 describe('the script of a command in a session', () => {
-  it('runs a text as the shell’s own, and any other command with its words as they are', () => {
+  it('runs a text in the shell itself, and any other command with unchanged arguments', () => {
     expect(sessionScript(request(['/bin/sh', '-c', 'cd /x']), null)).toBe(`command eval 'cd /x'`);
     expect(sessionScript(request(['/bin/sh', '-c', 'a', 'b']), null)).toBe(
       String.raw`command eval ''\''/bin/sh'\'' '\''-c'\'' '\''a'\'' '\''b'\'''`,
     );
   });
 
-  it('gives every program its words as they are, whatever stands in them', () => {
+  it('passes every program its unchanged arguments, whatever they contain', () => {
     const word = fc.string({ unit: fc.constantFrom('a', ' ', "'", '"', '\\', '$', '`', '\n', '*', '!', '#', 'ü'), maxLength: 12 });
     fc.assert(
       fc.property(fc.array(word, { minLength: 1, maxLength: 5 }), word, (words, value) => {
@@ -29,7 +29,7 @@ describe('the script of a command in a session', () => {
     );
   });
 
-  it('changes the folder before, and refuses what no shell can have', () => {
+  it('changes the folder first, and refuses arguments that no shell can pass', () => {
     expect(sessionScript(request(['/bin/sh', '-c', 'x']), "/it's")).toBe(
       String.raw`CDPATH= command cd -- '/it'\''s' || return 126` + `\ncommand eval 'x'`,
     );

@@ -4,8 +4,8 @@ import { RuntimeRefused } from '../runtime.errors.ts';
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 /**
- * Returns a simple command that runs the request's one in the shell that reads it: the folder stays, and so does what a text for the shell does
- * to it; the variables are this command's alone. It is evaluated by `command`, so that a fault in it does not end the shell.
+ * Returns a simple command that runs the request's command in the shell that reads it: its folder persists, and so do the effects of a
+ * shell text; the variables belong to this command alone. It is evaluated by `command`, so that a fault in it does not end the shell.
  */
 export function sessionScript({ argv, environment = {} }: ExecRequest, folder: string | null): string {
   const variables = Object.entries(environment).map(([name, value]) => {
@@ -23,6 +23,6 @@ function textOf(argv: readonly string[]): string {
 }
 
 function quoted(word: string): string {
-  if (word.includes('\0')) throw new RuntimeRefused('A command has no byte of zero.');
+  if (word.includes('\0')) throw new RuntimeRefused("A command can't contain a NUL byte.");
   return `'${word.replaceAll("'", String.raw`'\''`)}'`;
 }

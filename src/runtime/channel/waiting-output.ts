@@ -1,12 +1,12 @@
 import type { OutputStream } from '../runtime.ts';
 
-/** Pieces of less than this come together in one, bytes. */
+/** Pieces smaller than this are combined into one, in bytes. */
 const PIECE_BYTES_MIN = 4_096;
 
 export interface StreamOutput {
   stream: OutputStream;
   bytes: Buffer;
-  /** The number of frames in which the bytes came. */
+  /** The number of frames in which the bytes arrived. */
   frames: number;
 }
 
@@ -18,8 +18,8 @@ interface Piece {
 }
 
 /**
- * The output of a stream that nobody has read yet. It takes about as much memory as it has bytes, in however small frames they came, and
- * whatever else came with them. Small pieces of stdout may overtake small ones of stderr, and the other way round.
+ * The output of a stream that was not read yet. It takes about as much memory as it has bytes, however small the frames were in which it
+ * arrived. Small pieces of stdout may overtake small pieces of stderr, and the other way round.
  */
 export class WaitingOutput {
   private readonly pieces: Piece[] = [];
@@ -49,5 +49,5 @@ export class WaitingOutput {
   }
 }
 
-/** A frame shares its memory with what came with it, which is kept as long as the frame is. */
+/** A frame shares its memory with other bytes that arrived with it, which are kept in memory as long as the frame is. */
 const ownMemory = (bytes: Buffer): Buffer => (bytes.length * 2 < bytes.buffer.byteLength ? Buffer.from(bytes) : bytes);

@@ -62,7 +62,7 @@ describe('files that are put into a container whose image has links', () => {
     expect(await bed.output(view, 'cat /data/a.txt')).toBe('kept');
   });
 
-  it('are refused in our own words where a file of the image is in their way', async () => {
+  it('are refused with our own message if a file of the image is in the way', async () => {
     const view = await bed.runtime.create(bed.spec());
     const error = await put(view.handle, [{ name: 'bin/busybox/service', text: 'x' }]).catch((refusal: Error) => refusal);
     expect(error).toBeInstanceOf(RuntimeRefused);

@@ -67,7 +67,7 @@ describe('behind our back', () => {
     await until('the volume’s removal is told', () => (listener.told('changed', view.agentId) > 0 ? true : undefined));
   });
 
-  it('a container that a superseded process makes late is told at once and found, although it is of an older generation', async () => {
+  it('a container that a superseded process creates late is reported at once and found, although it is of an older generation', async () => {
     const view = await bed.running(bed.spec({ generation: 3 }));
     expect((await bed.runtime.inspect(view.agentId, 3)).containers.map(({ generation }) => generation)).toEqual([3]);
     await until('the start is told', () => (listener.told('changed', view.agentId) > 1 ? true : undefined));
@@ -83,7 +83,7 @@ describe('behind our back', () => {
     expect(new Set(found)).toEqual(new Set([2, 3]));
   });
 
-  it('what bears another instance’s label tells nothing', async () => {
+  it('resources with another instance’s label cause no events', async () => {
     const other = await DockerBed.open();
     try {
       const theirs = await other.running();
@@ -110,7 +110,7 @@ describe('behind our back', () => {
     await until('no connection is left', () => (connections() <= before ? true : undefined));
   });
 
-  it('a command ends with the service that asked for it, even when that is killed', async () => {
+  it('a command ends with the service that started it, even when that is killed', async () => {
     const view = await bed.running();
     const source = `
       import { createSecretKey } from 'node:crypto';
@@ -131,7 +131,7 @@ describe('behind our back', () => {
 });
 
 describe('an engine that goes and comes back', () => {
-  it('is unavailable meanwhile; afterwards everything goes on, and the gap in the events is told', async () => {
+  it('is unavailable meanwhile; afterwards everything continues, and the gap in the events is reported', async () => {
     const engine = await PrivateEngine.open();
     try {
       await engine.start();
@@ -183,7 +183,7 @@ describe('an engine that goes and comes back', () => {
     }
   });
 
-  it('an engine whose machine went down says of its containers that they ended when it came back, by an exit code of its own', async () => {
+  it('an engine whose machine went down reports at its return that its containers ended, with its own exit code', async () => {
     const engine = await PrivateEngine.open();
     try {
       await engine.start();

@@ -22,7 +22,8 @@ describe('the output of a container on Docker', () => {
     const over = new AbortController();
     const exists = async (path: string) => (await bed.run(view, `test -e ${path}`)).exitCode === 0;
     let last = null as LogLine | null;
-    // An engine may also fail or end the response when it has lost a file, and whoever captures the output then reads on from its last line.
+    // An engine may also fail or end the response when it has lost a file, and whoever captures the output then reads on from its last
+    // line.
     // It may repeat lines when it rotates, so others may stand behind the awaited one.
     while (!over.signal.aborted)
       try {
@@ -37,7 +38,7 @@ describe('the output of a container on Docker', () => {
       }
   });
 
-  it('goes on in a container that was made anew in the place of a removed one, and nothing is said to be lost', async () => {
+  it('continues in a container that replaced a removed one, and nothing is marked as lost', async () => {
     const spec = bed.spec({ command: ['/bin/busybox', 'sh', '-c', 'echo one; echo two'] });
     const linesOf = async (from: LogCursor | null) => {
       const { handle } = await bed.running(spec);
@@ -51,7 +52,7 @@ describe('the output of a container on Docker', () => {
     expect((await linesOf(first.at(-1)?.cursor ?? null)).map(({ text }) => text)).toEqual(['one', 'two']);
   });
 
-  it('is not kept open when its reader leaves', async () => {
+  it('is closed when its reader leaves', async () => {
     const view = await bed.running({ command: ['/bin/busybox', 'sh', '-c', 'while echo line; do sleep 0.1; done'] });
     let closed = 0;
     const onResponse = (message: unknown) => {

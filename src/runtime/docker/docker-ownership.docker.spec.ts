@@ -131,7 +131,7 @@ describe('what is ours on the engine', () => {
     }
   });
 
-  it('includes a container that a crash left under the name: it makes way', async () => {
+  it('includes a container that a crash left under the name, and replaces it', async () => {
     const spec = bed.spec();
     const old = await bed.runtime.create({ ...spec, deploymentId: 'an earlier one' });
     await bed.runtime.start(old.handle, {});
@@ -152,7 +152,7 @@ describe('what is ours on the engine', () => {
     expect((await network().inspect()).Options).toEqual({ 'com.docker.network.bridge.enable_icc': 'false' });
   });
 
-  it('is one network, however many ask for it', async () => {
+  it('is one network for any number of concurrent calls', async () => {
     for (const { handle } of (await bed.runtime.list()).containers) await bed.runtime.remove(handle);
     await network().remove();
     await Promise.all([bed.runtime, bed.another(), bed.another()].map((runtime) => runtime.create(bed.spec())));
@@ -169,7 +169,7 @@ describe('what is ours on the engine', () => {
     expect(await bed.output(await bed.running(), 'echo well')).toBe('well\n');
   });
 
-  it('goes with the nameless volumes that an image asks for, and keeps the agent’s own', async () => {
+  it('is removed with the anonymous volumes that an image declares, except for the agent’s own', async () => {
     const image = await bed.imageWith(['VOLUME /cache', 'CMD ["sleep", "300"]']);
     const view = await bed.running({ image });
     const { Mounts } = await bed.docker.getContainer(view.handle).inspect();

@@ -90,7 +90,7 @@ export interface DockerRuntimeOptions extends Pick<EgressOptions, 'mirrors'> {
   computerImage?: string | null;
   /** The quota of new volumes, on engines that enforce one; null stands for none. */
   volumeMaxBytes?: number | null;
-  /** True if no agent may start on an engine that does not enforce its limits. */
+  /** The value is true if no agent may start on an engine that does not enforce its limits. */
   requireLimits?: boolean;
   logger?: EgressOptions['logger'];
 }

@@ -7,13 +7,13 @@ import { RuntimeRefused } from '../runtime.errors.ts';
 
 const ENTRIES_MAX = 100_000;
 
-/** The path of an archive's entry, and the folder that it must not leave. */
+/** The target path of an archive's entry, and the folder that it must stay in. */
 export interface Place {
   target: string;
   home: string;
 }
 
-/** Unpacks folders and regular files to the paths that `place` returns. Throws `RuntimeRefused` on any other kind of entry. */
+/** Unpacks folders and regular files to the paths that `place` returns. Throws `RuntimeRefused` for any other kind of entry. */
 export async function unpack(tar: NodeJS.ReadableStream, place: (name: string) => Place): Promise<void> {
   const entries = extract();
   const feeding = pipeline(tar, entries);
@@ -39,7 +39,10 @@ export async function unpack(tar: NodeJS.ReadableStream, place: (name: string) =
   await feeding;
 }
 
-/** Creates the folder, one part at a time. Throws `RuntimeRefused`, before anything outside is made, if a symbolic link leads out of its home. */
+/**
+ * Creates the folder, one component at a time. Throws `RuntimeRefused`, before anything outside is created, if a symbolic link leads out of
+ * its home.
+ */
 async function makeFolder(folder: string, home: string): Promise<void> {
   await mkdir(home, { recursive: true });
   const realHome = await realpath(home);
@@ -49,14 +52,14 @@ async function makeFolder(folder: string, home: string): Promise<void> {
     await mkdir(made).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'EEXIST') throw error;
     });
-    // A link that leads nowhere has no real path.
+    // A dangling link has no real path.
     const real = await realpath(made).catch(() => '');
     if (real !== realHome && !real.startsWith(realHome + sep)) throw new RuntimeRefused('the path leads out of the container');
     if (!(await lstat(real)).isDirectory()) throw new RuntimeRefused('a folder of the path is a file');
   }
 }
 
-/** Adds a folder or a link, or with `content: ''` an empty file, and waits until it is taken. */
+/** Adds a folder or a link, or with `content: ''` an empty file, and waits until the tar has accepted it. */
 export function written(tar: Pack, header: Parameters<Pack['entry']>[0], content?: ''): Promise<void> {
   return new Promise((resolve, reject) => {
     const done = (error?: Error | null) => (error ? reject(error) : resolve());

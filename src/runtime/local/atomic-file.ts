@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { access, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
-/** Writes the whole file or nothing, whenever the process is killed. */
+/** Writes the whole file or nothing, even if the process is killed. */
 export async function writeText(path: string, text: string): Promise<void> {
   const temporary = `${path}.${randomUUID()}.tmp`;
   await writeFile(temporary, text, { mode: 0o600 });
@@ -24,7 +24,7 @@ export async function readJson<T>(path: string): Promise<T | null> {
   }
 }
 
-/** Removes a folder in one step, and then frees its space. The folder may be missing. */
+/** Removes a folder in one step, and then frees its space. A missing folder is no error. */
 export async function removeFolder(path: string): Promise<void> {
   const trash = join(dirname(path), `.trash-${randomUUID()}`);
   try {
@@ -36,7 +36,7 @@ export async function removeFolder(path: string): Promise<void> {
   await rm(trash, { recursive: true, force: true, maxRetries: 3 });
 }
 
-/** Removes what a process that died in the middle of `removeFolder` left in this folder. */
+/** Removes what a process that died during `removeFolder` left in this folder. */
 export async function removeTrash(folder: string): Promise<void> {
   for (const name of await readdir(folder)) if (name.startsWith('.trash-')) await rm(join(folder, name), { recursive: true, force: true });
 }

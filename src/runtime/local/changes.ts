@@ -3,9 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { RuntimeEvent } from '../runtime.ts';
 
-/**
- * A folder with one file per agent. The service and the supervisors touch the file at each change, and the folder is watched as a whole.
- */
+/** A folder with one file per agent. The service and the supervisors touch the file at each change, and the whole folder is watched. */
 export class Changes {
   constructor(private readonly folder: string) {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -19,7 +17,7 @@ export class Changes {
     await writeFile(this.file(agentId), String(Date.now()));
   }
 
-  /** Watches from the call on. Changes that come before they are read are kept, once per agent. */
+  /** Watches from this call on. Changes that come before they are read are kept, once per agent. */
   watch(signal: AbortSignal): AsyncIterable<RuntimeEvent> {
     const pending = new Set<string>();
     let lost = false;

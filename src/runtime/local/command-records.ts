@@ -5,19 +5,19 @@ import { isMissing, readJson, writeJson } from './atomic-file.ts';
 import { killSession, liveness, markOf, ownMark, pidsWith, type ProcessMark } from './processes.ts';
 import { endTree, isKeeper, signalTree } from './process-trees.ts';
 
-/** The variable in the environment of a command that holds the id of its record. */
+/** The environment variable of a command that holds the id of its record. */
 const RECORD_VARIABLE = 'MOORING_COMMAND_RECORD';
-/** The records of keepers, which hold commands that go on and sessions, begin with this. */
+/** The prefix of the records of keepers, which hold long-running commands and sessions. */
 const KEEPER = 'keeper-';
 
 interface CommandRecord {
-  /** Null until the command is known to run. A command whose service died before that is found by its environment. */
+  /** Null until the command is known to run. A command whose service died before that is found through its environment. */
   command: ProcessMark | null;
-  /** The service that waits for the result; null if the process outlives it. */
+  /** The service that waits for the result; null if the process outlives the service. */
   owner: ProcessMark | null;
 }
 
-/** Records the running commands and shells of a container, so that they end with it, and with the service that started them. */
+/** Records the running commands and shells of a container, so that they end with it and with the service that started them. */
 export class CommandRecords {
   private readonly folder: string;
 
@@ -25,14 +25,14 @@ export class CommandRecords {
     this.folder = join(containerFolder, 'commands');
   }
 
-  /** Records a command that is about to start, and returns the variables that its environment must have. */
+  /** Records a command that is about to start, and returns the variables that identify it in its environment. */
   async announce(id: string): Promise<Record<string, string>> {
     await this.makeFolder();
     await this.write(id, null, ownMark());
     return { [RECORD_VARIABLE]: id };
   }
 
-  /** Records a keeper that is about to start, and returns the variables that its environment must have. */
+  /** Records a keeper that is about to start, and returns the variables that identify it in its environment. */
   async announceKeeper(): Promise<{ id: string; variables: Record<string, string> }> {
     const id = KEEPER + randomUUID();
     await this.makeFolder();
@@ -44,13 +44,13 @@ export class CommandRecords {
     await this.write(id, pid === undefined ? null : markOf(pid), null);
   }
 
-  /** Returns the keeper that runs; null if there is none. */
+  /** Returns the running keeper; null if there is none. */
   async keeper(): Promise<ProcessMark | null> {
     for (const { pids } of await this.keepers()) for (const pid of pids) return markOf(pid);
     return null;
   }
 
-  /** Signals everything that the keepers hold, and themselves. */
+  /** Signals the keepers and everything that they started. */
   async signalKept(signal: 'SIGSTOP' | 'SIGCONT'): Promise<void> {
     for (const { pids } of await this.keepers()) for (const pid of pids) signalTree(pid, signal);
   }
@@ -65,7 +65,7 @@ export class CommandRecords {
   }
 
   private async makeFolder(): Promise<void> {
-    // This is not recursive: a container that was removed meanwhile must not come back as an empty folder.
+    // Not recursive: a container that was removed meanwhile must not reappear as an empty folder.
     await mkdir(this.folder, { mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'EEXIST') throw error;
     });
@@ -88,7 +88,7 @@ export class CommandRecords {
     }
   }
 
-  /** Kills the commands whose service is gone, since nothing keeps their deadline any more. */
+  /** Kills the commands whose service is gone, since nothing enforces their deadline any more. */
   async killOrphans(): Promise<void> {
     await this.killWhere((record) => record.owner !== null && liveness(record.owner) === 'gone');
   }
@@ -125,7 +125,7 @@ function pidsOf({ command }: CommandRecord, id: string): number[] {
   return liveness(command) === 'gone' ? [] : [command.pid];
 }
 
-/** Returns the keepers of the record, without what they started, which has their variable too. */
+/** Returns the keepers of the record, without the processes that they started, which inherit the variable. */
 function keepersOf(record: CommandRecord, id: string): number[] {
   if (record.command !== null) return pidsOf(record, id);
   return pidsWith(RECORD_VARIABLE, id).filter((pid) => isKeeper(pid));

@@ -9,7 +9,7 @@ import { PROGRAM_FOLDER } from './local-container.ts';
 import { ensureProgramImage } from './program-image.ts';
 
 const directory = fileURLToPath(new URL('../../../deploy/computer/desktop/', import.meta.url));
-/** The programs of a desktop, and the packages of Debian that have them. */
+/** The programs of a desktop, and the Debian packages that contain them. */
 export const desktopPrograms: Readonly<Record<string, string>> = {
   Xtigervnc: 'tigervnc-standalone-server',
   jwm: 'jwm',
@@ -18,7 +18,7 @@ export const desktopPrograms: Readonly<Record<string, string>> = {
   chromium: 'chromium',
 };
 
-/** Copies the desktop's own programs; the others have to be on this machine. Throws `RuntimeRefused` if one is not. */
+/** Copies the desktop's own programs; the others have to be installed on this machine. Throws `RuntimeRefused` if one is missing. */
 export async function ensureComputerImage(images: string, log: (line: string) => void, signal: AbortSignal): Promise<ResolvedImage> {
   await refuseIfMissing();
   const source = { kind: 'program', directory, language: 'node', start: [`${PROGRAM_FOLDER}/desktop`] } as const;

@@ -15,7 +15,7 @@ export async function reaches(container: LocalContainer, states: ContainerState[
   return becomes(async () => states.includes((await container.view()).state), withinMs);
 }
 
-/** Checks at once, and then every few milliseconds, since processes follow signals within one or two. */
+/** Checks at once, and then every few milliseconds, since processes react to signals within one or two. */
 export async function becomes(condition: () => boolean | Promise<boolean>, withinMs: number): Promise<boolean> {
   const end = performance.now() + withinMs;
   for (let wait = 2; ; wait = Math.min(wait * 2, 50)) {

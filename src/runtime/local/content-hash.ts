@@ -9,8 +9,8 @@ import { isMissing } from './atomic-file.ts';
 const FILES_MAX = 50_000;
 
 /**
- * Returns the hash, in hexadecimal, of `head` and of the folder's files with their paths, except for the entries at the top that are left out.
- * Throws `RuntimeRefused` if the folder can't be read, or holds too many files, or something that is no file.
+ * Returns the hash, in hexadecimal, of `head` and of the folder's files with their paths, without the top-level entries in `leftOut`.
+ * Throws `RuntimeRefused` if the folder can't be read, has too many files, or contains anything besides files and folders.
  */
 export async function contentHash(directory: string, head: unknown, leftOut: readonly string[], signal: AbortSignal): Promise<string> {
   const hash = createHash('sha256');

@@ -2,11 +2,11 @@ import { constants } from 'node:fs';
 import { copyFile, cp, link, lstat, mkdir, readdir, readlink, symlink } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 
-/** Folders of installed packages. Package managers replace their files and never write into them. */
+/** Folders of installed packages. Package managers replace the files in them and never write to existing ones. */
 const packageFolders = ['node_modules', '.venv'];
 const AT_ONCE = 16;
 
-/** Copies a folder, sharing disk blocks if the file system can, except for the entries at its top that are left out. */
+/** Copies a folder without the top-level entries in `leftOut`, and shares disk blocks if the file system can. */
 export async function copyTree(from: string, to: string, leftOut: readonly string[]): Promise<void> {
   const excluded = leftOut.map((name) => join(from, name));
   await cp(from, to, {
@@ -18,9 +18,9 @@ export async function copyTree(from: string, to: string, leftOut: readonly strin
 }
 
 /**
- * Copies the files of an image to a container. The many files of installed packages become hard links, which take neither space nor the time
- * to copy them; all others are copies, which the agent may write to. The files directly in a folder of packages are records that package
- * managers write to, so they are copies too.
+ * Copies the files of an image to a container. The many files of installed packages become hard links, which take neither space nor copying
+ * time; all others are copies, which the agent may write to. Files directly in a folder of packages are records that package managers write
+ * to, so they are copied too.
  */
 export async function copyImage(from: string, to: string, isInPackage = false): Promise<void> {
   await mkdir(to, { recursive: true, mode: 0o700 | (await lstat(from)).mode });
@@ -42,7 +42,7 @@ async function copyOrLink(from: string, to: string, mayLink: boolean): Promise<v
     try {
       return await link(from, to);
     } catch (error) {
-      // The file system has no links, or no more of this file.
+      // The file system does not support links, or allows no more of this file.
       if (!['EXDEV', 'EMLINK', 'EPERM', 'ENOTSUP'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
     }
   }

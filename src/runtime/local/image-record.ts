@@ -1,12 +1,12 @@
 import { join } from 'node:path';
 import { readJson, writeJson } from './atomic-file.ts';
 
-/** The record in the folder of an image of the local runtime. It holds no secrets. */
+/** The record in the folder of an image of the local runtime. It contains no secrets. */
 export interface ImageRecord {
   start: string[];
-  /** The variables that the agent gets; they may be absent. */
+  /** The environment variables of the agent; they may be absent. */
   environment?: Record<string, string>;
-  /** The folder in which a project was built, which scripts of its virtual environment name; absent for programs. */
+  /** The folder in which a project was built, whose path occurs in scripts of its virtual environment; absent for programs. */
   builtIn?: string;
   /** The value is true for the desktop of computers. */
   isDesktop?: boolean;

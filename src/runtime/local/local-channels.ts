@@ -19,15 +19,16 @@ const READY_MS = 15_000;
 const processors: Readonly<Record<string, string>> = { x64: 'amd64', arm64: 'arm64' };
 const programs = new URL('../../../supervisor/bin/', import.meta.url);
 
-/** An agent whose commands are asked for, and what its commands have as their variables. */
+/** An agent whose channel is requested, and the environment variables of its commands. */
 export interface KeptAgent {
   container: LocalContainer;
   environment: () => Promise<Record<string, string>>;
 }
 
 /**
- * The channels to the keepers of agents on this machine: the same program as in containers holds their commands and sessions. A keeper is started
- * at its first use, outlives the service, and ends with the agent's process. What it is asked goes through a supervisor that is attached to it.
+ * The channels to the keepers of agents on this machine: the same program as in containers runs their commands and sessions. A keeper is
+ * started at its first use, outlives the service, and ends with the agent's process. Requests go through a supervisor that is attached to
+ * it.
  */
 export class LocalChannels {
   private readonly channels = new AgentChannels((handle) => this.connect(handle), '');
@@ -86,7 +87,7 @@ export class LocalChannels {
     const { container } = this.agentOf(handle);
     const child = spawn(supervisorProgram(), ['attach', SOCKET], { cwd: container.folder, env: {}, stdio: ['pipe', 'pipe', 'ignore'] });
     const { stdin, stdout } = child;
-    // The service may end while a channel waits to be used again.
+    // The service may stop during the backoff of a channel.
     for (const each of [child, stdin, stdout]) (each as { unref?: () => void }).unref?.();
     let failure: Error | null = null;
     child.on('error', (error) => {

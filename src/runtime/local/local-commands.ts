@@ -4,7 +4,7 @@ import type { ContainerHandle } from '../container.ts';
 import type { LocalChannels } from './local-channels.ts';
 import type { LocalContainer } from './local-container.ts';
 
-/** The commands that go on of agents on this machine. */
+/** The long-running commands of agents on this machine. */
 export class LocalCommands extends ChannelCommands {
   constructor(
     channels: LocalChannels,

@@ -134,7 +134,7 @@ export class LocalContainer {
     return hostPath === this.volume || hostPath.startsWith(this.volume + sep) ? this.volume : this.root;
   }
 
-  /** Replaces the words of a command that name a path of the container by the host's path. Programs of the host stay as they are. */
+  /** Replaces the container paths among the words of a command by the host's paths. Programs of the host stay as they are. */
   hostCommand(spec: ContainerSpec, argv: string[]): string[] {
     return argv.map((word) => {
       if (!word.startsWith('/')) return word;
@@ -168,7 +168,7 @@ export class LocalContainer {
       HOST: '127.0.0.1',
       ...image.environment,
       ...spec.environment,
-      // The folder of sockets is found by its name alone.
+      // The folder of sockets is found by its name.
       ...(tmpfsPaths(spec).includes(sockets) ? { XDG_RUNTIME_DIR: this.hostPath(spec, sockets) } : {}),
       ...(image.isDesktop === true ? this.desktopVariables(spec, port) : {}),
       HOSTNAME: `agent-${createHash('sha256').update(spec.agentId).digest('hex').slice(0, 12)}`,
@@ -177,13 +177,13 @@ export class LocalContainer {
     };
   }
 
-  /** A desktop's display has the number of the container's port, for all containers use the displays of the machine. */
+  /** A desktop's display has the number of the container's port, because all containers share the machine's displays. */
   private desktopVariables(spec: ContainerSpec, port: number): Record<string, string> {
     return { HOME: this.hostPath(spec, spec.environment['HOME'] ?? spec.volumePath), DISPLAY: `:${port}` };
   }
 }
 
-/** Returns the paths of a container's folders in memory. Containers of earlier versions have only the paths in their specs. */
+/** Returns the paths of a container's in-memory folders. Containers of earlier versions have only the paths in their specs. */
 export function tmpfsPaths({ tmpfs }: ContainerSpec): string[] {
   return (tmpfs as (TmpfsMount | string)[]).map((mount) => (typeof mount === 'string' ? mount : mount.path));
 }

@@ -10,10 +10,10 @@ import type { DialTarget } from '../runtime.ts';
 import { expectState } from './container-states.ts';
 import type { LocalContainer } from './local-container.ts';
 
-/** The longest path of a socket that every system takes, bytes. */
+/** The longest path of a socket that every system accepts, in bytes. */
 const PATH_BYTES_MAX = 103;
 
-/** The connections to what agents on this machine listen at. */
+/** Connects to ports and sockets on which agents on this machine listen. */
 export class LocalDials {
   private readonly dials = new Dials();
 
@@ -37,7 +37,7 @@ export class LocalDials {
   }
 }
 
-/** Connects to a socket by its path, or by its name in its folder where the path is too long for the kernel. */
+/** Connects to a socket by its path, or, if the path is too long for the kernel, by its name relative to its folder. */
 async function atPath(path: string, accepted: (socket: Socket) => Promise<Socket>): Promise<Socket> {
   if (Buffer.byteLength(path) <= PATH_BYTES_MAX) return accepted(connect({ path }));
   let folder: FileHandle | null = null;

@@ -27,7 +27,7 @@ describe('the images of the local runtime', () => {
   };
   const used = (path: string, agoMs: number) => utimes(join(home, path), new Date(), new Date(Date.now() - agoMs));
 
-  it('count a file that they share with each other and with the packages once', async () => {
+  it('count a file once that they share with each other and with the packages', async () => {
     await put('packages/rope/files/index.js');
     for (const image of ['first', 'second']) await put(`images/${image}/files/index.js`, 'packages/rope/files/index.js');
     const { own, ownBytes, all } = await images.list();
@@ -44,7 +44,7 @@ describe('the images of the local runtime', () => {
     expect(await images.list()).toMatchObject({ own: [], all: { count: 0 } });
   });
 
-  it('tell when packages were last used, and keep those that a build may be copying', async () => {
+  it('record when packages were last used, and keep those that a build may be copying', async () => {
     for (const key of ['old', 'new']) await put(`packages/${key}/files/index.js`);
     await mkdir(join(home, 'packages', '.trash-of-a-killed-process'));
     await used('packages/old', 2 * HOUR_MS);

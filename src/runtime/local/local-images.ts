@@ -8,19 +8,19 @@ import { exists, isMissing, removeFolder, removeTrash } from './atomic-file.ts';
 import { folderSize, sizeTogether } from './folder-size.ts';
 import type { PackageStore } from './projects/package-store.ts';
 
-/** The longest time for which sizes are measured at a time, in milliseconds. */
+/** The longest time for one measurement of sizes, in ms. */
 const MEASURE_MS = 10_000;
-/** The beginning of the ids of kept packages, which no name of an image has. */
+/** The prefix of the ids of stored packages, which no name of an image has. */
 const PACKAGES = 'packages/';
 
 /**
- * The images of the local runtime: folders that are named by the hash of their content. Containers have copies of them. The packages from which
- * later builds continue are listed with them.
+ * The images of the local runtime: folders that are named by the hash of their content. Containers have copies of them. The stored packages
+ * that later builds continue from are listed with them.
  */
 export class LocalImages implements ImageStore {
-  /** The sizes that are known, in bytes, by id. What is stored never changes. */
+  /** The known sizes in bytes, by id. Stored content never changes. */
   private sizes = new Map<string, number>();
-  /** The size of all that was stored under these ids, in bytes. */
+  /** The total size of the content stored under these ids, in bytes. */
   private together: { ids: string; bytes: number } | null = null;
 
   constructor(
@@ -32,7 +32,7 @@ export class LocalImages implements ImageStore {
     return exists(join(this.folder, basename(image)));
   }
 
-  /** Returns the image of an earlier deployment, whose folder is kept. Throws `ImageGone` if it is gone. */
+  /** Returns the image of an earlier deployment, if its folder still exists. Throws `ImageGone` if not. */
   async earlier(earlier: ResolvedImage, log: (line: string) => void): Promise<ResolvedImage> {
     if (!(await this.has(earlier.image))) throw new ImageGone(earlier.image, earlier.name);
     log(`Using ${earlier.name} as it was deployed before.`);
@@ -87,7 +87,7 @@ export class LocalImages implements ImageStore {
     return bytes ?? 0;
   }
 
-  /** Returns the size of all, in which a file that several share counts once. If that takes too long, it counts in each. */
+  /** Returns the total size, in which a file that several images share counts once. If that takes too long, it counts in each. */
   private async bytesTogether(own: readonly StoredImage[], end: number): Promise<number> {
     const ids = own
       .map(({ id }) => id)

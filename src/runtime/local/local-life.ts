@@ -12,8 +12,8 @@ const KILL_MS = 10_000;
 const SIGNAL_MS = 5_000;
 
 /**
- * Stops, freezes, thaws and ends the processes of agents on this machine, with their commands. What an agent has started in sessions of its own,
- * such as a terminal's shell, goes with it.
+ * Stops, freezes, thaws and kills the processes of agents on this machine, with their commands. Processes that an agent started in sessions
+ * of their own, such as a terminal's shell, are included.
  */
 export class LocalLife {
   constructor(private readonly changes: Changes) {}
@@ -45,7 +45,7 @@ export class LocalLife {
     await this.follow(container, continueAll, ['running']);
   }
 
-  /** Ends everything that runs of a container, so that its folder can be removed. */
+  /** Kills all processes of a container, so that its folder can be removed. */
   async end(container: LocalContainer): Promise<void> {
     const run = await container.lastRun();
     signalProcess(run?.supervisor ?? null, 'SIGKILL', 'process');
@@ -67,7 +67,7 @@ export class LocalLife {
   }
 }
 
-/** The group is signaled, too, for machines on which processes can't be listed. */
+/** Signals the group, too, for machines on which processes can't be listed. */
 function stopAll(agent: ProcessMark): void {
   signalProcess(agent, 'SIGSTOP', 'group');
   signalTree(agent.pid, 'SIGSTOP');

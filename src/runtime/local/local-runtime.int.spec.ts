@@ -53,7 +53,7 @@ describe('the local runtime, beyond the contract', () => {
 
   const stateOf = async (view: ContainerView) => (await under.runtime.inspect(view.agentId)).containers[0]?.state;
 
-  it('says what it lacks, and what to install for images', async () => {
+  it('reports missing features, and what to install for images', async () => {
     expect(await under.runtime.capabilities()).toEqual({ freeze: true, isolation: false, images: false });
     for (const source of [
       { kind: 'reference', reference: 'nginx:1', mayUse: async () => true },
@@ -79,7 +79,7 @@ describe('the local runtime, beyond the contract', () => {
     expect(readdirSync(join(folderOf(view.handle), 'root/app'))).toEqual(['probe.mjs']);
   });
 
-  it('keeps variables in a file that only its owner reads, and off every command line', async () => {
+  it('stores variables in a file that only its owner can read, and in no command line', async () => {
     const view = await started({ SECRET: 'planted-canary' });
     const folder = folderOf(view.handle);
     expect(statSync(folder).mode & 0o777).toBe(0o700);
@@ -92,7 +92,7 @@ describe('the local runtime, beyond the contract', () => {
     for (const name of others) expect(readFileSync(join(folder, name), 'utf8')).not.toContain('planted-canary');
   });
 
-  it('does not take another process with the same pid for its agent', async () => {
+  it('does not mistake another process with the same pid for its agent', async () => {
     const view = await started();
     const run = runOf(view.handle);
     await under.runtime.stop(view.handle, 5);
@@ -187,7 +187,7 @@ describe('the local runtime, beyond the contract', () => {
     await untilTrue(() => sleeping() === '');
   });
 
-  it('bounds what it keeps of an agent’s output', async () => {
+  it('limits the stored output of an agent', async () => {
     const line = Buffer.from(`${'y'.repeat(999)}\n`).toString('base64');
     const last = Buffer.from('the end\n').toString('base64');
     const noisy = spec({ EXIT: '0', PRINT: `${line}*45000,${last}` });
@@ -213,7 +213,7 @@ describe('the local runtime, beyond the contract', () => {
     expect(await under.runtime.lastLines(view.handle, 2)).toEqual(['y'.repeat(999), 'the end']);
   });
 
-  it('puts nothing through a link that leads out of the container', async () => {
+  it('writes nothing through a link that leads out of the container', async () => {
     const view = await under.runtime.create(spec());
     symlinkSync('/etc', join(folderOf(view.handle), 'root', 'app', 'way-out'));
     const tar = pack();

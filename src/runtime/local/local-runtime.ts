@@ -61,7 +61,7 @@ import { makeTmpfsFolders } from './tmpfs-folders.ts';
 export interface LocalRuntimeOptions {
   instance: string;
   dataDir: string;
-  /** The largest size of one project with what is installed for it, in bytes; the default is 8 GiB. */
+  /** The largest size of one project with its installed packages, in bytes; the default is 8 GiB. */
   projectBytesMax?: number;
 }
 
@@ -171,7 +171,7 @@ export class LocalRuntime extends ContainerRuntime {
     return container.view();
   }
 
-  /** The variables are kept with the container's spec, for the commands that run in it. */
+  /** Stores the variables with the container's spec, for the commands that run in it. */
   async start(handle: ContainerHandle, environment: Readonly<Record<string, string>>): Promise<boolean> {
     const container = this.at(handle);
     const { state } = await container.view();
@@ -319,7 +319,7 @@ export class LocalRuntime extends ContainerRuntime {
     return { lack: null, warnings: [] };
   }
 
-  /** Agents keep running, as they do under an engine. */
+  /** Agents keep running, as they do with an engine. */
   async close(): Promise<void> {
     this.channels.close();
     this.dials.close();

@@ -6,7 +6,7 @@ import { TERMINAL_TYPE, type Terminal, type TerminalRequest } from '../runtime.t
 import { RuntimeRefused } from '../runtime.errors.ts';
 import { killSession, markOf, type ProcessMark } from './processes.ts';
 
-/** The pause until input is offered again to programs that did not read it, ms. */
+/** The pause until input is offered again to a program that did not read it, in ms. */
 const WRITE_AGAIN_MS = 20;
 
 const shells = ['/bin/bash', '/usr/bin/bash', '/bin/sh'];
@@ -30,7 +30,7 @@ export interface LocalShell {
   onEnd(): Promise<void>;
 }
 
-/** Opens a terminal with a shell on this machine, in a session of its own, all of whose processes end with it. */
+/** Opens a terminal with a shell on this machine, in a session of its own, whose processes all end with the shell. */
 export async function openLocalTerminal(shell: LocalShell): Promise<Terminal> {
   const { signal } = shell.request;
   const spawned = await spawnShell(shell).catch(async (error: unknown) => {
@@ -67,7 +67,7 @@ async function spawnShell({ cwd, environment: env, request: { cols, rows, signal
     const program = shells.find((path) => existsSync(path)) ?? 'sh';
     const pty = nodePty.spawn(program, [], { name: TERMINAL_TYPE, cols, rows, cwd, env, encoding: null });
     const reader = Reflect.get(pty, '_socket') as ReadStream;
-    // Without a second listener the library throws errors of the terminal. Its end tells all that has to be known.
+    // Without a second listener the library throws errors of the terminal. Its end event has all the information that is needed.
     for (const listener of [() => undefined, () => undefined]) reader.on('error', listener);
     return { pty, fd: Reflect.get(pty, 'fd') as number, reader };
   } catch (error) {
@@ -84,7 +84,7 @@ class PtyStream extends Duplex {
     });
   }
 
-  /** Ends the output, and discards input that nobody reads any more. */
+  /** Ends the output, and discards input that is no longer read. */
   finish(): void {
     this.push(null);
     this.once('end', () => this.destroy());
@@ -99,8 +99,8 @@ class PtyStream extends Duplex {
   }
 
   /**
-   * Writes to the descriptor, since the library blocks the process as long as nobody reads the input. The descriptor is checked right before
-   * it is used, because another file may have its number once it is closed.
+   * Writes to the descriptor, since the library blocks the process while the input is not read. The descriptor is checked right before each
+   * use, because its number may belong to another file once it is closed.
    */
   private writeRest(bytes: Buffer, done: () => void): void {
     const rest = bytes.subarray(this.written(bytes));
@@ -108,7 +108,7 @@ class PtyStream extends Duplex {
     else setTimeout(() => this.writeRest(rest, done), WRITE_AGAIN_MS).unref();
   }
 
-  /** Returns the number of bytes that were taken; input for a terminal that has ended counts as taken. */
+  /** Returns the number of accepted bytes; input for a terminal that has ended counts as accepted. */
   private written(bytes: Buffer): number {
     if (this.of.reader.destroyed) return bytes.length;
     try {

@@ -8,7 +8,7 @@ import { ExecOutput } from '../exec-output.ts';
 import type { ExecRequest, ExecResult, OutputStream } from '../runtime.ts';
 import { markOf, signalProcess, type ProcessMark } from './processes.ts';
 
-/** The time to wait for the last output after the exit, ms: a process that left the command's group may hold the output open forever. */
+/** The time to wait for the last output after the exit, in ms: a process that left the command's group may keep the output open forever. */
 const LAST_OUTPUT_MS = 500;
 
 export interface OneShot {
@@ -20,7 +20,7 @@ export interface OneShot {
   onStart(mark: ProcessMark): Promise<void>;
 }
 
-/** Runs a command in a process group of its own and kills the group at the deadline, or when the request's signal aborts. */
+/** Runs a command in its own process group and kills the group at the deadline, or when the request's signal aborts. */
 export async function runOneShot(shot: OneShot): Promise<ExecResult> {
   const { argv, request } = shot;
   request.signal?.throwIfAborted();
@@ -75,7 +75,7 @@ function collect(stream: Readable, name: OutputStream, output: ExecOutput): void
 }
 
 function notStarted({ argv: [program = ''], environment }: OneShot, error: NodeJS.ErrnoException): ExecResult {
-  // If the user may not enter one folder of the PATH, a missing command yields EACCES instead of ENOENT.
+  // If the user can't enter one folder of the PATH, a missing command fails with EACCES instead of ENOENT.
   const nowhere = !program.includes('/') && !(environment.PATH ?? '').split(':').some((folder) => existsSync(join(folder, program)));
   const missing = error.code === 'ENOENT' || nowhere;
   return failed(missing ? 127 : 126, `${program}: ${missing ? 'command not found' : `can't be run (${error.code})`}\n`);
@@ -108,7 +108,7 @@ function exitCodeOf(child: ChildProcess): Promise<number> {
 async function feed(child: ChildProcess, stdin: ExecRequest['stdin']): Promise<void> {
   const pipe = child.stdin;
   if (pipe === null) return;
-  // The command may end before it has read everything.
+  // The command may end before it has read all input.
   pipe.on('error', () => undefined);
   try {
     if (stdin !== undefined)

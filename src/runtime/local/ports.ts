@@ -9,7 +9,8 @@ const RANGE = { from: 20_000, to: 32_767 };
 const ATTEMPTS = 500;
 
 /**
- * Chooses free loopback ports whose numbers are those of free displays, too. A chosen one stays reserved for its container, which may not listen yet.
+ * Chooses free loopback ports whose numbers are those of free displays, too. A chosen port stays reserved for its container, which may not
+ * listen yet.
  */
 export class Ports {
   private readonly given = new Map<ContainerHandle, number>();
@@ -30,7 +31,7 @@ export class Ports {
   }
 }
 
-/** Returns whether a display has the number, or had it and its server was killed. */
+/** Returns whether a display with this number exists, or existed and its server was killed. */
 const isDisplay = (number: number): boolean => existsSync(`/tmp/.X11-unix/X${number}`);
 
 function canListen(port: number): Promise<boolean> {

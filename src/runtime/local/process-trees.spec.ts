@@ -21,7 +21,7 @@ describe('the tree of a process', () => {
   it.each([
     ['tells the children of each', true],
     ['does not', false],
-  ])('has all that descends from it, in whatever session, where the kernel %s', async (_, tellsChildren) => {
+  ])('contains all its descendants, in any session, if the kernel %s', async (_, tellsChildren) => {
     const names = () => treeOf(program.pid as number, tellsChildren).map(({ pid }) => readFileSync(`/proc/${pid}/comm`, 'utf8').trim());
     await untilTrue(() => names().filter((name) => name === 'sleep').length === 2);
     expect(names().toSorted()).toEqual(['sh', 'sh', 'sleep', 'sleep']);

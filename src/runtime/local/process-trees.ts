@@ -3,11 +3,11 @@ import { pause } from '../../kernel/async/pause.ts';
 import { RuntimeUnavailable } from '../runtime.errors.ts';
 import { liveness, markOf, signalProcess, type ProcessMark } from './processes.ts';
 
-/** The number of times that a tree is looked through: a process may have started another one meanwhile. */
+/** The number of passes over a tree: a process may have started another one during a pass. */
 const LOOKS_MAX = 5;
 const END_MS_MAX = 15_000;
 const END_AGAIN_MS = 10;
-/** Most kernels tell the children of each thread. With the others, all processes of the machine are looked at. */
+/** Most kernels list the children of each thread. On others, all processes of the machine are read. */
 const TELLS_CHILDREN = existsSync(`/proc/${process.pid}/task/${process.pid}/children`);
 
 /** Returns whether the process is a supervisor that keeps commands. */
@@ -21,8 +21,8 @@ export function isKeeper(pid: number): boolean {
 }
 
 /**
- * Signals the process and all that descends from it, in whatever session. Nothing in a keeper's tree can leave that. Where processes can't be
- * listed, signals nothing.
+ * Signals the process and all its descendants, in any session. No process in a keeper's tree can leave it. If processes can't be listed,
+ * signals nothing.
  */
 export function signalTree(root: number, signal: 'SIGSTOP' | 'SIGCONT'): void {
   const known = new Set<string>();
@@ -36,14 +36,14 @@ export function signalTree(root: number, signal: 'SIGSTOP' | 'SIGCONT'): void {
   }
 }
 
-/** Kills the process and all that descends from it. Everything is stopped before, so that nothing gets away meanwhile. */
+/** Kills the process and all its descendants. All are stopped first, so that none can escape meanwhile. */
 export function killTree(root: ProcessMark): void {
   if (liveness(root) === 'gone') return;
   signalTree(root.pid, 'SIGSTOP');
   for (const mark of treeOf(root.pid)) signalProcess(mark, 'SIGKILL', 'process');
 }
 
-/** Kills a keeper, whose children then kill what each of them holds, and waits for the end of all. Throws `RuntimeUnavailable`. */
+/** Kills a keeper, whose children then kill their own descendants, and waits until all have ended. Throws `RuntimeUnavailable`. */
 export async function endTree(root: number): Promise<void> {
   const members = treeOf(root);
   signalTree(root, 'SIGCONT');
@@ -56,7 +56,7 @@ export async function endTree(root: number): Promise<void> {
   }
 }
 
-/** Returns the process and those below it, from the top. */
+/** Returns the process and its descendants, from the top. */
 export function treeOf(root: number, tellsChildren = TELLS_CHILDREN): ProcessMark[] {
   if (process.platform !== 'linux') return [];
   return belowAndItself(root, tellsChildren ? toldChildren : foundChildren())
@@ -70,7 +70,7 @@ function belowAndItself(root: number, childrenOf: (pid: number) => readonly numb
   return [...pids];
 }
 
-/** Asks the kernel for the children of all threads of the process. */
+/** Reads the children of all threads of the process from the kernel. */
 function toldChildren(pid: number): number[] {
   try {
     return readdirSync(`/proc/${pid}/task`).flatMap((thread) => childrenOfThread(pid, thread));
@@ -87,7 +87,7 @@ function childrenOfThread(pid: number, thread: string): number[] {
   }
 }
 
-/** Looks at all processes of the machine, and returns what tells the children of each. */
+/** Reads all processes of the machine, and returns a function that finds the children of each. */
 function foundChildren(): (pid: number) => readonly number[] {
   const children = new Map<number, number[]>();
   for (const name of readdirSync('/proc').filter((each) => /^\d+$/.test(each))) {

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { whoIs } from './process-identity.mjs';
 
-/** The number of times that a session is looked through: a process may have started another one meanwhile. */
+/** The number of passes over a session: a process may have started another one during a pass. */
 const LOOKS_MAX = 5;
 
 /** Identifies a process, as distinct from a later one with the same pid. */
@@ -40,7 +40,7 @@ export function signalProcess(mark: ProcessMark | null, signal: NodeJS.Signals, 
 }
 
 /**
- * Kills every process of the session that the process with this pid leads or led: a shell gives each of its jobs a group of its own. Where
+ * Kills every process of the session that the process with this pid leads or led: a shell gives each of its jobs a group of its own. If
  * sessions can't be listed, kills the group.
  */
 export function killSession(pid: number): void {
@@ -57,7 +57,7 @@ export function killSession(pid: number): void {
   }
 }
 
-/** Returns the processes that were started with this variable; none where the environment of processes can't be read. */
+/** Returns the processes that were started with this variable; none if the environment of processes can't be read. */
 export function pidsWith(variable: string, value: string): number[] {
   if (process.platform !== 'linux') return [];
   return pidsThat((pid) => readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').includes(`${variable}=${value}`));
@@ -72,7 +72,7 @@ function membersOf(session: number): number[] {
   });
 }
 
-/** Returns the processes of which the condition holds. One that can't be looked at, as it is another user's or has ended, is left out. */
+/** Returns the processes that meet the condition. A process that can't be read, because it is another user's or has ended, is left out. */
 function pidsThat(condition: (pid: number) => boolean): number[] {
   const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
   return pids.map(Number).filter((pid) => {

@@ -13,8 +13,8 @@ export interface Launch {
 }
 
 /**
- * Starts the supervisor of a run in a session of its own, which neither Ctrl-C nor the end of the service reaches. Resolves once the agent
- * was spawned.
+ * Starts the supervisor of a run in its own session, which neither Ctrl-C nor the end of the service reaches. Resolves once the agent was
+ * spawned.
  */
 export async function startSupervisor(folder: string, run: number, changes: string, launch: Launch): Promise<void> {
   const child = spawn(process.execPath, ['--max-old-space-size=64', supervisor, folder, String(run), changes], {

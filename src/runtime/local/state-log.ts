@@ -3,11 +3,11 @@ import { join } from 'node:path';
 import type { ContainerState, Transition } from '../container.ts';
 import { isMissing, writeText } from './atomic-file.ts';
 
-/** The file of a container to which the supervisor adds starts and ends, and the service freezes and thaws. */
+/** The file of a container to which the supervisor appends starts and ends, and the service freezes and thaws. */
 export const STATE_LOG = 'states.jsonl';
 const LINES_MAX = 256;
 
-/** Adds that the container is about to change to the state. */
+/** Appends that the container is about to change to the state. */
 export async function addState(folder: string, state: ContainerState): Promise<void> {
   await appendFile(join(folder, STATE_LOG), lineOf({ state, at: new Date().toISOString() }), { mode: 0o600 });
 }
@@ -17,7 +17,7 @@ export async function statesSince(folder: string, since: string): Promise<Transi
   return (await read(folder)).filter(({ at }) => Date.parse(at) >= from);
 }
 
-/** Removes old changes. Nobody adds any at the time: the container does not run. */
+/** Removes old changes. No process appends any at the time, because the container does not run. */
 export async function trimStates(folder: string): Promise<void> {
   const states = await read(folder);
   if (states.length > LINES_MAX) await writeText(join(folder, STATE_LOG), states.slice(-LINES_MAX).map(lineOf).join(''));
@@ -35,7 +35,7 @@ async function read(folder: string): Promise<Transition[]> {
   }
 }
 
-/** Returns null for a line that a loss of power has left half written. */
+/** Returns null for a line that a power loss has left incomplete. */
 function parsed(line: string): Transition | null {
   try {
     return JSON.parse(line) as Transition;

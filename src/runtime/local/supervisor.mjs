@@ -25,7 +25,7 @@ import { whoIs } from './process-identity.mjs';
 
 const SEGMENT_BYTES = 10 * 1024 * 1024;
 const SEGMENTS = 3;
-/** The time to wait for the last output after the exit, ms: a process that left the agent's group may hold the output open forever. */
+/** The time to wait for the last output after the exit, in ms: a process that left the agent's group may keep the output open forever. */
 const LAST_OUTPUT_MS = 1_000;
 
 const [folder, run, changes] = process.argv.slice(2);
@@ -86,7 +86,7 @@ class Output {
     readSync(this.file, tail, 0, tail.length, this.size - tail.length);
     const times = [...tail.toString('latin1').matchAll(/(?:^|\n)(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.(\d{9})Z [oe] /g)].at(-1);
     this.lastTime = times ? BigInt(Date.parse(`${times[1]}Z`)) * 1_000_000n + BigInt(times[2]) : 0n;
-    // A power loss may have left half a line.
+    // A power loss may have left an incomplete line.
     if (this.size > 0 && tail.at(-1) !== 10) this.append('\n');
   }
 
@@ -104,7 +104,7 @@ class Output {
       for (let done = 0; done < bytes.length;) done += writeSync(this.file, bytes, done);
       this.size += bytes.length;
     } catch {
-      // A full disk costs log lines, never the agent.
+      // On a full disk, log lines are lost, but the agent keeps running.
     }
   }
 
@@ -118,7 +118,7 @@ class Output {
   }
 }
 
-/** Cuts a stream into lines. It keeps the beginning of an unfinished line, and counts the rest. */
+/** Splits a stream into lines. It keeps the beginning of an unfinished line, and counts the rest. */
 function keepLines(stream, letter, output) {
   let line = null;
   const add = (part) => {
@@ -166,7 +166,7 @@ function killGroup(pid) {
   try {
     process.kill(-pid, 'SIGKILL');
   } catch {
-    // Nothing of the group is left.
+    // No process of the group is left.
   }
 }
 
@@ -223,7 +223,7 @@ function supervise(launch) {
     if (agent.pid === undefined) refuse(error);
   });
   if (agent.pid === undefined) return;
-  // After any error here (such as the removal of the container), no agent may go on without a supervisor.
+  // After any error here (such as the removal of the container), no agent may keep running without a supervisor.
   process.on('uncaughtException', () => {
     killGroup(agent.pid);
     process.exit(1);

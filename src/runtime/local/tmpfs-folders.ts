@@ -2,7 +2,9 @@ import { mkdir, rm } from 'node:fs/promises';
 import type { ContainerSpec } from '../container.ts';
 import { tmpfsPaths, type LocalContainer } from './local-container.ts';
 
-/** Makes the folders that stand for those in memory, empty as those are at each start. What the volume and the program have is left as it is. */
+/**
+ * Creates the folders that stand in for in-memory ones, empty at each start. Folders of the volume and of the program are left unchanged.
+ */
 export async function makeTmpfsFolders(container: LocalContainer, spec: ContainerSpec): Promise<void> {
   for (const path of tmpfsPaths(spec)) {
     const folder = container.hostPath(spec, path);

@@ -62,7 +62,7 @@ describe('an image that the engine exported', () => {
     expect((JSON.parse(String(written?.content)) as { layers: unknown[] }).layers).toHaveLength(2);
   });
 
-  it('keeps none of the names of the archive', async () => {
+  it('discards all names of the archive', async () => {
     const manifest = JSON.stringify([{ Config: '../../c.json', Layers: ['../../../etc/passwd'] }]);
     const { parts } = await converted(['../../../etc/passwd', 'x'], ['../../c.json', config], ['manifest.json', manifest]);
     expect([...parts.keys()].every((name) => /^parts\/\d+$/.test(name))).toBe(true);

@@ -8,11 +8,11 @@ import { RuntimeRefused } from '../../runtime.errors.ts';
 import type { TarEntry } from '../image-sources/build-context.ts';
 
 const FILES_MAX = 2_000;
-/** The files that are kept in memory, since one of them is the image's configuration. */
+/** The files that are kept in memory, because one of them is the image's configuration. */
 const SMALL_BYTES_MAX = 2 * 1024 * 1024;
 const SMALL_BYTES_TOGETHER_MAX = 32 * 1024 * 1024;
 const HEAD_BYTES = 4;
-/** The folder in which the files of an archive lie under their numbers, until their digests are known. */
+/** The folder in which the files of an archive are stored by number, until their digests are known. */
 export const PARTS = 'parts';
 const formats: [string, string][] = [
   ['1f8b', 'application/vnd.oci.image.layer.v1.tar+gzip'],
@@ -35,15 +35,15 @@ export interface Layout {
   digest: string;
   /** The small files of the layout. */
   entries: TarEntry[];
-  /** The layers: their numbers among the parts, and the names that they get. */
+  /** The layers: their numbers among the parts, and their final names. */
   moves: { number: number; digest: string }[];
 }
 
 const digestOf = (content: string | Buffer): string => createHash('sha256').update(content).digest('hex');
 
 /**
- * Reads what the engine exports of one image, of whatever version the engine is. Its files come as another tar, under numbers; names of the archive
- * are not used. When that has been read, `layout` tells what of them makes an OCI layout.
+ * Reads the engine's export of one image, whatever the engine's version. Its files are passed on as another tar, under numbers; names of
+ * the archive are not used. Once it has been read, `layout` describes how they form an OCI layout.
  */
 export function partsOf(archive: Readable): { parts: Readable; layout: Promise<Layout> } {
   const parts = pack();
@@ -64,7 +64,7 @@ async function split(archive: Readable, out: Pack): Promise<Layout> {
   try {
     for await (const entry of archive.pipe(tar)) {
       const { name, type, linkname, size } = entry.header;
-      if (found.size + links.size >= FILES_MAX) throw new RuntimeRefused('An image to build on has too many files in its export.');
+      if (found.size + links.size >= FILES_MAX) throw new RuntimeRefused('A base image has too many files in its export.');
       if (type === 'symlink' || type === 'link') links.set(name, posix.join(posix.dirname(name), linkname ?? ''));
       const isKept = type === 'file' && size <= SMALL_BYTES_MAX && kept + size <= SMALL_BYTES_TOGETHER_MAX;
       if (isKept) kept += size;
@@ -107,12 +107,12 @@ async function copied(
 function layoutOf(found: ReadonlyMap<string, Part>, links: ReadonlyMap<string, string>): Layout {
   const partAt = (name: string): Part => {
     const part = found.get(name) ?? found.get(links.get(name) ?? '');
-    if (part === undefined) throw new RuntimeRefused('The engine exported an image to build on without one of its layers.');
+    if (part === undefined) throw new RuntimeRefused('The engine exported a base image without one of its layers.');
     return part;
   };
   const { Config, Layers } = manifestOf(found.get('manifest.json')?.content ?? null);
   const config = partAt(Config);
-  if (config.content === null) throw new RuntimeRefused('An image to build on has a configuration of more than 2 MiB.');
+  if (config.content === null) throw new RuntimeRefused('A base image has a configuration of more than 2 MiB.');
   const layers = Layers.map(partAt);
   const describe = (mediaType: string, digest: string, size: number) => ({ mediaType, digest: `sha256:${digest}`, size });
   const manifest = JSON.stringify({
@@ -145,6 +145,6 @@ function layoutOf(found: ReadonlyMap<string, Part>, links: ReadonlyMap<string, s
 
 function manifestOf(content: Buffer | null): { Config: string; Layers: string[] } {
   const [first] = content === null ? [] : (JSON.parse(content.toString('utf8')) as { Config?: string; Layers?: string[] }[]);
-  if (first?.Config === undefined) throw new RuntimeRefused('The engine exported an image to build on without its manifest.');
+  if (first?.Config === undefined) throw new RuntimeRefused('The engine exported a base image without its manifest.');
   return { Config: first.Config, Layers: first.Layers ?? [] };
 }

@@ -8,11 +8,11 @@ import { partsOf, PARTS } from './base-archive.ts';
 import { runInBuilder, shellCommand, type InsideBuilder } from './builder-exec.ts';
 import { CACHE_FOLDER } from './builder-start.ts';
 
-/** The folder of the images that builds began at, as OCI layouts by their ids, the last ones of an account. */
+/** The folder of an account's last base images, as OCI layouts by image id. */
 export const BASES_FOLDER = `${CACHE_FOLDER}/bases`;
 const BASES_KEPT = 12;
 
-/** Makes the list of kept layouts short, and prints for each wanted one the digest of its manifest, or nothing. */
+/** Shortens the list of kept layouts, and prints the digest of the manifest for each wanted layout, or an empty line. */
 const found = `
 kept=$1; shift
 b mkdir -p ${BASES_FOLDER} && cd ${BASES_FOLDER} || exit 1
@@ -23,7 +23,7 @@ done
 b ls -t | b tail -n "+$kept" | while read -r old; do b rm -rf "./$old"; done
 `;
 const begin = `b rm -rf "$1" && b mkdir -p "$1" && b tar -x -C "$1"`;
-/** The last move makes the layout complete at once. */
+/** The last move makes the layout complete atomically. */
 const finish = `
 draft=$1 final=$2
 cd "$draft" && b tar -x || exit 1
@@ -38,7 +38,7 @@ export interface BaseLayout {
   digest: string;
 }
 
-/** Gives a builder the images that a Dockerfile begins at, each once. */
+/** Copies the base images of a Dockerfile into a builder's cache, each once. */
 export class BaseLayouts {
   constructor(private readonly docker: Dockerode) {}
 

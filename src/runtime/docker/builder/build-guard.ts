@@ -3,19 +3,22 @@ import { ContainerGone, RuntimeRefused } from '../../runtime.errors.ts';
 import { statusOf } from '../engine/engine.ts';
 import type { Builder } from './builder.ts';
 
-/** The pause between two looks at what the builder reports, ms. */
+/** The pause between two checks of the builder's reports, in ms. */
 const LOOK_MS = 250;
-/** The files of a cache for each MiB that it may have. */
+/** The most files of a cache per MiB of its bound. */
 const FILES_PER_MB = 128;
-/** The free space at which builds end: what they take without a name that could be measured, everything else on the disk would lack. */
+/**
+ * The free space at which builds end. Files that a build has removed but keeps open can't be measured, and would take the space that
+ * everything else on the disk needs.
+ */
 const RESERVE_KB_MAX = 4 * 1024 * 1024;
 const RESERVE_PART = 0.05;
-/** The part of its bound up to which a cache is taken as it is by the next build. */
+/** The fraction of its bound up to which a cache is reused by the next build. */
 const FULL_PART = 0.6;
-/** The longest time in which the size of a cache is not told, ms. A large one is measured for some seconds. */
+/** The longest time without a measurement of the cache, in ms. Measuring a large cache takes some seconds. */
 const UNMEASURED_MS = 90_000;
 
-/** A build ended for no reason of its own, and may succeed with another builder. `message` says in the build log what happened. */
+/** A build ended without an error of its own, and may succeed with another builder. `message` explains this in the build log. */
 export class BuilderLost extends Error {
   constructor(message = 'The builder was ended in the middle of the build') {
     super(message);
@@ -23,7 +26,7 @@ export class BuilderLost extends Error {
   }
 }
 
-/** A build took more than it may, and was ended with its builder. */
+/** A build exceeded its limits, and was ended with its builder. */
 export class BuildExceeds extends RuntimeRefused {
   constructor(message: string) {
     super(message);
@@ -31,16 +34,16 @@ export class BuildExceeds extends RuntimeRefused {
   }
 }
 
-/** Returns whether the cache has less room than a build should have. */
+/** Returns whether the cache has less free space than a build should have. */
 export const isFull = (usedKb: number, cacheMb: number): boolean => usedKb > cacheMb * 1024 * FULL_PART;
 
 /** Returns the number of files that a cache of this size may have. */
 export const filesMaxOf = (cacheMb: number): number => cacheMb * FILES_PER_MB;
 
-/** Returns the space of a disk that builds leave to everything else on it. */
+/** Returns the disk space that builds leave to everything else on the disk. */
 const reserveKbOf = (sizeKb: number): number => Math.min(RESERVE_KB_MAX, sizeKb * RESERVE_PART);
 
-/** Returns why a build has to end, from what its builder reports; null if it may go on. */
+/** Returns why a build has to end, judging by its builder's reports; null if it may continue. */
 export function excessOf(
   { usedKb, hasTooManyFiles, disk, measuredAt }: Pick<Builder, 'usedKb' | 'hasTooManyFiles' | 'disk' | 'measuredAt'>,
   cacheMb: number,
@@ -59,8 +62,8 @@ export function excessOf(
 }
 
 /**
- * Does the work with the builder, and ends the builder when the signal aborts or the build takes more than it may: then nothing of the build is left.
- * Throws the signal's reason, `RuntimeRefused`, `BuilderLost`.
+ * Runs the work with the builder, and ends the builder if the signal aborts or the build exceeds its limits: then nothing of the build is
+ * left. Throws the signal's reason, `RuntimeRefused`, `BuilderLost`.
  */
 export async function guarded<T>(builder: Builder, cacheMb: number, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
   signal.throwIfAborted();
@@ -78,7 +81,7 @@ export async function guarded<T>(builder: Builder, cacheMb: number, signal: Abor
   try {
     return await Promise.race([doing, stopped]);
   } catch (error) {
-    // A command that can't begin because the container has ended tells so before the container's own end is heard.
+    // A command that can't begin because the container has ended fails before the end of the container is reported.
     throw error instanceof ContainerGone || statusOf(error) === 409 ? new BuilderLost() : error;
   } finally {
     clearInterval(timer);

@@ -35,7 +35,7 @@ describe('the progress of a build', () => {
     'error: failed to solve: process "/bin/sh -c npm ci" did not complete successfully: exit code: 1\n',
   ];
 
-  it('is told by the steps of the Dockerfile and their output, line by line', () => {
+  it('is reported as the steps of the Dockerfile and their output, line by line', () => {
     expect(told(...failed).lines).toEqual(['[2/3] RUN npm ci', 'npm error missing: left-pad']);
   });
 
@@ -48,17 +48,17 @@ describe('the progress of a build', () => {
     expect(buildFailure(told(...failed).progress)).toBe('[2/3] RUN npm ci failed with exit code 1: npm error missing: left-pad');
   });
 
-  it('ends with what BuildKit says if no step failed', () => {
+  it('ends with BuildKit’s message if no step failed', () => {
     const { progress } = told('error: failed to solve: dockerfile parse error on line 3: unknown instruction: RUNN\n');
     expect(buildFailure(progress)).toBe('The build failed: dockerfile parse error on line 3: unknown instruction: RUNN');
   });
 
-  it('says in a sentence that a source was refused', () => {
+  it('reports in a sentence that a source was refused', () => {
     const { progress } = told('error: failed to solve: source "https://example.com/x" not allowed by policy: action DENY\n');
     expect(buildFailure(progress)).toMatch(/^The build takes "https:\/\/example\.com\/x", which is neither/);
   });
 
-  it('says in a sentence that a step may have no network of its own', () => {
+  it('reports in a sentence that a step may not have its own network', () => {
     const name = '[1/2] RUN --network=none true';
     const { progress } = told(
       status({ vertexes: [{ digest: 'b', name, started: 't' }] }),
@@ -79,7 +79,7 @@ describe('the progress of a build', () => {
     );
   });
 
-  it('takes any bytes without a failure', () => {
+  it('accepts any bytes without a failure', () => {
     fc.assert(
       fc.property(
         fc.array(
@@ -96,7 +96,7 @@ describe('the progress of a build', () => {
     );
   });
 
-  it('leaves out a line without an end, and goes on after it', () => {
+  it('omits a line without an end, and continues after it', () => {
     const endless = Buffer.alloc(5 * 1024 * 1024, 'x');
     const { lines } = told('{"', endless, '\n', logs('', 'after\n'));
     expect(lines).toEqual(['after']);

@@ -3,9 +3,9 @@ import { StringDecoder } from 'node:string_decoder';
 import { FailureReason } from '../../build-failure.ts';
 import { OutputLines } from '../../output-lines.ts';
 
-/** A longer line of BuildKit's is left out: a step's output comes in smaller pieces. */
+/** A longer line of BuildKit is skipped. A step's output arrives in smaller pieces. */
 const LINE_CHARACTERS_MAX = 4 * 1024 * 1024;
-/** The steps of one build that are followed. The output of more is shown without their names. */
+/** The most steps of one build that are tracked. The output of further ones is shown without their names. */
 const STEPS_MAX = 2_000;
 const ERROR_CHARACTERS_MAX = 2_000;
 const NAME_CHARACTERS_MAX = 300;
@@ -31,7 +31,7 @@ interface Step {
   reason: FailureReason;
 }
 
-/** Tells in lines for people what BuildKit reports of one build as JSON, a line each, and remembers why it failed. */
+/** Converts BuildKit's progress of one build, JSON lines, into lines for people, and remembers why it failed. */
 export class BuildProgress {
   private readonly decoder = new StringDecoder('utf8');
   private readonly steps = new Map<string, Step>();
@@ -54,7 +54,7 @@ export class BuildProgress {
     this.isSkipping = true;
   }
 
-  /** Passes on what has come without a line end. */
+  /** Passes on the last line if it has no line end. */
   end(): void {
     if (!this.isSkipping && this.rest !== '') this.takeLine(this.rest);
     this.rest = '';
@@ -125,7 +125,7 @@ function statusOf(line: string): Status | null {
   }
 }
 
-/** BuildKit's words for what is refused, and the sentences for the owner of the Dockerfile. */
+/** BuildKit's texts for what it refuses, and the sentences for the owner of the Dockerfile. */
 const refusals: [RegExp, (found: RegExpExecArray) => string][] = [
   [
     /source "?([^"\s]+)"? (?:is )?(?:denied|not allowed) by (?:source )?policy|source (\S+) not allowed by policy/i,
@@ -142,7 +142,10 @@ const refusals: [RegExp, (found: RegExpExecArray) => string][] = [
   ],
 ];
 
-/** Returns the sentence for the owner of a Dockerfile whose build failed. The line is whole, because half a secret would not be recognized later. */
+/**
+ * Returns the sentence for the owner of a Dockerfile whose build failed. The line is not cut, because half of a secret would not be
+ * recognised later.
+ */
 export function buildFailure({ failure, error }: Pick<BuildProgress, 'failure' | 'error'>): string {
   const said = failure?.error ?? error;
   const all = [failure?.name, said, error, failure?.reason].join('\n');

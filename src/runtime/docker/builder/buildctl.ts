@@ -2,7 +2,7 @@ import { parseImageReference, canonicalRepository } from '../../../kernel/networ
 import type { BaseLayout } from './base-layouts.ts';
 import { BUSYBOX, CACHE_FOLDER, POLICY_FILE, SOCKET } from './builder-start.ts';
 
-/** The folders of the build that runs, of which an account's builder has one at a time, and of the layers of the last one. */
+/** The folders of the running build, of which an account's builder has one at a time, and of the last build's layers. */
 export const WORK_FOLDER = `${CACHE_FOLDER}/work`;
 const CONTEXT_FOLDER = `${WORK_FOLDER}/context`;
 const RESULT_FOLDER = `${WORK_FOLDER}/result`;
@@ -10,7 +10,7 @@ export const LAYERS_FOLDER = `${RESULT_FOLDER}/blobs/sha256`;
 const LAST_FOLDER = `${CACHE_FOLDER}/last`;
 const METADATA_FILE = `${WORK_FOLDER}/metadata.json`;
 
-/** Keeps the layers of the build before, removes everything else of it, and unpacks the context of the next one. */
+/** Keeps the layers of the last build, removes everything else of it, and unpacks the context of the next one. */
 export const beginBuild = `
 b rm -rf ${LAST_FOLDER} && b mkdir -p ${LAYERS_FOLDER} && b mv ${LAYERS_FOLDER} ${LAST_FOLDER} && b rm -rf ${WORK_FOLDER} &&
   b mkdir -p ${CONTEXT_FOLDER} && b tar -x -C ${CONTEXT_FOLDER}
@@ -20,8 +20,8 @@ b rm -rf ${LAST_FOLDER} && b mkdir -p ${LAYERS_FOLDER} && b mv ${LAYERS_FOLDER} 
 export const addBusybox = `b cp ${BUSYBOX} ${CONTEXT_FOLDER}/busybox`;
 
 /**
- * Builds, and prints the image's manifest and its configuration, a line each. Layers of the bases and of the last build are laid out before, so that
- * BuildKit does not send them. The parameters are the number of bases, their folders, and the command.
+ * Builds, and prints the image's manifest and its configuration, one line each. Layers of the bases and of the last build are linked first,
+ * so that BuildKit does not send them. The parameters are the number of bases, their folders, and the command.
  */
 export const runBuild = `
 b mkdir -p ${LAYERS_FOLDER} || exit 1
@@ -35,18 +35,18 @@ cd ${LAYERS_FOLDER} && b cat "$(digest containerimage.digest)" | b tr -d '\\n' &
 
 export interface Wanted {
   dockerfile: string;
-  /** The images that the Dockerfile names, as it writes them. */
+  /** The images that the Dockerfile references, by the references in it. */
   bases: readonly { reference: string; layout: BaseLayout }[];
   labels: Readonly<Record<string, string>>;
   /** The values of the Dockerfile's arguments. */
   args?: Readonly<Record<string, string>>;
-  /** The value is true if every step is run, whatever the cache has. */
+  /** The value is true if every step runs, whatever the cache contains. */
   isFresh?: boolean;
 }
 
 /**
- * Returns the command of a build. With `cmdline` BuildKit takes its own reader of Dockerfiles, whatever the file says; the policy is what keeps it from
- * fetching anything.
+ * Returns the command of a build. With `cmdline` BuildKit uses its own Dockerfile frontend, whatever the file says. The policy prevents it
+ * from fetching anything.
  */
 export function buildCommand({ dockerfile, bases, labels, args = {}, isFresh = false }: Wanted): string[] {
   const options = [
@@ -81,7 +81,9 @@ export function buildCommand({ dockerfile, bases, labels, args = {}, isFresh = f
   ];
 }
 
-/** Returns the name in the spelling by which BuildKit looks a named context up: without the usual registry, and without the tag `latest`. */
+/**
+ * Returns the name in the spelling in which BuildKit looks up a named context: without the default registry, and without the tag `latest`.
+ */
 export function contextName(reference: string): string {
   const parsed = parseImageReference(reference);
   if (parsed === null) return reference;

@@ -57,7 +57,7 @@ describe('a build', () => {
     expect(await bed.lines(['RUN echo later'], { accountId: 'bomb' })).toContain('later');
   }, 180_000);
 
-  it('whose builder is killed begins again, once', async () => {
+  it('whose builder is killed is retried once', async () => {
     const log: string[] = [];
     const building = bed.lines(['RUN echo begun; sleep 3; echo finished'], { accountId: 'killed', log });
     await until('the step runs', () => (log.includes('begun') ? true : undefined));
@@ -100,7 +100,7 @@ describe('a build', () => {
     expect(await bed.builders('twice')).toHaveLength(1);
   }, 120_000);
 
-  it('removes a builder that a process made and did not live to start', async () => {
+  it('removes a builder that a process created before it died', async () => {
     await bed.lines(['RUN true'], { accountId: 'left' });
     const { instance, docker, image } = bed.bed;
     const left = await docker.createContainer({ Image: image, Labels: { 'mooring.instance': instance, 'mooring.builder': 'left' } });
@@ -114,7 +114,7 @@ describe('a build', () => {
     expect(await bed.builders('left')).toHaveLength(1);
   }, 120_000);
 
-  it('of more accounts than caches may be kept takes the place of the account that built longest ago', async () => {
+  it('of more accounts than there may be caches evicts the least recently used cache', async () => {
     for (const accountId of ['a', 'b', 'c', 'd', 'e', 'f']) await bed.lines(['RUN true'], { accountId });
     expect((await bed.caches()).length).toBeLessThanOrEqual(4);
   }, 180_000);

@@ -7,26 +7,26 @@ import { exitCodeOf } from '../engine/execs.ts';
 import { frames, type Frame } from '../engine/frames.ts';
 import { BUSYBOX } from './builder-start.ts';
 
-/** The looks at a command whose output has ended, 10 ms apart. */
+/** The most checks of a command whose output has ended, 10 ms apart. */
 const END_LOOKS_MAX = 500;
 const OUTPUT_BYTES_MAX = 8 * 1024 * 1024;
 const SAID_BYTES_MAX = 4 * 1024;
 
-/** The place in which commands of one builder run. */
+/** The container and the user as which commands of one builder run. */
 export interface InsideBuilder {
   container: Dockerode.Container;
-  /** The id of the host as which they run. It is never 0. */
+  /** The user id, on the host, as which they run. It is never 0. */
   user: number;
 }
 
-/** A command's exit code, its output, which is small, and the first part of its errors. */
+/** A command's exit code, its output, which is small, and the beginning of its errors. */
 export interface Ended {
   exitCode: number;
   output: Buffer;
   said: string;
 }
 
-/** Returns the command that runs the script with these parameters. In it `b tar` is busybox's tar. */
+/** Returns the command that runs the script with these parameters. In the script `b tar` is busybox's tar. */
 export const shellCommand = (script: string, ...parameters: string[]): string[] => [
   BUSYBOX,
   'sh',
@@ -36,7 +36,7 @@ export const shellCommand = (script: string, ...parameters: string[]): string[] 
   ...parameters,
 ];
 
-/** Runs a command in the builder, yields its output as it comes, and returns its exit code. */
+/** Runs a command in the builder, yields its output as it arrives, and returns its exit code. */
 export async function* execInBuilder(
   { container, user }: InsideBuilder,
   argv: string[],
@@ -74,12 +74,12 @@ export async function runInBuilder(inside: InsideBuilder, argv: string[], stdin?
       };
     const { stream, payload } = next.value;
     sizes[stream] += payload.length;
-    if (sizes.stdout > OUTPUT_BYTES_MAX) throw new RuntimeUnavailable(new Error('a command of a builder printed too much'));
+    if (sizes.stdout > OUTPUT_BYTES_MAX) throw new RuntimeUnavailable(new Error('a command in a builder printed too much'));
     if (stream === 'stdout' || sizes.stderr < SAID_BYTES_MAX + payload.length) parts[stream].push(payload);
   }
 }
 
-/** Sends the input, and returns what tells the error that broke it. */
+/** Sends the input. Returns a function that returns the error that ended it. */
 function feed(stdin: Readable, stream: NodeJS.ReadWriteStream & { destroy?: () => void }): () => Error | null {
   let failure: Error | null = null;
   stream.on('error', () => undefined);

@@ -8,7 +8,7 @@ const folder = new URL('../../../../deploy/builder/', import.meta.url);
 /** Returns the text of the builders' seccomp profile. */
 export const readSeccomp = (): Promise<string> => readFile(fileURLToPath(new URL('seccomp.json', folder)), 'utf8');
 
-/** Returns the image of the builders: the operator's, if one is given, or one that the engine makes. */
+/** Returns the image of the builders: the operator's, if one is configured, or one that the engine builds. */
 export const builderImage = (docker: Dockerode, given: string | null): ServiceImage =>
   new ServiceImage(docker, {
     given,

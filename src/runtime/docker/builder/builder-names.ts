@@ -1,26 +1,28 @@
 import { labels, type Labels } from '../engine/names.ts';
 
-/** The label of a builder and of its cache, with the account that they belong to. */
+/** The label of a builder and of its cache that names their account. */
 const ACCOUNT_LABEL = 'mooring.builder';
 
-/** The first of the ids that builders run as, above those that hosts give to their users and containers, and the number of ids of one builder. */
+/** The first user id of builders, above those that hosts give to their users and containers, and the number of ids of one builder. */
 const FIRST_ID = 1_879_048_192;
 export const IDS_PER_BUILDER = 65_536;
-/** The number of ranges. Two accounts may share one, since each is in containers of its own as well. */
+/** The number of ranges. Two accounts may share one, since each also has containers of its own. */
 const ID_RANGES = 4_096;
 
-/** One builder of an account: each process that builds for the account at the same time has another slot, and with it another cache. */
+/** One builder of an account. Each process that builds for the account at the same time has another slot, and so another cache. */
 export interface BuilderPlace {
   instance: string;
   accountId: string;
   slot: number;
-  /** The account's code under the installation's key, in hex. Steps can ask for the names of builders, which tell nothing without the key. */
+  /**
+   * The account's code under the installation's key, in hex. Steps can query the names of builders, which reveal nothing without the key.
+   */
   code: string;
 }
 
 export const builderName = ({ code, slot }: BuilderPlace): string => `mooring-builder-${code.slice(0, 24)}-${slot}`;
 
-/** No name of an agent's volume begins so. */
+/** No name of an agent's volume begins like this. */
 export const cacheName = ({ code, slot }: BuilderPlace): string => `mooring_builder_${code.slice(0, 24)}_${slot}`;
 
 export const builderLabels = ({ instance, accountId }: Pick<BuilderPlace, 'instance' | 'accountId'>): Labels => ({
@@ -33,5 +35,5 @@ export const ownFilter = (instance: string): string[] => [`${labels.instance}=${
 /** Returns the account of a builder or a cache. */
 export const accountOf = (found: Labels): string => found[ACCOUNT_LABEL] ?? '';
 
-/** Returns the id of the host that root of the builder's user namespace is. */
+/** Returns the user id, on the host, of root in the builder's user namespace. */
 export const firstIdOf = ({ code }: BuilderPlace): number => FIRST_ID + IDS_PER_BUILDER * (Number.parseInt(code.slice(-8), 16) % ID_RANGES);

@@ -24,11 +24,11 @@ const made = (host: HostConfig = {}, config: HostConfig = {}): Dockerode.Contain
   }) as unknown as Dockerode.ContainerInspectInfo;
 
 describe('a builder', () => {
-  it('has nothing of its account in its command and its environment', () => {
+  it('has no data of its account in its command and its environment', () => {
     expect(JSON.stringify([asked.Entrypoint, asked.Env, asked.name])).not.toContain('account');
   });
 
-  it('gives its root to no user of the host: ids above those that hosts use, a range of 65536', () => {
+  it('maps its root to no user of the host: ids above those that hosts use, a range of 65536', () => {
     const first = firstIdOf(place);
     expect(first).toBeGreaterThanOrEqual(1_879_048_192);
     expect(first + 65_536).toBeLessThan(2 ** 31 + 1);

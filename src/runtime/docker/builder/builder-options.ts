@@ -6,10 +6,10 @@ import { profileIn } from '../engine/seccomp-profile.ts';
 import { builderLabels, builderName, cacheName, firstIdOf, type BuilderPlace } from './builder-names.ts';
 import { CACHE_FOLDER, startCommand } from './builder-start.ts';
 
-/** The processes of a builder and its steps together. */
+/** The most processes of a builder and its steps together. */
 export const BUILDER_PIDS_MAX = 512;
 const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
-/** Folders in memory, by their sizes in MiB. What steps write below /tmp is not there, but in the cache. */
+/** Folders in memory, with their sizes in MiB. Files that steps write below /tmp are not there, but in the cache. */
 const tmpfs = { '/tmp': 256, '/run': 64 };
 
 export interface BuilderMeans {
@@ -18,19 +18,19 @@ export interface BuilderMeans {
   cpus: number;
   /** The size of the cache that BuildKit keeps after a build, in MiB. */
   keepMb: number;
-  /** The size that it may have during one, in bytes, where the engine has quotas of volumes. */
+  /** The largest size of the cache during a build, in bytes, on engines with quotas of volumes. */
   cacheBytes: number;
-  /** The files that the cache may have. */
+  /** The most files in the cache. */
   filesMax: number;
   /** The text of the seccomp profile. */
   seccomp: string;
-  /** The name of the AppArmor profile; null where the engine has no AppArmor. */
+  /** The name of the AppArmor profile; null if the engine has no AppArmor. */
   appArmor: string | null;
 }
 
 /**
- * Returns what a builder is made of. Its root has two capabilities, for the first two steps of its start, and nothing else may ever run as it:
- * since /proc is not masked, which a user namespace needs to mount its own, root could write the host's settings there.
+ * Returns the options of a builder's container. Its root has two capabilities, for the first two steps of its start, and nothing else may
+ * ever run as root: /proc is not masked, which a user namespace needs to mount its own, so root could write the host's settings there.
  */
 export function builderOptions(place: BuilderPlace, means: BuilderMeans): Dockerode.ContainerCreateOptions {
   return {
@@ -52,7 +52,7 @@ export function builderOptions(place: BuilderPlace, means: BuilderMeans): Docker
       CapAdd: ['SETGID', 'SETUID'],
       SecurityOpt: ['no-new-privileges', `seccomp=${means.seccomp}`, ...(means.appArmor === null ? [] : [`apparmor=${means.appArmor}`])],
       Privileged: false,
-      // Both lists are empty: with one of them the steps' own /proc can't be mounted.
+      // Both lists are empty: with either of them, the steps' own /proc can't be mounted.
       MaskedPaths: [],
       ReadonlyPaths: [],
       ReadonlyRootfs: true,
@@ -72,7 +72,7 @@ export function builderOptions(place: BuilderPlace, means: BuilderMeans): Docker
 const isEmpty = (list: readonly unknown[] | null | undefined): boolean => (list ?? []).length === 0;
 
 /**
- * Returns the names of settings that the made builder has not as they were asked for, so that it must not start. MemorySwap is left out: a kernel
+ * Returns the names of settings that differ in the created builder, so that it must not start. MemorySwap is ignored, because a kernel
  * without swap accounting drops it.
  */
 export function wrongBuilderSettings(asked: Dockerode.ContainerCreateOptions, made: Dockerode.ContainerInspectInfo): string[] {
@@ -108,7 +108,7 @@ export function wrongBuilderSettings(asked: Dockerode.ContainerCreateOptions, ma
     .map(([name]) => name);
 }
 
-/** Returns the options but the profile, in one spelling. */
+/** Returns the options without the profile, in one spelling. */
 function othersOf(options: readonly string[] | null | undefined): string {
   const others = (options ?? []).filter((option) => !option.startsWith('seccomp='));
   return others

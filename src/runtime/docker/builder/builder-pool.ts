@@ -34,7 +34,7 @@ export interface PoolLimits {
   builders: number;
   /** The most caches on the engine, of all accounts together. */
   caches: number;
-  /** The size of each, in MiB. */
+  /** The size of each cache, in MiB. */
   cacheMb: number;
 }
 
@@ -142,7 +142,7 @@ export class BuilderPool {
     );
     if (!this.isClosed) return builder;
     await builder.remove();
-    throw new RuntimeUnavailable(new Error('the service ends'));
+    throw new RuntimeUnavailable(new Error('the service is stopping'));
   }
 
   private async release(accountId: string, builder: Builder, isSound: boolean): Promise<void> {

@@ -12,8 +12,8 @@ const good = [
 ];
 const but = (line: string): string[] => [...good.filter((each) => each.split(':')[0] !== line.split(':')[0]), line];
 
-describe('whether a host can build Dockerfiles', () => {
-  it('is so where a step has no right outside of its user namespace', () => {
+describe('the probe of a host for Dockerfile builds', () => {
+  it('succeeds if a step has no privileges outside of its user namespace', () => {
     expect(lackOfAnswers(good, user)).toBeNull();
   });
 
@@ -28,7 +28,7 @@ describe('whether a host can build Dockerfiles', () => {
     expect(lackOfAnswers(but(line), user)).toMatch(reason);
   });
 
-  it('is not so where the step did not answer', () => {
+  it('fails if the step printed nothing', () => {
     expect(lackOfAnswers([], user)).toMatch(/No Dockerfile can be built here/);
   });
 
@@ -39,11 +39,11 @@ describe('whether a host can build Dockerfiles', () => {
     ['newuidmap: write to uid_map failed: Operation not permitted', /too few user ids/],
     ['failed to mount overlay: operation not permitted', /Linux 5\.11/],
     ['runc run failed: error mounting "proc" to rootfs at "/proc": mount /proc: operation not permitted', /mounts in a user namespace/],
-  ])('is not so where the builder says %j, and the reason names what to change', (said, reason) => {
+  ])('fails if the builder prints %j, and the reason names what to change', (said, reason) => {
     expect(lackOfStart(said)).toMatch(reason);
   });
 
-  it('is not known from other words at the start, and refused after other words of the step', () => {
+  it('is inconclusive after other output at the start, and fails after other output of the step', () => {
     expect(lackOfStart('something else')).toBeNull();
     expect(lackOfStep('something else')).toMatch(/could not run on this host \(something else\)/);
   });

@@ -3,7 +3,7 @@ import { IDS_PER_BUILDER } from './builder-names.ts';
 const refused = 'No Dockerfile can be built here';
 const otherwise = 'The operator can also choose MOORING_BUILDER=engine for accounts that trust each other.';
 
-/** The causes by which a builder can't start or run a step on a host, as its programs report them. */
+/** The reasons why a builder can't start or run a step on a host, as its programs report them. */
 const causes: [RegExp, string][] = [
   [
     /unshare failed: (No space left on device|Invalid argument)|max_user_namespaces/i,
@@ -25,13 +25,13 @@ const causes: [RegExp, string][] = [
   [/mount.*(proc|devpts|sysfs).*(not permitted|denied)|mount \/proc/i, 'the host refuses mounts in a user namespace (AppArmor or SELinux)'],
 ];
 
-/** Returns why no builder can run on this host, from what one wrote when it could not start; null if that is not known. */
+/** Returns why no builder can run on this host, judging by the output of one that could not start; null if that is unknown. */
 export function lackOfStart(said: string): string | null {
   const cause = causes.find(([pattern]) => pattern.test(said))?.[1];
   return cause === undefined ? null : `${refused}: ${cause}. ${otherwise}`;
 }
 
-/** The Dockerfile of the probe, which begins at nothing. Its only file is busybox. */
+/** The Dockerfile of the probe, which has no base image. Its only file is busybox. */
 export const probeDockerfile = `FROM scratch
 COPY busybox /bin/busybox
 RUN ["/bin/busybox", "sh", "-c", "\
@@ -42,12 +42,12 @@ echo packet: $(b arping -c 1 -w 1 -I eth0 192.0.2.1 2>&1); \
 echo host: $( ( : >>/proc/sys/kernel/core_pattern ) 2>/dev/null && echo open || echo closed)"]
 `;
 
-/** Returns why no step can run on this host, from what BuildKit said of the one that was tried. */
+/** Returns why no step can run on this host, judging by BuildKit's message about the probe's step. */
 export function lackOfStep(said: string): string {
   return lackOfStart(said) ?? `${refused}: a step of a build could not run on this host (${said.slice(0, 300)}). ${otherwise}`;
 }
 
-/** Returns why no Dockerfile may be built here, from the lines that the probe's step printed; null if it may. */
+/** Returns why no Dockerfile may be built here, judging by the lines that the probe's step printed; null if builds are allowed. */
 export function lackOfAnswers(lines: readonly string[], user: number): string | null {
   const answer = (name: string): string | null =>
     lines

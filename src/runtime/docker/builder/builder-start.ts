@@ -1,8 +1,8 @@
 import { IDS_PER_BUILDER } from './builder-names.ts';
 
-/** The one static busybox of the builder's image. */
+/** The only static busybox of the builder's image. */
 export const BUSYBOX = '/usr/local/lib/mooring/busybox';
-/** The cache of an account, and in it what BuildKit keeps and what we do. */
+/** The cache of an account, with the folders of BuildKit and our own. */
 export const CACHE_FOLDER = '/var/lib/buildkit';
 const RUN_FOLDER = '/run/builder';
 export const SOCKET = `unix://${RUN_FOLDER}/buildkitd.sock`;
@@ -46,10 +46,10 @@ insecure-entitlements = []
 }
 
 /**
- * Runs as process 2 of the builder, root of its user namespace. It tells on its output when BuildKit takes builds, then each second how many KiB the
- * cache has, or that a path in it is too long to be measured or that it has too many files; how many KiB are open and removed, which no folder shows; how
- * many are free on the disk, and how many it has. It says that it measures no more, as when there are no processes left for it. It ends with its input,
- * which the service holds, and then everything does.
+ * Runs as process 2 of the builder, root of its user namespace. It prints a line when BuildKit accepts builds, then each second: the KiB of
+ * the cache (or that a path in it is too long to be measured, or that it has too many files), the KiB of removed files that are still open,
+ * which no folder shows, and the free and total KiB of the disk. It prints that it stops measuring, such as when no processes are left for
+ * it. It ends with its input, which the service holds, and then everything in the container ends.
  */
 const script = `
 box=$1 settings=$2 policy=$3 most=$4
@@ -83,8 +83,8 @@ wait $daemon
 `;
 
 /**
- * Returns the command of a builder. Root of the container has two rights, with which it makes the user namespace and becomes its root; after that no
- * process has any right outside. No text of a tenant is in it.
+ * Returns the command of a builder. Root of the container has two capabilities, with which it creates the user namespace and becomes its
+ * root. After that no process has any right outside. The command contains no text of a tenant.
  */
 export function startCommand(firstId: number, { keepMb, filesMax }: { keepMb: number; filesMax: number }): string[] {
   const map = `${firstId},0,${IDS_PER_BUILDER}`;

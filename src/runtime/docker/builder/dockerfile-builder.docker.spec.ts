@@ -7,7 +7,7 @@ describe('a Dockerfile', () => {
   beforeAll(async () => (bed = await BuilderBed.open()), BUILDER_IMAGE_MS);
   afterAll(() => bed.close());
 
-  it('is built with what Dockerfiles of today use', async () => {
+  it('is built with the features that current Dockerfiles use', async () => {
     const { image } = bed.bed;
     const log: string[] = [];
     const dockerfile = `# escape=\\
@@ -65,7 +65,7 @@ USER 10001
     expect(log).not.toContain('secret.txt');
   });
 
-  it('that has not changed takes every step from the cache and keeps its image and its name', async () => {
+  it('that has not changed reuses every step from the cache and keeps its image and its name', async () => {
     const files = { Dockerfile: `FROM ${bed.bed.image}\nRUN echo once > /once\nCOPY file.txt /file.txt\n`, 'file.txt': 'same' };
     const log: string[] = [];
     const first = await bed.build({ files, bases: [bed.bed.image] });
@@ -86,7 +86,7 @@ USER 10001
     expect(second.image).not.toBe(first.image);
   }, 120_000);
 
-  it('is built anew for another account, with nothing of the cache of the first', async () => {
+  it('is built again for another account, without the cache of the first', async () => {
     const files = { Dockerfile: `FROM ${bed.bed.image}\nRUN cat /proc/sys/kernel/random/uuid > /once\n` };
     const first = await bed.build({ files, bases: [bed.bed.image] });
     expect(await bed.build({ files, bases: [bed.bed.image] })).toEqual(first);

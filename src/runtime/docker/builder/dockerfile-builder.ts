@@ -48,7 +48,7 @@ const REMEMBERED_ACCOUNTS = 10_000;
 
 export interface DockerfileBuild {
   accountId: string;
-  /** The files of the build, the Dockerfile included. */
+  /** The files of the build, including the Dockerfile. */
   entries: TarEntry[];
   /** The Dockerfile's path among them. */
   dockerfile: string;
@@ -185,11 +185,14 @@ export class DockerfileBuilder {
     }
     const found = await findImage(docker, name);
     if (found === null || JSON.stringify(found.RootFS.Layers ?? []) !== JSON.stringify(built.diffIds))
-      throw new RuntimeRefused('The engine did not take the image as it was built.');
+      throw new RuntimeRefused('The engine did not load the image as it was built.');
     this.recent.set(accountId, [found.Id, ...remembered.filter((id) => id !== found.Id)].slice(0, REMEMBERED_EACH));
   }
 
-  /** Runs a step that tells what steps can do here, once in the life of this process. Throws `RuntimeRefused` if it is too much. */
+  /**
+   * Runs a step that reports what steps can do on this host, once in the life of this process. Throws `RuntimeRefused` if they can do too
+   * much.
+   */
   private async probe(builder: Builder, { appArmor }: BuilderMeans): Promise<void> {
     if (this.found?.lack === null) return;
     await unpack(builder, [{ name: 'Dockerfile', type: 'file', mode: 0o644, content: probeDockerfile }]);
@@ -212,12 +215,12 @@ export class DockerfileBuilder {
 let lastStamp = 0;
 
 /**
- * Unpacks the context. BuildKit takes a file for unchanged if it has the size and the time that it had in the build before, so that the
- * files of each build have a time of their own, in whole seconds. What steps take from its cache is decided by the contents.
+ * Unpacks the context. BuildKit considers a file unchanged if it has the size and the time that it had in the last build, so the files of
+ * each build get a time of their own, in whole seconds. Whether steps use its cache is decided by the contents.
  */
 async function unpack(builder: Builder, entries: TarEntry[]): Promise<void> {
   lastStamp = Math.max(Math.floor(Date.now() / 1_000), lastStamp + 1);
   const stamped = entries.map((entry) => ({ ...entry, mtime: new Date(lastStamp * 1_000) }));
   const begun = await runInBuilder(builder, shellCommand(beginBuild), tarOf(stamped));
-  if (begun.exitCode !== 0) throw new RuntimeRefused(`The files could not be given to the builder: ${begun.said.slice(0, 500)}`);
+  if (begun.exitCode !== 0) throw new RuntimeRefused(`The files could not be copied to the builder: ${begun.said.slice(0, 500)}`);
 }

@@ -13,20 +13,20 @@ import { DockerfileBuilder } from './dockerfile-builder.ts';
 export interface BuilderSettings extends PoolLimits {
   /** The name of the builders' image, or the path of a tar of it; null stands for our Dockerfile. */
   image: string | null;
-  /** The name of the AppArmor profile of builders, where the engine has AppArmor. */
+  /** The name of the AppArmor profile of builders, on engines with AppArmor. */
   appArmor: string;
 }
 
 const MEMORY_BYTES = 4 * 1024 ** 3;
-/** The part of the engine's processors that one builder may use, of which it has one at least, and four at most. */
+/** The fraction of the engine's processors that one builder may use, at least one and at most four. */
 const CPU_PART = 0.75;
 const CPUS_MAX = 4;
-/** The part of a cache that BuildKit keeps when a build has ended. */
+/** The fraction of a cache that BuildKit keeps after a build. */
 const KEPT_PART = 0.4;
-/** A quota is somewhat larger than the bound, so that a build which takes too much is ended with our sentence. */
+/** A quota is somewhat larger than the bound, so that a build that exceeds the bound is ended with our message first. */
 const QUOTA_PART = 1.1;
 
-/** Returns the builder of Dockerfiles on this engine. It makes nothing before the first build. */
+/** Returns the builder of Dockerfiles on this engine. It creates nothing before the first build. */
 export function openBuilder(
   docker: Dockerode,
   identities: ContainerIdentities,
@@ -54,7 +54,7 @@ export function openBuilder(
   return new DockerfileBuilder({ docker, identities, limits: settings, means });
 }
 
-/** Returns what does not change while the engine runs. */
+/** Returns the settings that do not change while the engine runs. */
 async function fixedMeans(docker: Dockerode, profile: string): Promise<Pick<BuilderMeans, 'seccomp' | 'cpus' | 'appArmor'>> {
   const { NCPU, SecurityOptions } = (await call(null, () => docker.info())) as { NCPU: number; SecurityOptions?: string[] | null };
   const hasAppArmor = (SecurityOptions ?? []).some((option) => option.startsWith('name=apparmor'));

@@ -5,7 +5,7 @@ const manifest = (...letters: string[]): string =>
   JSON.stringify({ layers: letters.map((letter) => ({ digest: digest(letter), size: 1 })) });
 const config = (...letters: string[]): string => JSON.stringify({ rootfs: { diff_ids: letters.map(digest) } });
 
-describe('the layers that an engine has of an image', () => {
+describe('the layers of an image that an engine already has', () => {
   it('are the first ones that it shares with one of the others, in the same order', () => {
     expect(sharedLayers(['a', 'b', 'c'], [['a'], ['a', 'b', 'x'], ['b', 'c']])).toBe(2);
     expect(sharedLayers(['a', 'b'], [['a', 'b', 'c']])).toBe(2);
@@ -14,7 +14,7 @@ describe('the layers that an engine has of an image', () => {
   });
 });
 
-describe('what a build made', () => {
+describe('the result of a build', () => {
   it('is read from its manifest and its configuration', () => {
     expect(resultOf(manifest('a', 'b'), config('c', 'd'))).toMatchObject({
       diffIds: [digest('c'), digest('d')],
@@ -22,7 +22,7 @@ describe('what a build made', () => {
     });
   });
 
-  it('is refused if the two do not fit, or name a layer otherwise than by its digest', () => {
+  it('is refused if the two do not match, or a layer is not named by its digest', () => {
     expect(() => resultOf(manifest('a'), config('c', 'd'))).toThrow(/can’t be read/);
     expect(() => resultOf('', '')).toThrow(/can’t be read/);
     expect(() => resultOf(JSON.stringify({ layers: [{ digest: '../../etc/passwd', size: 1 }] }), config('c'))).toThrow(/can’t be read/);

@@ -16,13 +16,13 @@ const send = `cd "$1" && shift && b tar -c -f - "$@"`;
 export interface ResultImage {
   /** The text of its configuration. */
   config: string;
-  /** The digests of its layers without compression, from the first on. */
+  /** The digests of its uncompressed layers, in order. */
   diffIds: readonly string[];
   /** The files of the layers, in the same order. */
   layers: readonly { digest: string; size: number }[];
 }
 
-/** Returns what the texts of a manifest and of a configuration describe. Throws `RuntimeRefused`. */
+/** Parses the texts of a manifest and of a configuration. Throws `RuntimeRefused`. */
 export function resultOf(manifest: string, config: string): ResultImage {
   const { layers = [] } = parsed(manifest) as { layers?: { digest?: unknown; size?: unknown }[] };
   const { rootfs } = parsed(config) as { rootfs?: { diff_ids?: unknown[] } };
@@ -43,7 +43,7 @@ function parsed(text: string): object {
   }
 }
 
-/** Returns the number of first layers that one of the images has as well, in the same order. */
+/** Returns the number of first layers that one of the images also has, in the same order. */
 export function sharedLayers(diffIds: readonly string[], images: readonly (readonly string[])[]): number {
   const shared = images.map((other) => {
     const differs = diffIds.findIndex((diffId, at) => diffId !== other[at]);
@@ -52,7 +52,7 @@ export function sharedLayers(diffIds: readonly string[], images: readonly (reado
   return Math.max(0, ...shared);
 }
 
-/** The place in which the files of a result are. */
+/** The location of the files of a result. */
 export interface ResultPlace {
   inside: InsideBuilder;
   /** The folder with the files of layers, named by their digests. */
@@ -60,8 +60,8 @@ export interface ResultPlace {
 }
 
 /**
- * Gives the engine the image under the name. Its first `had` layers are left out, which the engine has. The names in what the engine reads are ours,
- * whatever the builder sends. Throws `RuntimeRefused`.
+ * Loads the image into the engine under the name. Its first `had` layers are omitted, because the engine has them. The names in the archive
+ * are ours, whatever the builder sends. Throws `RuntimeRefused`.
  */
 export async function loadResult(
   docker: Dockerode,
@@ -86,7 +86,8 @@ export async function loadResult(
     });
   } catch (error) {
     signal.throwIfAborted();
-    // An engine that refuses the archive has a reason. Otherwise the archive broke, and its error says more than the lost connection.
+    // If the engine refuses the archive, it gives a reason. Otherwise the archive broke off, and its error says more than the lost
+    // connection.
     throw error instanceof RuntimeRefused ? error : (broken ?? error);
   } finally {
     archive.destroy();
@@ -119,7 +120,7 @@ async function writeArchive(
     for await (const file of sent.pipe(tar)) {
       const { name: digest, size, type } = file.header;
       if (type !== 'file' || left.get(digest) !== size)
-        throw new RuntimeUnavailable(new Error('a builder sent another file than was asked for'));
+        throw new RuntimeUnavailable(new Error('a builder sent a file that was not requested'));
       left.delete(digest);
       await pipeline(file as AsyncIterable<Uint8Array>, out.entry({ name: fileOf(digest), size, mode: 0o644 }));
     }

@@ -21,7 +21,10 @@ export async function connectSupervisor(docker: Dockerode, handle: ContainerHand
   }
 }
 
-/** Returns the mount points of the agent's volume and of those that its image declares. Throws `RuntimeRefused` unless the container runs and has a supervisor. */
+/**
+ * Returns the mount points of the agent's volume and of those that its image declares. Throws `RuntimeRefused` unless the container runs
+ * and has a supervisor.
+ */
 async function foldersOf(container: Dockerode.Container): Promise<Omit<FilesChannel, 'channel'>> {
   const { State, Mounts, Config, Path } = await call(container.id, (abortSignal) => container.inspect({ abortSignal }));
   if (State.Paused) throw new RuntimeRefused('The container is frozen, so nothing can be run in it.');
@@ -32,7 +35,7 @@ async function foldersOf(container: Dockerode.Container): Promise<Omit<FilesChan
   const root = Mounts.find(({ Name }) => Name === volume)?.Destination;
   if (root === undefined) throw new RuntimeRefused('The container has no volume.');
   const declared = Mounts.flatMap(({ Name, Destination }) => (isAnonymousVolume(Name ?? '') ? [Destination] : []));
-  // All volumes are on one file system, so that a walk over one comes into those that are mounted inside it.
+  // All volumes are on one file system, so reading one recursively would include those that are mounted inside it.
   const others = declared.filter((folder) => ![root, ...declared].some((above) => folder.startsWith(`${above}/`)));
   return { root, others };
 }

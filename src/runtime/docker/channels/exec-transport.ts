@@ -7,11 +7,11 @@ import { EngineFrames } from '../engine/frames.ts';
 import { supervisorProgram } from '../engine/names.ts';
 
 const ERRORS_BYTES_MAX = 1_000;
-/** A supervisor says one line there. */
+/** A supervisor prints one line to its standard error. */
 const STDERR_BYTES_MAX = 64 * 1024;
 const REFUSAL = 'OCI runtime exec failed';
 
-/** The connection to a supervisor that is attached by an exec of the engine. */
+/** The connection to a supervisor through an exec of the engine. */
 export class ExecTransport implements ChannelTransport {
   private readonly parser = new EngineFrames();
   private callback: ((bytes: Buffer) => void) | null = null;
@@ -70,11 +70,11 @@ export class ExecTransport implements ChannelTransport {
     for (const { stream, payload } of this.parser.push(bytes)) {
       if (stream === 'stderr') {
         this.errorBytes += payload.length;
-        if (this.errorBytes > STDERR_BYTES_MAX) throw new RuntimeUnavailable(new Error('the supervisor says too much'));
+        if (this.errorBytes > STDERR_BYTES_MAX) throw new RuntimeUnavailable(new Error('the supervisor printed too many errors'));
         this.errors = (this.errors + payload.toString()).slice(-ERRORS_BYTES_MAX);
         continue;
       }
-      // The engine tells on the output of a program that it could not be started.
+      // The engine reports on the output of a program that the program could not be started.
       if (!this.hasGreeted && payload.toString('utf8', 0, REFUSAL.length) === REFUSAL)
         throw new RuntimeRefused(payload.toString('utf8', 0, ERRORS_BYTES_MAX).trim());
       this.hasGreeted = true;

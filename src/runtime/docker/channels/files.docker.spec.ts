@@ -23,7 +23,9 @@ describe('the files of a container', () => {
   afterAll(() => bed?.close());
 
   /** The programs for files that run in the container. */
-  /** Returns the number of calls that are under way: the others are the attached supervisor and the one that looks after the look itself. */
+  /**
+   * Returns the number of calls that are under way: the others are the attached supervisor and the one that looks after the look itself.
+   */
   const running = async () => Number(await bed.output(view, 'ps | grep -c "[s]upervisor attach"')) - 2;
 
   it('are reached in an image without a single program, with a read-only root, by a user without a name', async () => {
@@ -87,7 +89,7 @@ describe('the files of a container', () => {
     for (const { handle } of [own, other]) await bed.runtime.remove(handle);
   });
 
-  it('lose what was half written when the service is killed', async () => {
+  it('lose partly written files when the service is killed', async () => {
     const script = `
       const { Readable } = await import('node:stream');
       const { createSecretKey } = await import('node:crypto');
@@ -109,7 +111,7 @@ describe('the files of a container', () => {
     await until('the programs have ended', async () => ((await running()) === 0 ? true : undefined));
   });
 
-  it('are not reached without the supervisor', async () => {
+  it('are not reachable without the supervisor', async () => {
     const labels = { 'mooring.instance': bed.instance };
     const container = await bed.docker.createContainer({ Image: bed.image, Labels: labels });
     await container.start();

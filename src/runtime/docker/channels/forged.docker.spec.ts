@@ -26,7 +26,10 @@ const printed = (...frames: Buffer[]) =>
 /** A shell line that greets and waits for the first call. */
 const greeted = `${printed(hello('1'))}; head -c 30 >/dev/null`;
 
-/** The program that answers in place of the supervisor: the first process of its container runs, and each that is attached does what its volume says. */
+/**
+ * The program that answers in place of the supervisor: the first process of its container runs, and each that is attached does what its
+ * volume says.
+ */
 const impostor = '#!/bin/sh\n[ "$1" = init ] && exec sleep 300\n. /data/answer\n';
 
 describe('a program that answers in place of the supervisor', () => {
@@ -84,25 +87,33 @@ describe('a program that answers in place of the supervisor', () => {
     ['says what is no frame', 'echo "this is no frame at all"', 'a frame has no type'],
     ['says nothing and ends', ':', 'it ended'],
     ['prints without an end before it greets', 'yes', 'a frame has no type'],
-    ['complains without an end', 'yes >&2', 'the supervisor says too much'],
+    ['complains without an end', 'yes >&2', 'the supervisor printed too many errors'],
     ['prints without an end after it has greeted', `${printed(hello('1'))}; yes`, 'a frame has no type'],
     [
       'gives nothing as credit without an end',
       `${greeted}; while :; do ${printed(frame(FrameType.credit, Buffer.alloc(4)))}; done`,
-      'a credit is of nothing',
+      'a credit is zero',
     ],
     [
       'ends a call and goes on with it',
       printed(hello('1'), end('exit', '0', '0'), frame(FrameType.data, 'late', 1)),
-      'a frame of no stream came',
+      'a frame of an unknown stream arrived',
     ],
-    ['answers a call that nobody made', `${printed(hello('1'), frame(FrameType.data, 'x', 1, 7))}; sleep 300`, 'a frame of no stream came'],
-    ['has an exit code that is none', `${greeted}; ${printed(end('exit', '1e9', '0'))}; sleep 300`, 'the supervisor answered exit 1e9'],
+    [
+      'answers a call that nobody made',
+      `${printed(hello('1'), frame(FrameType.data, 'x', 1, 7))}; sleep 300`,
+      'a frame of an unknown stream arrived',
+    ],
+    [
+      'has an exit code that is none',
+      `${greeted}; ${printed(end('exit', '1e9', '0'))}; sleep 300`,
+      'unexpected response of the supervisor: exit 1e9',
+    ],
   ])('and %s gets an error that says so, in bounded memory', async (_, line, sentence) => {
     await answers(line);
     const before = keptMemory();
     const said = await broken(exec());
-    expect(said).toContain(sentence === 'a frame of no stream came' && said.includes('it ended') ? 'it ended' : sentence);
+    expect(said).toContain(sentence === 'a frame of an unknown stream arrived' && said.includes('it ended') ? 'it ended' : sentence);
     expect(keptMemory() - before).toBeLessThan(KEPT_BYTES_MAX);
   });
 

@@ -60,7 +60,7 @@ describe('the supervisor of an agent', () => {
     expect(await bed.state(view)).toMatchObject({ state: 'running' });
   });
 
-  it('tells by its channel that the container runs, for which the engine is not asked, until events may have been missed', async () => {
+  it('shows by its channel that the container runs, without a query to the engine, until events may have been missed', async () => {
     const view = await bed.running();
     const inspect = jest.spyOn(bed.runtime, 'inspect');
     try {
@@ -98,7 +98,7 @@ describe('the supervisor of an agent', () => {
     expect(await bed.state(view)).toMatchObject({ state: 'running' });
   });
 
-  it('keeps its channel while the agent is frozen, and refuses what is asked meanwhile', async () => {
+  it('keeps its channel while the agent is frozen, and refuses calls meanwhile', async () => {
     const view = await bed.running();
     const attached = () => bed.output(view, "/bin/busybox ps -o pid,args | /bin/busybox awk '/[s]upervisor attach/ { print $1; exit }'");
     const before = await attached();
@@ -108,7 +108,7 @@ describe('the supervisor of an agent', () => {
     expect(await attached()).toBe(before);
   });
 
-  it('waits for the variables, and ends at once where they do not come whole', async () => {
+  it('waits for the variables, and ends at once if they arrive incomplete', async () => {
     const view = await bed.runtime.create(bed.spec());
     const container = bed.docker.getContainer(view.handle);
     const input = (await container.attach({ stream: true, stdin: true, hijack: true })) as unknown as Duplex;
@@ -145,14 +145,14 @@ describe('the supervisor of an agent', () => {
     expect(await exited(await bed.running({ command }))).toMatchObject({ exitCode });
   });
 
-  it('runs the command of an image as it is, as its own user, in its own folder, on a read-only root', async () => {
+  it('runs the unchanged command of an image, as its user, in its folder, on a read-only root', async () => {
     const image = await bed.imageWith(['USER 10001', 'WORKDIR /tmp', 'ENTRYPOINT ["/bin/sh", "-c"]', 'CMD ["pwd; id -u; sleep 300"]']);
     const view = await bed.running({ image, readOnlyRoot: true });
     await until('it says so', async () => ((await bed.runtime.lastLines(view.handle, 2)).join() === '/tmp,10001' ? true : undefined));
     expect(await bed.output(view, 'id -u')).toBe('10001\n');
   });
 
-  it('reaps what agents leave behind', async () => {
+  it('reaps processes that agents leave behind', async () => {
     const view = await bed.running({ command: ['/bin/sh', '-c', 'for i in 1 2 3 4 5; do (sleep 0.01 &); done; exec sleep 300'] });
     await until('nobody is dead and not buried', async () =>
       (await bed.output(view, '/bin/busybox ps -o stat | /bin/busybox grep -c "^Z" || true')) === '0\n' ? true : undefined,

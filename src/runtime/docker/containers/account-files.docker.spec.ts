@@ -29,7 +29,7 @@ describe('an image whose files of accounts the engine must not open', () => {
     await expect(bed.runtime.create(bed.spec({ image }))).rejects.toThrow(refusal);
   });
 
-  it('runs if they are links to ordinary files, and gets another container at each start', async () => {
+  it('runs if they are links to ordinary files, and gets a new container at each start', async () => {
     const view = await bed.running({
       command: ['/bin/busybox', 'sleep', '300'],
       image: await imageOf(

@@ -56,7 +56,7 @@ describe('who can change the files of accounts', () => {
   const owned = (others: Record<string, FileOwner | null>) =>
     areRoots((path) => Promise.resolve(path in others ? (others[path] ?? null) : { uid: 0, mode: 0o755 }));
 
-  it('is root alone if all on the way is its own, or not there', async () => {
+  it('is root alone if all folders on the path are root’s, or missing', async () => {
     expect(await owned({})).toBe(true);
     expect(await owned({ '/etc/passwd': { uid: 0, mode: 0o644 }, '/etc/group': null })).toBe(true);
   });
@@ -111,7 +111,7 @@ describe('a container that ran', () => {
     ['the folder, which was made anew', ['A /etc', 'A /etc/hosts']],
   ])('is made anew if its program changed %s', (_, lines) => expect(changed(...lines)).toBe(true));
 
-  it('is made anew whatever else its program changed', () => {
+  it('is created again whatever else its program changed', () => {
     fc.assert(
       fc.property(fc.array(fc.string().map((name) => `A /etc/${name}`)), (others) => {
         expect(changed(...others, 'C /etc/passwd', ...others)).toBe(true);

@@ -30,7 +30,7 @@ const FILE_BYTES_MAX = 1024 * 1024;
 const STATS_MAX = 400;
 const REMEMBERED_MAX = 10_000;
 
-/** The bits of a mode that let others than the owner write. */
+/** The mode bits that let users other than the owner write. */
 const WRITABLE = 0o022;
 
 type Stat = (path: string) => Promise<FileStat | null>;
@@ -130,7 +130,7 @@ export async function checkAccountFiles(stat: Stat, volumes: readonly string[]):
   return places.length > accountFiles.length;
 }
 
-/** Returns whether nobody but root can change the files, or the folders through which they are found. */
+/** Returns whether only root can change the files, or the folders on the way to them. */
 export async function areRoots(owner: (path: string) => Promise<FileOwner | null>): Promise<boolean> {
   for (const path of ['/', FOLDER, ...accountFiles]) {
     const found = await owner(path);
@@ -140,8 +140,8 @@ export async function areRoots(owner: (path: string) => Promise<FileOwner | null
 }
 
 /**
- * Returns whether the container's programs have another user than root, by number, since a name may be another name of root, and can't
- * become it: no program gives its caller more rights, and none gets those of root by a capability.
+ * Returns whether the container's programs run as a user other than root and can't become root. The user must be given by number, since a
+ * name may be another name of root; no program may give its caller more rights, and no capability those of root.
  */
 export function neverBecomesRoot(user: string, { SecurityOpt, Privileged }: Dockerode.HostConfig): boolean {
   const security: string[] = SecurityOpt ?? [];
@@ -166,7 +166,7 @@ function resolver(stat: Stat): (path: string) => Promise<string> {
   };
 }
 
-/** The kinds of changes as the engine numbers them. */
+/** The kinds of changes, as the engine numbers them. */
 const MODIFIED = 0;
 
 /** Decides whether the account files are among the changes of a container. */

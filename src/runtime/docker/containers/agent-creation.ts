@@ -21,7 +21,7 @@ interface CreationParts extends AgentParts {
   engine: Pick<EngineChecks, 'hasFewIds'>;
   identities: ContainerIdentities;
   ociRuntime: string | null;
-  /** Knows the images that the service built. */
+  /** The images that the service built. */
   sources: { opensVolume(imageId: string, volumePath: string): boolean };
   volumes: AgentVolumes;
   helper: HelperVolume;
@@ -31,7 +31,7 @@ interface CreationParts extends AgentParts {
 export class AgentCreation {
   constructor(private readonly parts: CreationParts) {}
 
-  /** Creates it without starting it (see `ContainerRuntime.create`). */
+  /** Creates the container without starting it (see `ContainerRuntime.create`). */
   async create(spec: ContainerSpec): Promise<ContainerView> {
     const { agentEgress, containers, helper, identities, life, networks, ociRuntime, reach, volumes } = this.parts;
     const network = await networks.kindFor(spec.egress);
@@ -49,7 +49,7 @@ export class AgentCreation {
     const [published, seccomp] = await Promise.all([reach.published(), spec.userNamespaces ? userNamespacesProfile() : null]);
     agentEgress.refuseUnheld(network);
     const listed = isListedKind(network) ? await agentEgress.seat(network) : null;
-    // The image is given by its id, since an engine may know no pin of it by which it was found.
+    // The image is given by its id, since an engine may not know it by the pin by which it was found.
     const found = { ...spec, image: image.Id };
     const command = spec.command ?? [image.Config.Entrypoint ?? [], image.Config.Cmd ?? []].flat();
     if (command.length === 0) throw new RuntimeRefused('The image has no command, and the agent none of its own.');
@@ -67,7 +67,7 @@ export class AgentCreation {
     return userFor(user, agentId, identities, typeof user === 'object' && user !== null && (await engine.hasFewIds()));
   }
 
-  /** Returns the pinned image. Throws `RuntimeRefused` for one of which no container is made. */
+  /** Returns the pinned image. Throws `RuntimeRefused` if no container may be created from it. */
   private async imageOf(spec: ContainerSpec): Promise<Dockerode.ImageInspectInfo> {
     const { docker, identities, starts } = this.parts;
     const image = await findPinned(docker, spec.image);

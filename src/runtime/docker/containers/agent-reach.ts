@@ -15,7 +15,7 @@ export interface ReachOptions {
   identities: ContainerIdentities;
   containers: ContainerLookup;
   networks: AgentNetworks;
-  /** The ports that are published where agents are not reached by their own addresses; null stands for ports of the loopback address. */
+  /** The ports that are published if agents are not reached by their own addresses; null means ports of the loopback address. */
   ports: GuardedPorts | null;
   nft: Pick<Nft, 'run'>;
   logger?: { log(fields: object, message: string): void; warn(fields: object, message: string): void };
@@ -23,10 +23,10 @@ export interface ReachOptions {
   relay: string | null;
 }
 
-/** Finds the way to agents: by their own addresses, or by the ports that the engine publishes for them. */
+/** Finds the addresses of agents: their own, or those of the ports that the engine publishes for them. */
 export class AgentReach {
   private readonly ports: PublishedPorts;
-  /** The rules that keep others from the ports; null if nobody else reaches them. */
+  /** The rules that protect the ports from other clients; null if no other client can reach them. */
   private readonly rules: PortRules | null;
 
   constructor(private readonly options: ReachOptions) {
@@ -39,14 +39,14 @@ export class AgentReach {
     this.rules = ports === null ? null : new PortRules(nft, identities.instance, ports, onChange);
   }
 
-  /** Returns the ports that are published for new containers; null if they are reached by their own addresses. */
+  /** Returns the ports that are published for new containers; null if these are reached by their own addresses. */
   async published(): Promise<PublishedPorts | null> {
     return (await this.options.networks.isPublished()) ? this.ports : null;
   }
 
   /**
-   * Returns whether a container that is about to start would be reached. One that was made for the other way is not, and stays all the same if
-   * it runs. Throws `RuntimeRefused` if others could reach it, too.
+   * Returns whether a container that is about to start would be reachable. One that was created for the other kind of address is not, but
+   * is left alone if it runs. Throws `RuntimeRefused` if other clients could reach it too.
    */
   async canReach({ State, HostConfig }: Dockerode.ContainerInspectInfo): Promise<boolean> {
     const published = await this.published();
@@ -55,7 +55,7 @@ export class AgentReach {
     return State.Running || isPublishedAt(HostConfig.PortBindings as Dockerode.PortMap, published);
   }
 
-  /** Notes that another engine may answer, or the same one may have restarted. */
+  /** Notes that another engine may respond, or that the engine may have restarted. */
   doubt(): void {
     const { networks } = this.options;
     networks.forgetDecision();
@@ -66,7 +66,7 @@ export class AgentReach {
     );
   }
 
-  /** Does as `ContainerRuntime.address`. */
+  /** Returns the address, as `ContainerRuntime.address` does. */
   async address(container: ContainerName, port: number): Promise<AgentAddress> {
     const { identities, containers, networks, relay } = this.options;
     const name = identities.nameOf(container);
@@ -77,7 +77,7 @@ export class AgentReach {
     return relay === null ? address : { ...address, relay };
   }
 
-  /** Does as `ContainerRuntime.agentPorts`. */
+  /** Returns the state of the ports, as `ContainerRuntime.agentPorts` does. */
   async state(): Promise<AgentPorts | null> {
     if (this.rules === null || !(await this.options.networks.isPublished())) return null;
     return { lack: this.rules.lack, weakness: 'messages to agents travel in clear between the service and the machine of the engine' };

@@ -15,7 +15,7 @@ import { replacedVariables } from './hardening.ts';
 const BRIDGE_FULL =
   'There is no room for one more running agent: a network of the container engine takes about 1,020. Stop one, or let one go to sleep.';
 
-/** The parts of the runtime that the creation and the start of agents' containers need. */
+/** The parts of the runtime that create and start agents' containers. */
 export interface AgentParts {
   containers: ContainerLookup;
   life: ContainerLife;
@@ -25,11 +25,14 @@ export interface AgentParts {
   reach: AgentReach;
 }
 
-/** Starts agents' containers on networks that hold them to their egress. One that can't serve is removed, so that another is made. */
+/**
+ * Starts agents' containers on networks whose rules enforce their egress. A container that can't serve is removed, so that another one is
+ * created.
+ */
 export class AgentStart {
   constructor(private readonly parts: AgentParts & { instance: string }) {}
 
-  /** Starts it with these variables (see `ContainerRuntime.start`). */
+  /** Starts the container with these variables (see `ContainerRuntime.start`). */
   async start(handle: ContainerHandle, environment: Readonly<Record<string, string>>): Promise<boolean> {
     const { instance, containers, life, starts, agentEgress, networks, reach } = this.parts;
     await agentEgress.settle();
@@ -45,8 +48,8 @@ export class AgentStart {
       if (hasLeftoverTask(error) || hasLostNetwork(error)) await life.removeForAnother(handle);
       if (isBridgeFull(error)) throw new RuntimeRefused(BRIDGE_FULL, { cause: error });
       if (!error.message.includes(networkName(instance))) throw error;
-      // The network was removed while no container ran on it. The next one may have another range, and the container of a list has its address
-      // of the lost one.
+      // The network was removed while no container ran on it. The next network may have another range, and the container of an agent with a
+      // list has an address in the lost one.
       if (isListedKind(kind)) await life.removeForAnother(handle);
       await networks.ensure(kind);
       agentEgress.refuseUnheld(kind);

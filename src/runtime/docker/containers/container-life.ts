@@ -11,11 +11,11 @@ import { addressLabels, inspectedState } from './container-view.ts';
 
 /** The attempts to create a container, 50 ms apart. */
 const CREATE_TRIES_MAX = 200;
-/** The looks at a removal that the engine has begun. */
+/** The most checks of a removal that the engine has begun. */
 const REMOVAL_LOOKS_MAX = 100;
 const REMOVAL_LOOK_MS = 100;
 
-/** Creates, stops, freezes, thaws and removes containers. A container that is in the wanted state already is left as it is. */
+/** Creates, stops, freezes, thaws and removes containers. A container that is in the wanted state already is left unchanged. */
 export class ContainerLife {
   constructor(
     private readonly docker: Dockerode,
@@ -23,7 +23,7 @@ export class ContainerLife {
     private readonly engine: EngineChecks,
   ) {}
 
-  /** Creates the container, or returns the standing one if it is the same. Any other of ours that has the name is removed. */
+  /** Creates the container, or returns the existing one if it is the same. Any other container of ours with the name is removed. */
   async createOrAdopt(name: string, options: Dockerode.ContainerCreateOptions): Promise<Dockerode.Container> {
     const made = await until(
       async () => {
@@ -35,7 +35,7 @@ export class ContainerLife {
         );
         if (created !== null) return created;
         const standing = await this.containers.standing(name);
-        // The engine reserves the name before the container is visible: another call is just creating it.
+        // The engine reserves the name before the container is visible: another call is creating it right now.
         if (standing === null) return null;
         if (this.containers.identify(standing) === null)
           throw new RuntimeRefused(`A container named ${name} exists that this installation did not make.`);
@@ -48,7 +48,7 @@ export class ContainerLife {
       CREATE_TRIES_MAX,
       50,
     );
-    if (made === null) throw new RuntimeRefused(`The container name ${name} stays taken.`);
+    if (made === null) throw new RuntimeRefused(`The container name ${name} is still in use.`);
     return made;
   }
 
@@ -78,7 +78,7 @@ export class ContainerLife {
     const gone = await until(
       async () => {
         try {
-          // `v` also removes the anonymous volumes that the image asked for, but never a named one.
+          // `v` also removes the anonymous volumes that the image declared, but never a named one.
           await call(handle, (abortSignal) => container.remove({ force: true, v: true, abortSignal }));
           return true;
         } catch (error) {
@@ -93,7 +93,7 @@ export class ContainerLife {
     if (gone === null) throw new RuntimeUnavailable(new Error(`the removal of ${handle} does not end`));
   }
 
-  /** Removes a container that can't serve, and throws `ContainerGone`, after which the agent gets another one. */
+  /** Removes a container that can't serve, and throws `ContainerGone`, after which the agent gets another container. */
   async removeForAnother(handle: ContainerHandle): Promise<never> {
     await this.remove(handle);
     throw new ContainerGone(handle);

@@ -13,12 +13,12 @@ import { Generations } from './generations.ts';
 const LOOKS_AT_ONCE = 8;
 const HUNG_MAX = 2_000;
 
-/** Finds the containers of this installation's agents, by name where it can. */
+/** Finds the containers of this installation's agents, by name if possible. */
 export class ContainerLookup {
   private readonly generations = new Generations();
-  /** The reasons by the ids and names of containers at whose start the engine hung. */
+  /** The reasons why the engine hung at the start of containers, by their ids and names. */
   private readonly hung = new LRUCache<string, string>({ max: HUNG_MAX });
-  /** The agents with outdated containers; null until a list of all containers has told them. */
+  /** The agents with outdated containers; null until a list of all containers was read. */
   private outdated: Set<string> | null = null;
 
   constructor(
@@ -28,8 +28,8 @@ export class ContainerLookup {
   ) {}
 
   /**
-   * Returns what the engine tells of a container, given by its name or id. Throws `ContainerGone` if there is none, and `RuntimeRefused` if the
-   * engine does not answer for one at whose start it hung.
+   * Inspects a container, given by its name or id. Throws `ContainerGone` if there is none, and `RuntimeRefused` if the engine does not
+   * respond for one at whose start it hung.
    */
   async look(handle: ContainerHandle): Promise<Dockerode.ContainerInspectInfo> {
     try {
@@ -45,12 +45,12 @@ export class ContainerLookup {
     }
   }
 
-  /** Notes that the engine hung at the start of a container, and keeps the reason. */
+  /** Notes that the engine hung at the start of a container, with the reason. */
   noteHung(nameAndId: readonly string[], reason: string): void {
     for (const each of nameAndId) this.hung.set(each.replace(/^\//, ''), reason);
   }
 
-  /** Does as `look`, but returns null if there is no such container. */
+  /** Inspects the container, but returns null if there is none. */
   async standing(nameOrId: string): Promise<Dockerode.ContainerInspectInfo | null> {
     return this.look(nameOrId).catch((error: unknown) => {
       if (error instanceof ContainerGone) return null;
@@ -58,12 +58,12 @@ export class ContainerLookup {
     });
   }
 
-  /** Returns what an inspected container is; null if it is none of this installation's agents. */
+  /** Returns the identity of an inspected container; null if it is not one of this installation's agents. */
   identify({ Name, Config }: Dockerode.ContainerInspectInfo): KnownContainer | null {
     return this.identities.identify([Name], Config.Labels);
   }
 
-  /** Returns the agent's containers. The wanted generation spares the engine a look at all of its containers. */
+  /** Returns the agent's containers. With the wanted generation, the engine need not list all of its containers. */
   async of(agentId: string, generation: number | undefined): Promise<ContainerView[]> {
     const possible = generation === undefined ? null : this.generations.possible(agentId, generation);
     const names =

@@ -4,7 +4,7 @@ import { call, jsonLines } from '../engine/engine.ts';
 import { noteOversized } from '../engine/oversized.ts';
 
 const states: Record<string, ContainerState> = { start: 'running', unpause: 'running', pause: 'frozen', die: 'exited' };
-/** The engine tells its events to the nanosecond, and this clock only the millisecond that has begun. */
+/** The engine's times are in nanoseconds, and this clock has only whole ms. */
 const CLOCK_MS = 2;
 
 interface EngineEvent {
@@ -12,7 +12,7 @@ interface EngineEvent {
   timeNano: number;
 }
 
-/** Returns the changes of a container that the engine remembers (see `ContainerRuntime.transitions`): the last 256 events of all that it runs. */
+/** Returns the changes of a container that the engine remembers (see `ContainerRuntime.transitions`): those among its last 256 events. */
 export async function transitionsOf(docker: Dockerode, handle: ContainerHandle, since: string): Promise<Transition[]> {
   const filters = JSON.stringify({ type: ['container'], container: [handle], event: Object.keys(states) });
   return call(null, async (abortSignal) => {

@@ -1,6 +1,6 @@
-/** The number of generations that are looked up by name at most; a wider span is looked up by label. */
+/** The most generations that are looked up by name; a wider span is looked up by label. */
 const NAMES_MAX = 8;
-/** The number of remembered agents, at about 200 bytes each. A forgotten agent is looked up by label once more. */
+/** The number of remembered agents, at about 200 bytes each. An evicted agent is looked up by label once more. */
 const AGENTS_MAX = 50_000;
 
 /** `null` means that only a list by label is complete. */
@@ -8,9 +8,9 @@ type Span = { from: number; to: number } | null;
 
 /**
  * Remembers which generations of an agent's containers may exist. The cost of a lookup by name does not depend on the number of containers,
- * while for a list by label the engine looks at each of them. Generations only grow, and a container of an older one never comes back, so
- * what was seen once holds on every replica. The exception is a stale process in the middle of a call: the engine's event about the container
- * that it creates late widens the span, and so does the regular list.
+ * while for a list by label the engine examines each of them. Generations only grow, and a container of an older one never returns, so what
+ * was found once is valid on every replica. The exception is a stale process in the middle of a call: the engine's event about the
+ * container that it creates late widens the span, and so does the regular list.
  */
 export class Generations {
   private readonly spans = new Map<string, Span>();

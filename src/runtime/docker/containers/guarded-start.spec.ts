@@ -55,7 +55,7 @@ describe('a container at whose start the engine hangs', () => {
     expect(await outcome(() => containers.look('another'))).toBeInstanceOf(RuntimeUnavailable);
   });
 
-  it('is not to blame while the engine answers nobody', async () => {
+  it('is not blamed while the engine responds to no call', async () => {
     const { containers, starts } = hangingEngine(true);
     await starts.isStartable(await containers.look('id'));
     for (let n = 0; n < 3; n += 1) expect(await outcome(() => starts.start('id', Buffer.alloc(0)))).toBeInstanceOf(RuntimeUnavailable);

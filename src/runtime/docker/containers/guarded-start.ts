@@ -14,12 +14,12 @@ import { userNamespacesProfile } from '../engine/seccomp-profile.ts';
 const HANGS =
   'The container engine does not finish the start of this container, and was asked twice. It may have to be restarted to remove it.';
 
-/** The mount point of a volume that a container has lost. */
+/** The mount point of the volume of a container that has lost its volume. */
 const DEFAULT_VOLUME_PATH = '/data';
 
 /** Starts containers that the engine can start without harm to its machine or itself. */
 export class GuardedStart {
-  /** The containers whose start the engine did not end, though it answered others. */
+  /** The containers whose start the engine did not finish, although it responded to other calls. */
   private readonly hung = new LRUCache<ContainerHandle, true>({ max: 1_000 });
   private readonly names = new LRUCache<ContainerHandle, string>({ max: 1_000 });
   private readonly accountFiles: AccountFiles;
@@ -29,7 +29,7 @@ export class GuardedStart {
     private readonly identities: ContainerIdentities,
     private readonly containers: ContainerLookup,
     private readonly health: Pick<EngineHealth, 'available'>,
-    /** Knows the images that the service built, in which no text of a tenant has changed the files of accounts. */
+    /** The images that the service built, in which no text of a tenant has changed the account files. */
     private readonly images: { opensVolume(imageId: string, volumePath: string): boolean },
   ) {
     this.accountFiles = new AccountFiles(docker, identities);
@@ -41,8 +41,8 @@ export class GuardedStart {
   }
 
   /**
-   * Returns false if the container has to be made anew: its program has changed files that the engine would open, or an earlier release made it
-   * with more than it may have. Throws `RuntimeRefused` for one whose image no container may be started of.
+   * Returns false if the container has to be created again: its program has changed files that the engine would open, or an earlier release
+   * created it with more rights than it may have. Throws `RuntimeRefused` if no container of its image may be started.
    */
   async isStartable(found: Dockerode.ContainerInspectInfo): Promise<boolean> {
     if (found.State.Running) return true;
@@ -59,8 +59,8 @@ export class GuardedStart {
   }
 
   /**
-   * Starts it, with the agent's variables for its supervisor (see `ContainerRuntime.start`). Throws `RuntimeRefused` if the engine hangs at its
-   * start for the second time, while it answers other calls.
+   * Starts the container, with the agent's variables for its supervisor (see `ContainerRuntime.start`). Throws `RuntimeRefused` if the
+   * engine hangs at its start for the second time, while it responds to other calls.
    */
   async start(handle: ContainerHandle, variables: Buffer): Promise<boolean> {
     try {
@@ -77,5 +77,5 @@ export class GuardedStart {
   }
 }
 
-/** Returns whether a call ended because no answer came in its time. */
+/** Returns whether a call ended because there was no response in time. */
 const isSilence = ({ cause }: RuntimeUnavailable): boolean => cause instanceof Error && cause.message.startsWith('no answer within');

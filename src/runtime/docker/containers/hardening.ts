@@ -23,24 +23,24 @@ import {
 import { profileIn } from '../engine/seccomp-profile.ts';
 
 /**
- * The capabilities that the start scripts of ordinary images need as root, and no more: to hand their folders to a user (CHOWN,
+ * The capabilities that the start scripts of ordinary images need as root, and no others: to pass their folders to a user (CHOWN,
  * DAC_OVERRIDE, FOWNER), become that user (SETUID, SETGID), end what they started (KILL), and listen below 1024 (NET_BIND_SERVICE).
  */
 const capabilities = ['CHOWN', 'DAC_OVERRIDE', 'FOWNER', 'KILL', 'NET_BIND_SERVICE', 'SETGID', 'SETUID'];
 
 /**
- * The name server of agents that may reach nobody by themselves, which is none: an engine before 26.0 would ask one on the loopback address of its
- * host from there, where no rule holds the agent. Now it asks in the agent's own network.
+ * The name server of agents that may reach nothing by themselves: none. An engine before 26.0 would query one on the loopback address of
+ * its host from the host, where no rule applies to the agent. With this setting it queries in the agent's own network.
  */
 const NO_NAMES = ['127.0.0.1'];
 const mayAskNames = (kind: NetworkKind): boolean => !isShut(kind);
 
-/** Returns whether the container was made by an earlier release with another profile for user namespaces than this one's. */
+/** Returns whether an earlier release created the container with another profile for user namespaces. */
 export function hasOtherProfile({ HostConfig }: Dockerode.ContainerInspectInfo, profile: string): boolean {
   return !['', profile].includes(profileIn(HostConfig.SecurityOpt));
 }
 
-/** Returns whether the container was made by an earlier release that left name servers to agents which may reach nobody. */
+/** Returns whether an earlier release created the container with name servers although the agent may reach nothing. */
 export function asksForbiddenNames({ HostConfig }: Dockerode.ContainerInspectInfo, instance: string): boolean {
   const kind = networkKinds.find((each) => networkName(instance, each) === HostConfig.NetworkMode);
   return kind !== undefined && !mayAskNames(kind) && (HostConfig.Dns ?? []).join() !== NO_NAMES.join();
@@ -52,14 +52,14 @@ export interface Surroundings {
   /** The addresses of an agent on the listed network; null on any other. */
   listed: Listed | null;
   helperVolume: string;
-  /** The user as the engine takes it; null stands for the image's own. */
+  /** The user in the engine's form; null means the image's own. */
   user: string | null;
   /** The command that the supervisor starts. */
   command: readonly string[];
   ociRuntime: string | null;
-  /** The seccomp profile; null stands for the engine's own. */
+  /** The seccomp profile; null means the engine's own. */
   seccomp: string | null;
-  /** The ports that are published for agents, because containers can't be reached by their own address; null if they can. */
+  /** The ports that are published for agents if containers can't be reached by their own addresses; otherwise null. */
   published: PublishedPorts | null;
   /**
    * The value is true if the volume is new and our own image has an empty folder at its mount point, which gives the volume's root its
@@ -75,10 +75,10 @@ export function createOptions(spec: ContainerSpec, around: Surroundings): Docker
   return {
     name: identities.nameOf(spec),
     Image: spec.image,
-    // The whole command is in Entrypoint, so that the image's own entry point does not precede it.
+    // The whole command is in Entrypoint, so that the image's own entry point does not run before it.
     Entrypoint: [supervisorProgram, 'init', ...around.command],
     Cmd: [],
-    // The agent's variables come over its standard input when it starts, so that the engine shows them to nobody.
+    // The agent's variables are sent to its standard input when it starts, so that the engine shows them to nobody.
     Env: Object.entries(proxyVariables(around.listed)).map(([name, value]) => `${name}=${value}`),
     AttachStdin: true,
     OpenStdin: true,
@@ -118,7 +118,7 @@ export function createOptions(spec: ContainerSpec, around: Surroundings): Docker
   };
 }
 
-/** Returns the labels from which the proxy's table is made. */
+/** Returns the labels from which the proxy's table is built. */
 function listedLabels({ egress }: ContainerSpec, listed: Listed | null): Labels {
   if (listed === null || typeof egress === 'string') return {};
   return {
@@ -129,7 +129,7 @@ function listedLabels({ egress }: ContainerSpec, listed: Listed | null): Labels 
 
 const proxyNames = ['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY'];
 
-/** Returns the variables by which programs find their proxy, in either case. */
+/** Returns the variables, in both cases, by which programs find their proxy. */
 function proxyVariables(listed: Listed | null): Record<string, string> {
   if (listed === null) return {};
   const values = [listed.proxy, listed.proxy, 'localhost,127.0.0.1,::1'];
@@ -141,15 +141,15 @@ function proxyVariables(listed: Listed | null): Record<string, string> {
   );
 }
 
-/** Returns the proxy variables that a container is not to have. Programs read either case, so one of the user takes the place of both. */
+/** Returns the proxy variables that a container must not have. Programs read either case, so one that the user sets replaces both. */
 export function replacedVariables(environment: Readonly<Record<string, string>>): string[] {
   const own = new Set(Object.keys(environment).map((name) => name.toUpperCase()));
   return proxyNames.filter((name) => own.has(name)).flatMap((name) => [name, name.toLowerCase()]);
 }
 
 /**
- * Such a folder belongs to the container's user, whatever its mode: runc gives it that of the folder beneath, which is the image's own or, from the
- * second start on, the one that runc has made for it.
+ * Such a folder belongs to the container's user, whatever its mode: runc gives it the owner of the folder beneath, which is the image's own
+ * or, from the second start on, the one that runc has created for it.
  */
 function tmpfsOptions(user: string | null, { uid, mode = 0o1777, sizeBytes, exec = false }: TmpfsMount): string {
   const [id, group] = uid === undefined ? idsOf(user) : [uid, uid];
@@ -158,7 +158,7 @@ function tmpfsOptions(user: string | null, { uid, mode = 0o1777, sizeBytes, exec
   return ['rw', 'nosuid', 'nodev', `mode=${mode.toString(8)}`, ...owner, ...size, ...(exec ? ['exec'] : [])].join(',');
 }
 
-/** Returns the numbers of a user that is given by number, and of its group if that is given too. */
+/** Returns the number of a user that is given by number, and that of its group if that is given too. */
 function idsOf(user: string | null): string[] {
   return (/^(\d+)(?::(\d+))?$/.exec(user ?? '') ?? []).slice(1);
 }
@@ -177,8 +177,8 @@ function mounts(spec: ContainerSpec, around: Surroundings): Dockerode.MountSetti
 }
 
 /**
- * Returns the names of settings that the engine accepted but did not apply, as engines do if their kernel lacks them. MemorySwap is left
- * out: a kernel without swap accounting drops it, and the memory limit holds nevertheless.
+ * Returns the names of settings that the engine accepted but did not apply, as engines do if their kernel lacks a feature. MemorySwap is
+ * ignored, because a kernel without swap accounting drops it, and the memory limit applies nevertheless.
  */
 export function ignoredSettings(asked: Dockerode.ContainerCreateOptions, made: Dockerode.ContainerInspectInfo): string[] {
   const want = asked.HostConfig ?? {};
@@ -208,7 +208,7 @@ export function ignoredSettings(asked: Dockerode.ContainerCreateOptions, made: D
     ShmSize: want.ShmSize === undefined || have.ShmSize === want.ShmSize,
     Runtime: want.Runtime === undefined || have.Runtime === want.Runtime,
     Binds: (have.Binds ?? []).length === 0,
-    // Besides ours, only the anonymous volumes that the image itself asks for are allowed.
+    // Besides ours, only the anonymous volumes that the image itself declares are allowed.
     Mounts: made.Mounts.every((mount) => known.has(mount.Name ?? '') || (mount.Type === 'volume' && isAnonymousVolume(mount.Name ?? ''))),
     MountsMade: (want.Mounts ?? []).every((mount) =>
       made.Mounts.some((found) => found.Destination === mount.Target && found.RW === !mount.ReadOnly && found.Name === mount.Source),

@@ -53,14 +53,14 @@ describe('a container’s lines', () => {
     expect(reserved).toBe(0);
   });
 
-  it('go on after any line without loss or repeat, though many bear the same time', async () => {
+  it('resume after any line without loss or repetition, although many have the same time', async () => {
     const written: Written[] = Array.from({ length: 60 }, (_, at) => ['stdout', Math.floor(at / 20), `line ${at}\n`]);
     const all = await read(written);
     expect(all).toHaveLength(60);
     for (const [at, { cursor }] of all.entries()) expect(texts(await read(written, cursor))).toEqual(texts(all.slice(at + 1)));
   });
 
-  it('go on after any line though the two streams are stamped out of order', async () => {
+  it('resume after any line although the two streams have timestamps out of order', async () => {
     const written: Written[] = [
       ['stdout', 10, 'a\n'],
       ['stderr', 30, 'b\n'],
@@ -148,7 +148,7 @@ describe('a container’s lines', () => {
     });
   });
 
-  it('tell a last line without an end from the first line of the next start', async () => {
+  it('distinguish a last line without an end from the first line of the next start', async () => {
     const written: Written[] = [
       ['stdout', 1, 'no line end'],
       ['stdout', 2, 'started again\n'],
@@ -257,7 +257,7 @@ describe('the engine’s framing', () => {
     }
   });
 
-  it('says so when it ends within a frame', async () => {
+  it('reports an end within a frame', async () => {
     async function* cut(): AsyncGenerator<Buffer> {
       yield Buffer.from([1, 0, 0, 0, 0, 0, 0, 9, 0x61]);
     }
@@ -267,7 +267,7 @@ describe('the engine’s framing', () => {
     await expect(reading()).rejects.toThrow('does not answer');
   });
 
-  it('tells an error of the engine from output, and fails with it', async () => {
+  it('distinguishes an error of the engine from output, and fails with it', async () => {
     async function* failed(): AsyncGenerator<Buffer> {
       yield Buffer.concat([frameOn('stdout', `${stamp(1)} printed\n`), frameOn('engineError', 'Error grabbing logs: the file is gone\n')]);
     }

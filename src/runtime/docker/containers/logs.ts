@@ -11,8 +11,9 @@ import { WatchedStream } from './watched-stream.ts';
 /** The size of the pieces into which the engine splits a long line; only the last one is shorter, or ends in a line feed. */
 const PIECE_BYTES = 16 * 1024;
 /**
- * The silence after much output, in ms, after which the output is followed anew. It doubles each time that nothing new was found, up to an
- * hour: the engine reads all files to find the place, and of an agent that went silent after a flood it hands on the last second again.
+ * The time without output, after much output, after which the output is followed again, in ms. It doubles each time that nothing new was
+ * found, up to an hour: the engine reads all files to find the position, and sends the last second again of an agent that stopped printing
+ * after a flood.
  */
 const SILENT_MS = 10_000;
 const SILENT_MS_MAX = 3_600_000;
@@ -44,7 +45,7 @@ export async function* containerLog(
     const { Config, Created } = await call(handle, (abortSignal) => container.inspect({ abortSignal }));
     const { generation } = identityOf(Config.Labels);
     let from = after?.generation === generation ? after : null;
-    // The line of an older cursor was printed by a removed container of the same generation, so that it is missing without being lost.
+    // The line of an older cursor was printed by a removed container of the same generation, so it is missing without being lost.
     const isPrintedHere = (cursor: LogCursor | null) => cursor !== null && cursor.time >= nineDigits(Created);
     for (let isStalled = true, silentMs = SILENT_MS; isStalled;) {
       const closing = new AbortController();
@@ -60,7 +61,7 @@ export async function* containerLog(
           silentMs = SILENT_MS;
         }
       } finally {
-        // The connection is closed after a stall, and when the reader leaves.
+        // The connection is closed after a stall, and when the reader stops.
         closing.abort();
       }
       ({ isStalled } = stream);

@@ -11,7 +11,7 @@ describe('a container that an earlier release made', () => {
   beforeAll(async () => (bed = await DockerBed.open()));
   afterAll(() => bed.close());
 
-  it('is found by every look, serves nobody, and makes way for a new one with the same volume', async () => {
+  it('is found by every inspection, is not used, and is replaced by a new one with the same volume', async () => {
     const spec = bed.spec({ generation: 3 });
     const before = await bed.running(spec);
     await bed.run(before, 'echo kept > /data/a');
@@ -40,7 +40,7 @@ describe('a container that an earlier release made', () => {
     await runtime.close();
   });
 
-  it('is found where a replica of the earlier release makes it after this one has looked', async () => {
+  it('is found even if a replica of the earlier release creates it after the inspection', async () => {
     const view = await bed.running();
     const runtime = bed.another();
     await runtime.list();

@@ -10,12 +10,12 @@ const agents = Array.from({ length: 2_000 }, () => `computer-${randomUUID()}`);
 const idOf = (agentId: string, hasFewIds = false, of = identities) => Number(userFor({ group: 7 }, agentId, of, hasFewIds)?.split(':')[0]);
 
 describe('the user of a container', () => {
-  it('is the one that is asked for, or the image’s', () => {
+  it('is the requested one, or the image’s', () => {
     expect(userFor('1000:1000', 'a', identities, false)).toBe('1000:1000');
     expect(userFor(null, 'a', identities, false)).toBe(null);
   });
 
-  it('is one of its own, the same at each start, with the group that is asked for', () => {
+  it('is its own one, the same at each start, with the requested group', () => {
     const [agent = ''] = agents;
     const user = userFor({ group: 1_000 }, agent, identities, false);
     expect(user).toMatch(/^\d+:1000$/);
@@ -23,12 +23,12 @@ describe('the user of a container', () => {
     expect(new Set(agents.map((each) => idOf(each))).size).toBeGreaterThan(1_990);
   });
 
-  it('is none of the host’s users, of builders, or beyond what engines take', () => {
+  it('is no user of the host or of builders, and no id that engines refuse', () => {
     const builder = firstIdOf({ instance: 'a', accountId: 'b', slot: 0, code: '00000000' });
     for (const agent of agents) expect([idOf(agent) > 524_288, idOf(agent) < builder]).toEqual([true, true]);
   });
 
-  it('is one that the engine has where it gives its containers few ids', () => {
+  it('is one of the engine’s ids if it gives its containers few of them', () => {
     for (const agent of agents) expect([idOf(agent, true) >= 10_000, idOf(agent, true) < 60_000]).toEqual([true, true]);
   });
 

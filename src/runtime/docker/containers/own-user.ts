@@ -6,14 +6,15 @@ interface IdRange {
   count: number;
 }
 
-/** The ids below those of builders, which neither users of a host nor containers get in practice. */
+/** The ids below those of builders, which neither users of a host nor containers have in practice. */
 const IDS: IdRange = { first: 0x60000000, count: 0x10000000 };
-/** The ids where an engine gives its containers 65,536 of them. */
+/** The ids on engines that give their containers only 65,536 of them. */
 const FEW_IDS: IdRange = { first: 10_000, count: 50_000 };
 
 /**
- * Returns the user of a container, as its engine takes it. The kernel counts much by user id, such as user namespaces and watchers of files, so that who
- * shares an id with others can take all from them. The id follows from the code of an agent, which nobody can compute, so that nobody can choose it.
+ * Returns the user of a container, in the engine's form. The kernel counts many resources by user id, such as user namespaces and file
+ * watchers, so a user who shares an id with others can exhaust all of theirs. The id is derived from the code of an agent, which nobody can
+ * compute, so nobody can choose it.
  */
 export function userFor(
   user: ContainerSpec['user'],

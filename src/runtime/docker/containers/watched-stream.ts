@@ -1,8 +1,10 @@
 import { pause } from '../../../kernel/async/pause.ts';
 
-/** The bytes after which the engine may have rotated the log file while much was printed. */
+/** The bytes after which the engine may have rotated the log file during much output. */
 const FLOOD_BYTES = 1_024 * 1_024;
-/** A response that has lasted for this long, in ms, is suspicious after fewer bytes: it may have begun shortly before a rotation. */
+/**
+ * A response that has lasted for this long, in ms, is suspicious after fewer bytes, because it may have begun shortly before a rotation.
+ */
 const LONG_MS = 300_000;
 const SOME_BYTES = 64 * 1_024;
 
@@ -15,17 +17,18 @@ export interface Suspicion {
 const usual: Suspicion = { floodBytes: FLOOD_BYTES, longMs: LONG_MS, someBytes: SOME_BYTES };
 
 /**
- * Passes on a container’s output, and ends when it may be stalled: a Docker Engine (20.10 does) can lose a log file that is rotated while it
- * is followed, after which the response goes on without a byte (moby issue 37646). Whoever reads then follows again, where the output goes on.
- * A silence counts only while the reader waits for more. A container that prints little is never suspected, so that idle ones cost nothing.
+ * Passes on a container’s output, and ends when it may be stalled: a Docker Engine (20.10 does) can lose a log file that is rotated while
+ * it is followed, after which the response continues without a byte (moby issue 37646). The reader then follows again from where the output
+ * ended. A time without output counts only while the reader waits for more. A container that prints little is never suspected, so that idle
+ * ones cost nothing.
  */
 export class WatchedStream implements AsyncIterable<Buffer> {
-  /** True once the stream has ended because it may be stalled. */
+  /** The value is true once the stream has ended because it may be stalled. */
   isStalled = false;
 
   constructor(
     private readonly source: AsyncIterable<Buffer>,
-    /** The silence, in ms, after much output that makes the stream count as stalled. */
+    /** The time without output, after much output, after which the stream counts as stalled, in ms. */
     private readonly silentMs: number,
     private readonly suspicion: Suspicion = usual,
   ) {}
@@ -55,7 +58,7 @@ export class WatchedStream implements AsyncIterable<Buffer> {
   }
 }
 
-/** Returns what the promise resolves with; null if that takes longer than the time in ms. */
+/** Returns the promise's result; null if that takes longer than the time in ms. */
 async function within<T>(promise: Promise<T>, ms: number): Promise<T | null> {
   if (ms === Infinity) return promise;
   const over = new AbortController();

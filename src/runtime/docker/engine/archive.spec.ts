@@ -42,7 +42,7 @@ describe('a file of a container', () => {
     expect(sent.destroyed).toBe(true);
   });
 
-  it('is given up if the engine hangs in the middle of it', async () => {
+  it('is aborted if the engine hangs in the middle of it', async () => {
     const sent = new PassThrough();
     sent.write((await tarOfFile()).subarray(0, 600));
     jest.useFakeTimers();
@@ -66,7 +66,7 @@ describe('a file of a container', () => {
     [2 ** 25 + 0o644, 'pipe'],
     [2 ** 26 + 2 ** 21 + 0o666, 'device'],
     [2 ** 24, 'socket'],
-  ])('is told of as the engine tells of it: %d', async (mode, kind) => {
+  ])('is reported as the engine reports it: %d', async (mode, kind) => {
     const header = Buffer.from(JSON.stringify({ name: 'x', size: 7, mode, linkTarget: '' })).toString('base64');
     const answer = { headers: { 'x-docker-container-path-stat': header }, resume: () => undefined };
     const container = { id: 'x', inspect: async () => ({ State: { Status: 'created' } }), infoArchive: async () => answer };

@@ -12,8 +12,8 @@ const MAGIC_OFFSET_BYTES = 257;
 const compressed = [Buffer.from('1f8b08', 'hex'), Buffer.from('BZh'), Buffer.from('fd377a585a00', 'hex'), Buffer.from('28b52ffd', 'hex')];
 
 /**
- * Returns the same stream after checking that its first block is that of a tar and of nothing else: to decompress data, the engine may run
- * a program found in the container, as root. Throws `RuntimeRefused`.
+ * Returns the same stream after checking that its first block is that of a plain tar: to decompress other data, the engine may run a
+ * program found in the container, as root. Throws `RuntimeRefused`.
  */
 export async function plainTar(tar: NodeJS.ReadableStream): Promise<Readable> {
   const chunks = (tar as AsyncIterable<Buffer>)[Symbol.asyncIterator]();
@@ -55,7 +55,7 @@ export async function filesInto(
   }
 }
 
-/** Returns our own sentence for the engine's, which names folders of its machine. */
+/** Returns our own sentence instead of the engine's, which names folders of its machine. */
 function refusalOf(said: string): string {
   if (/read-?only/i.test(said)) return 'The files can’t be written, because the file system of the container is read-only there.';
   if (/no space left|quota/i.test(said)) return 'The files can’t be written, because there is no room left for them.';
@@ -64,7 +64,7 @@ function refusalOf(said: string): string {
 
 /**
  * Throws `RuntimeRefused` unless the container was created and never started. For each call on files the engine mounts the container’s
- * volumes on its own machine, by paths that a program which runs could lead anywhere.
+ * volumes on its own machine, by paths that a running program could redirect anywhere.
  */
 async function checkCreated(container: Dockerode.Container): Promise<void> {
   const { State } = await call(container.id, (abortSignal) => container.inspect({ abortSignal }));
@@ -72,14 +72,14 @@ async function checkCreated(container: Dockerode.Container): Promise<void> {
 }
 
 /**
- * Returns the content of the file, and nothing if it is a link. Throws `RuntimeRefused` if it does not exist or has more than `mostBytes`
- * bytes, or the container has ever been started, and `RuntimeUnavailable` if it has not come within the time of a call.
+ * Returns the content of the file, which is empty for a link. Throws `RuntimeRefused` if it does not exist or has more than `mostBytes`
+ * bytes, or the container has ever been started, and `RuntimeUnavailable` if it does not arrive within the timeout of a call.
  */
 export async function fileIn(container: Dockerode.Container, path: string, mostBytes: number): Promise<Buffer> {
   await checkCreated(container);
   const parts: Buffer[] = [];
   let size = 0;
-  // The content is read within the time of the call, since an engine may hang in the middle of it.
+  // The content is read within the timeout of the call, since an engine may hang in the middle of it.
   await call(container.id, async (abortSignal) => {
     const source = (await container.getArchive({ path, abortSignal })) as Readable;
     const tar = extract();
@@ -107,8 +107,8 @@ export interface FileOwner {
 }
 
 /**
- * Returns what tells of each path whose it is; null if there is nothing. Of a folder, only its own head is read. Throws `RuntimeRefused` for a
- * container that has ever been started.
+ * Returns a function that returns the owner and mode of a path; null if it does not exist. Of a folder, only its own header is read. Throws
+ * `RuntimeRefused` for a container that has ever been started.
  */
 export async function ownersIn(container: Dockerode.Container): Promise<(path: string) => Promise<FileOwner | null>> {
   await checkCreated(container);
@@ -122,30 +122,30 @@ export async function ownersIn(container: Dockerode.Container): Promise<(path: s
       } finally {
         source.destroy();
       }
-      throw new RuntimeRefused('The engine does not tell the owner of a file.');
+      throw new RuntimeRefused('The engine does not return the owner of a file.');
     });
     return (await read.catch(ignoring(404))) ?? null;
   };
 }
 
 function ownerOf({ uid, mode }: Header): FileOwner {
-  if (uid === undefined || mode === undefined) throw new RuntimeRefused('The engine does not tell the owner of a file.');
+  if (uid === undefined || mode === undefined) throw new RuntimeRefused('The engine does not return the owner of a file.');
   return { uid, mode };
 }
 
-/** The bits of a mode, as the engine's language has them, of which a regular file has none. */
+/** The kind bits of a mode, as Go numbers them; a regular file has none of them. */
 const KIND_BITS = { directory: 31, link: 27, device: 26, pipe: 25, socket: 24, 'character device': 21, 'irregular file': 19 } as const;
 
 export interface FileStat {
   kind: keyof typeof KIND_BITS | 'file';
   size: number;
-  /** The path that a link leads to in the container, through all others; empty if it is no link. */
+  /** The final target of a link in the container; empty if it is not a link. */
   target: string;
 }
 
 /**
- * Returns what tells of each path what is there, in itself: a link is not followed, and nothing is opened. It is null for nothing. Throws
- * `RuntimeRefused` for a container that has ever been started.
+ * Returns a function that returns the kind of a path itself: a link is not followed, and nothing is opened. It returns null if the path
+ * does not exist. Throws `RuntimeRefused` for a container that has ever been started.
  */
 export async function statsIn(container: Dockerode.Container): Promise<(path: string) => Promise<FileStat | null>> {
   await checkCreated(container);
@@ -160,9 +160,9 @@ export async function statsIn(container: Dockerode.Container): Promise<(path: st
 
 function statOf(header: string | string[] | undefined): FileStat {
   const { mode, size, linkTarget } = JSON.parse(Buffer.from(String(header), 'base64').toString('utf8')) as Record<string, unknown>;
-  if (typeof mode !== 'number' || typeof size !== 'number') throw new RuntimeRefused('The engine does not tell the kind of a file.');
+  if (typeof mode !== 'number' || typeof size !== 'number') throw new RuntimeRefused('The engine does not return the kind of a file.');
   const kinds = Object.entries(KIND_BITS) as [keyof typeof KIND_BITS, number][];
-  // The bits are those of a number of 32 bits, which the operators of this language would take for a negative one.
+  // The number has 32 bits, and JavaScript's bit operators would treat it as negative.
   const kind = kinds.find(([, bit]) => Math.floor(mode / 2 ** bit) % 2 === 1)?.[0] ?? 'file';
   return { kind, size, target: typeof linkTarget === 'string' ? linkTarget : '' };
 }

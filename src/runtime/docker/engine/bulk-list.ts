@@ -5,7 +5,7 @@ import { jsonObjects } from './json-objects.ts';
 import { labels } from './names.ts';
 import { noteOversized } from './oversized.ts';
 
-/** The changes of a container that are read: a program can make any number of files. */
+/** The most changes of a container that are read, because a program can create any number of files. */
 const CHANGES_MAX = 200_000;
 
 /**
@@ -26,7 +26,7 @@ export function eachVolume<R>(docker: Dockerode, label: string[], keep: (listed:
   return bulkList(docker, '/volumes?', { filters }, 2, (object) => keep(object as Dockerode.VolumeInspectInfo));
 }
 
-/** Lists the ids of the agent's containers by label, whatever their names. For this the engine looks at each container that it has. */
+/** Lists the ids of the agent's containers by label, whatever their names. The engine examines each of its containers for this. */
 export function containerIdsOf(docker: Dockerode, instance: string, agentId: string): Promise<string[]> {
   return eachContainer(docker, [`${labels.instance}=${instance}`, `${labels.agent}=${agentId}`, labels.generation], ({ Id }) => Id);
 }

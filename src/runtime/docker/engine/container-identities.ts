@@ -4,25 +4,25 @@ import type { ContainerIdentity, ContainerName } from '../../container.ts';
 import { PROTOCOL_VERSION } from '../../channel/frames.ts';
 import { identityOf, labels, type Labels } from './names.ts';
 
-/** The sizes of the codes in names, in bytes. Nobody can search for a name offline, since that takes the key. */
+/** The sizes of the codes in names, in bytes. Nobody can search for a name offline, since that requires the key. */
 const NAME_BYTES = 16;
 const HOST_NAME_BYTES = 10;
 
-/** The labels that the code covers besides the installation's, in this order. */
+/** The labels that the code covers in addition to the installation's, in this order. */
 const covered = [labels.agent, labels.generation, labels.deployment, labels.allow, labels.address];
-/** The label of containers whose first process is a supervisor of this version. It is covered as well, where there is one. */
+/** The label of containers whose first process is a supervisor of this version. The code covers it as well, if it is present. */
 const SUPERVISED = PROTOCOL_VERSION;
 
-/** An agent's container, as its name and labels together prove it. */
+/** An agent's container, as proven by its name and labels together. */
 export interface KnownContainer extends ContainerIdentity {
-  /** True if an earlier release made it, whose containers had no code, or no supervisor that this one can speak to. */
+  /** The value is true if an earlier release created it, whose containers had no code, or no supervisor that this release can speak to. */
   outdated?: true;
 }
 
 /**
- * Names this installation's containers, and tells them from all others. Names and labels are message authentication codes under a key that
- * the installation alone has. A container has the labels of its image, too, and every neighbour on the network can ask the engine's name
- * server for names, so neither may be of use to somebody who knows an agent's id, or tell it to somebody who does not.
+ * Names this installation's containers, and distinguishes them from all others. Names and labels are message authentication codes under a
+ * key that only the installation has. A container also has the labels of its image, and every neighbour on the network can query the
+ * engine's name server for names, so neither may help somebody who knows an agent's id, or reveal it to somebody who does not.
  */
 export class ContainerIdentities {
   constructor(
@@ -34,22 +34,22 @@ export class ContainerIdentities {
     return `mooring-${this.code('name', agentId, String(generation)).toString('hex', 0, NAME_BYTES)}`;
   }
 
-  /** Returns the host name, which the engine's name server knows, too. It stays the same for the agent's life. */
+  /** Returns the host name, which the engine's name server knows too. It stays the same for the agent's life. */
   hostNameOf(agentId: string): string {
     return `agent-${this.code('host name', agentId).toString('hex', 0, HOST_NAME_BYTES)}`;
   }
 
-  /** Returns the number of 48 bits that the user id of an agent follows from. */
+  /** Returns the 48-bit number from which the user id of an agent is derived. */
   userCodeOf(agentId: string): number {
     return this.code('user', agentId).readUIntBE(0, 6);
   }
 
-  /** Returns what the names and the user ids of an account's builders are made of, in hex. */
+  /** Returns the code, in hex, from which the names and the user ids of an account's builders are derived. */
   builderCodeOf(accountId: string): string {
     return this.code('builder', accountId).toString('hex');
   }
 
-  /** Returns the labels of a container. `egress` are those from which the proxy's table is made. */
+  /** Returns the labels of a container. `egress` are those from which the proxy's table is built. */
   labelsOf({ agentId, generation, deploymentId }: ContainerIdentity, egress: Labels = {}): Labels {
     const own = {
       [labels.instance]: this.instance,
@@ -62,7 +62,7 @@ export class ContainerIdentities {
     return { ...own, [labels.code]: this.codeOf(own) };
   }
 
-  /** Returns what the container is; null if it is none of this installation's agents, whatever its labels say. */
+  /** Returns the identity of the container; null if it is not one of this installation's agents, whatever its labels say. */
   identify(names: readonly string[], found: Labels): KnownContainer | null {
     if (found[labels.instance] !== this.instance || found[labels.agent] === undefined) return null;
     const claimed = identityOf(found);
@@ -79,7 +79,7 @@ export class ContainerIdentities {
     return this.code('labels', ...parts, ...(supervised === undefined ? [] : [supervised])).toString('hex');
   }
 
-  /** JSON keeps the parts apart, and `purpose` the kinds of codes, so that no other parts give the same code. */
+  /** JSON separates the parts, and `purpose` the kinds of codes, so that no other parts result in the same code. */
   private code(purpose: string, ...parts: (string | null)[]): Buffer {
     return createHmac('sha256', this.key)
       .update(JSON.stringify([purpose, this.instance, ...parts]))
@@ -87,7 +87,7 @@ export class ContainerIdentities {
   }
 }
 
-/** Returns the name that earlier releases gave. */
+/** Returns the name that earlier releases used. */
 export const outdatedName = ({ agentId, generation }: ContainerName): string => `mooring-${agentId}-g${generation}`;
 
 function areEqual(one: string, other: string): boolean {

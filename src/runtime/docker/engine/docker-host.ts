@@ -1,8 +1,8 @@
 import ipaddr from 'ipaddr.js';
 
-/** The place of the engine, as `DOCKER_HOST` and the like give it. */
+/** The place of the engine, as given by `DOCKER_HOST` and related variables. */
 export type EnginePlace =
-  /** A socket file, or a port of this machine's loopback. The client library finds it by itself. */
+  /** A socket file, or a port on this machine's loopback address. The client library finds it by itself. */
   | { kind: 'near' }
   | { kind: 'ssh'; user: string | null; host: string; port: number | null; socket: string }
   | { kind: 'tls'; host: string; port: number; certificates: string };
@@ -12,7 +12,7 @@ const TLS_PORT_DEFAULT = 2376;
 
 type Environment = Record<string, string | undefined>;
 
-/** Reads the place of the engine. Throws an error for the operator if it is malformed, or on another machine that anybody could take over. */
+/** Reads the place of the engine. Throws an error for the operator if it is malformed, or on another machine without protection. */
 export function enginePlace(environment: Environment): EnginePlace {
   const written = environment.DOCKER_HOST ?? '';
   if (written === '' || /^(unix|npipe):\/\//.test(written)) return { kind: 'near' };
@@ -30,7 +30,7 @@ function parsed(text: string): URL | null {
 
 const hostIn = ({ hostname }: URL): string => hostname.replace(/^\[(.*)\]$/, '$1');
 
-/** Returns whether it is a host name or an address, and no option of a program. */
+/** Returns whether it is a host name or an address, and not an option of a program. */
 const isHost = (text: string): boolean => /^[a-z0-9:][a-z0-9.:_-]{0,252}$/i.test(text);
 
 function isLoopback(host: string): boolean {
@@ -40,7 +40,7 @@ function isLoopback(host: string): boolean {
 function sshPlace(url: URL): EnginePlace {
   const [host, user] = [hostIn(url), url.username];
   const isUser = /^[a-z0-9_][a-z0-9_.-]{0,63}$/i.test(user);
-  if (url.password !== '') throw new Error('DOCKER_HOST must hold no password: ssh logs in with a key.');
+  if (url.password !== '') throw new Error('DOCKER_HOST must not contain a password: ssh logs in with a key.');
   if (!isHost(host) || (user !== '' && !isUser) || !/^[\w./-]*$/.test(url.pathname))
     throw new Error('DOCKER_HOST must be ssh://[user@]host[:port], or with the path of the socket on that machine.');
   const socket = url.pathname.length > 1 ? url.pathname : SOCKET_DEFAULT;

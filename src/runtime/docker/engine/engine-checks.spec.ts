@@ -49,13 +49,13 @@ describe('an engine with known faults', () => {
     expect(engine.said).toEqual([expect.stringContaining('"version":"20.10.24"'), expect.stringContaining('"version":"28.0.0"')]);
   });
 
-  it('is not named by its version in the sentence, which strangers may read', async () => {
+  it('is reported without its version in the sentence, which strangers may read', async () => {
     const engine = new Engine();
     engine.version = { Version: '20.10.24' };
     expect(JSON.stringify(await engine.checks.status())).not.toContain('20.10');
   });
 
-  it('is asked again at once after it did not answer', async () => {
+  it('is checked again at once after it did not respond', async () => {
     const engine = new Engine();
     engine.version = null;
     for (let n = 0; n < 2; n += 1) await expect(engine.checks.status()).rejects.toThrow(RuntimeUnavailable);
@@ -66,7 +66,7 @@ describe('an engine with known faults', () => {
 });
 
 describe('an engine that does not enforce the limits of agents', () => {
-  it('is named in the status and in the log, and agents start', async () => {
+  it('is reported in the status and in the log, and agents start', async () => {
     const engine = new Engine();
     engine.info = UNLIMITED;
     const sentence = 'the engine does not enforce the limits of agents on memory and processes';
@@ -90,13 +90,13 @@ describe('an engine that does not enforce the limits of agents', () => {
     expect(await engine.checks.status()).toEqual({ lack: null, warnings: [] });
   });
 
-  it('does not hold starts up for an answer that nothing depends on', async () => {
+  it('does not delay starts for a response that nothing depends on', async () => {
     const engine = new Engine();
     engine.info = null;
     await engine.checks.assertStartable();
   });
 
-  it('is named where only swap is not limited, and agents start in any case', async () => {
+  it('is reported if only swap is not limited, and agents start in any case', async () => {
     const engine = new Engine(true);
     engine.info = { ...LIMITED, SwapLimit: false };
     await engine.checks.assertStartable();
@@ -105,7 +105,7 @@ describe('an engine that does not enforce the limits of agents', () => {
 });
 
 describe('an engine that can’t freeze', () => {
-  it('is remembered for the connection, and named', async () => {
+  it('is remembered for the connection, and reported', async () => {
     const engine = new Engine();
     await engine.checks.status();
     expect(engine.checks.canFreeze).toBe(true);
@@ -118,7 +118,7 @@ describe('an engine that can’t freeze', () => {
     expect(engine.checks.canFreeze).toBe(true);
   });
 
-  it('is known from its own words if it has no cgroups', async () => {
+  it('is recognized by its own message if it has no cgroups', async () => {
     const engine = new Engine();
     engine.info = { ...UNLIMITED, CgroupDriver: 'none' };
     await engine.checks.status();
@@ -127,7 +127,7 @@ describe('an engine that can’t freeze', () => {
 });
 
 describe('an engine that is not supported', () => {
-  it('is named in the status and in the log, and counts as unavailable until another one answers', async () => {
+  it('is reported in the status and in the log, and counts as unavailable until another one responds', async () => {
     const engine = new Engine();
     engine.version = { Version: '5.3.1', Components: [{ Name: 'Podman Engine' }] };
     await expect(engine.checks.assertSupported()).rejects.toThrow(EngineUnsupported);

@@ -11,9 +11,9 @@ const OUTDATED = `the Docker Engine is older than ${LOWEST_SAFE_VERSION}, which 
 const SWAP = 'the engine does not limit swap: where its machine has some, agents take it beyond their memory';
 
 export interface EngineChecksOptions {
-  /** True if no agent may start on an engine that does not enforce its limits. */
+  /** The value is true if no agent may start on an engine that does not enforce its limits. */
   requireLimits: boolean;
-  /** Receives what is wrong with the engine, once until it changes. */
+  /** Receives a problem of the engine, once until it changes. */
   warn: (fields: object, message: string) => void;
 }
 
@@ -28,10 +28,10 @@ interface Questions {
   info(options: { abortSignal: AbortSignal }): Promise<InfoAnswer>;
 }
 
-/** Knows what the engine is and what it can do. It is asked once for each connection. */
+/** Knows the engine's version and abilities, which are read once for each connection. */
 export class EngineChecks {
   private latest: Answers | null = null;
-  /** The last answers, for callers that may not wait. */
+  /** The last results, for callers that can't wait. */
   private known = { isSupported: true, canFreeze: true };
   private refusesFreeze = false;
   private readonly warned = new Map<string, string>();
@@ -42,7 +42,7 @@ export class EngineChecks {
     private readonly options: EngineChecksOptions,
   ) {}
 
-  /** Returns false if the engine that answered last can't be used. */
+  /** Returns false if the engine that responded last can't be used. */
   get isSupported(): boolean {
     return this.known.isSupported;
   }
@@ -57,7 +57,7 @@ export class EngineChecks {
     this.warn('freeze', {}, 'THE CONTAINER ENGINE CAN’T FREEZE AGENTS: they sleep by being stopped');
   }
 
-  /** Asks the engine anew, which may be another one, or may have been upgraded. */
+  /** Reads the facts of the engine again, which may be another one, or may have been upgraded. */
   check(): void {
     this.renew();
   }
@@ -77,7 +77,7 @@ export class EngineChecks {
     return { lack: requireLimits ? unenforced : null, warnings: warnings.filter((warning) => warning !== null) };
   }
 
-  /** Returns whether containers have some 65,536 user ids and not all. Throws `RuntimeUnavailable`. */
+  /** Returns whether containers have only some 65,536 user ids. Throws `RuntimeUnavailable`. */
   async hasFewIds(): Promise<boolean> {
     return (await this.answers.limits).hasFewIds;
   }
@@ -88,7 +88,7 @@ export class EngineChecks {
     if (unsupported !== null) throw new EngineUnsupported(unsupported);
   }
 
-  /** Throws as `assertSupported`, and `RuntimeRefused` if the engine does not enforce what it has to. */
+  /** Throws as `assertSupported` does, and `RuntimeRefused` if the engine does not enforce required limits. */
   async assertStartable(): Promise<void> {
     await this.assertSupported();
     if (!this.options.requireLimits) return;
@@ -142,7 +142,7 @@ export class EngineChecks {
     return facts;
   }
 
-  /** Returns the engine's answer, or its refusal. */
+  /** Returns the engine's response, or its refusal. */
   private async ask<T>(question: (docker: Questions, options: { abortSignal: AbortSignal }) => Promise<T>): Promise<T | RuntimeRefused> {
     const work = (abortSignal: AbortSignal) => question(this.docker, { abortSignal });
     return this.health

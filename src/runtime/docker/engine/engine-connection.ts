@@ -4,10 +4,10 @@ import Dockerode from 'dockerode';
 import { enginePlace, type EnginePlace } from './docker-host.ts';
 import { SshTunnel } from './ssh-tunnel.ts';
 
-/** The time for which the start waits for a connection of ssh, ms. Later the engine counts as unavailable. */
+/** The time for which the start waits for an ssh connection, in ms. After that the engine counts as unavailable. */
 const SSH_ANSWERS_MS = 15_000;
 
-/** The way to an engine. */
+/** A connection to an engine. */
 export interface EngineConnection {
   docker: Dockerode;
   kind: EnginePlace['kind'];
@@ -43,7 +43,7 @@ export async function connectToEngine(
       : logger.warn({ host: place.host, reason }, 'THE ENGINE CAN’T BE REACHED BY SSH'),
   );
   await tunnel.attempted(SSH_ANSWERS_MS);
-  // The socket that is forwarded is the engine's own, so that every call goes there as to one on this machine.
+  // The forwarded socket is the engine's own, so every call is sent to it as to an engine on this machine.
   const docker = new Dockerode({ protocol: 'http', host: undefined, socketPath: tunnel.engine });
   return { docker, kind: 'ssh', relay: tunnel.relay, close: () => tunnel.close() };
 }

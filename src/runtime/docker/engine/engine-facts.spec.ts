@@ -38,7 +38,7 @@ describe('the limits of agents', () => {
     expect(unenforced).toBe(named === null ? null : `the engine does not enforce the limits of agents ${named}`);
   });
 
-  it('are taken for unenforced where a proxy refuses the question', () => {
+  it('count as unenforced if a proxy refuses the request', () => {
     expect(limitFacts(new RuntimeRefused('forbidden')).unenforced).toContain('does not tell which limits');
   });
 
@@ -57,13 +57,13 @@ describe('an engine that gives its containers few user ids', () => {
     expect(limitFacts({ SecurityOptions }).hasFewIds).toBe(hasFewIds);
   });
 
-  it('is not supposed where nothing is said', () => {
+  it('is not assumed without information', () => {
     expect([{}, { SecurityOptions: null }].map((answer) => limitFacts(answer).hasFewIds)).toEqual([false, false]);
   });
 });
 
 describe('an engine that can’t freeze containers', () => {
-  it('is known by having no cgroups', () => {
+  it('is recognized by its lack of cgroups', () => {
     expect(limitFacts({ CgroupDriver: 'none' }).canFreeze).toBe(false);
     expect(limitFacts({ CgroupDriver: 'cgroupfs' }).canFreeze).toBe(true);
     expect(limitFacts({}).canFreeze).toBe(true);

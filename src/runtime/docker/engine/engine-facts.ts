@@ -4,7 +4,7 @@ import { isPodman, safetyOf, type VersionAnswer } from './engine-version.ts';
 
 const SUPPORTED = 'Docker Engine 20.10 to 29 is supported';
 
-/** The part of the engine's answer to `GET /info` that is read. */
+/** The members of the engine's response to `GET /info` that are read. */
 export interface InfoAnswer {
   MemoryLimit?: boolean;
   SwapLimit?: boolean;
@@ -21,21 +21,24 @@ export interface VersionFacts {
   version: string;
   /** The reason why the engine can't be used; null if it can. */
   unsupported: string | null;
-  /** True if the engine has faults that an upgrade mends. */
+  /** The value is true if the engine has faults that an upgrade fixes. */
   hasFaults: boolean;
 }
 
 export interface LimitFacts {
   /** The sentence that names the limits of agents which are not known to be enforced; null if all are. */
   unenforced: string | null;
-  /** True if agents may take swap beyond their memory. */
+  /** The value is true if agents may take swap beyond their memory. */
   isSwapUnlimited: boolean;
   canFreeze: boolean;
-  /** True if the engine gives its containers not all user ids, but some 65,536. */
+  /** The value is true if the engine gives its containers only some 65,536 user ids. */
   hasFewIds: boolean;
 }
 
-/** Judges the answer to `GET /version`, or its refusal. A refusal that is not about the API's version comes from what stands before the engine. */
+/**
+ * Evaluates the response to `GET /version`, or its refusal. A refusal that is not about the API's version comes from a proxy in front of
+ * the engine.
+ */
 export function versionFacts(answer: VersionAnswer | RuntimeRefused): VersionFacts {
   if (answer instanceof RuntimeRefused) {
     const isOfApi = /client version \S+ is too (new|old)/i.test(answer.message);
@@ -47,7 +50,10 @@ export function versionFacts(answer: VersionAnswer | RuntimeRefused): VersionFac
   return { version: answer.Version ?? '', unsupported, hasFaults: safetyOf(answer) === 'below' };
 }
 
-/** Judges the answer to `GET /info`, or its refusal. The engine accepts limits, and shows them on containers, whether it enforces them or not. */
+/**
+ * Evaluates the response to `GET /info`, or its refusal. The engine accepts limits, and shows them on containers, whether it enforces them
+ * or not.
+ */
 export function limitFacts(answer: InfoAnswer | RuntimeRefused): LimitFacts {
   const info = answer instanceof RuntimeRefused ? {} : answer;
   const lacking = Object.entries(limits).flatMap(([limit, field]) => (info[field] === true ? [] : [limit]));
@@ -66,6 +72,6 @@ export function limitFacts(answer: InfoAnswer | RuntimeRefused): LimitFacts {
   };
 }
 
-/** Returns whether a refused pause says that this engine can pause no container, and not that this one can't be paused now. */
+/** Returns whether a refused pause means that this engine can pause no container, and not only that this one can't be paused now. */
 export const isFreezeUnsupported = ({ message }: RuntimeRefused): boolean =>
   /cannot toggle freezer|cgroups not configured|pause is not supported|not implemented/i.test(message);

@@ -13,8 +13,8 @@ class Engine {
   });
 }
 
-describe('whether the engine is available', () => {
-  it('is asked of the engine once for all concurrent callers', async () => {
+describe('the availability of the engine', () => {
+  it('is checked once for all concurrent callers', async () => {
     const engine = new Engine();
     const answers = await Promise.all(Array.from({ length: 50 }, () => engine.health.available()));
     expect(answers).toEqual(Array.from({ length: 50 }, () => true));
@@ -23,7 +23,7 @@ describe('whether the engine is available', () => {
     expect(engine.pings).toBe(1);
   });
 
-  it('is known without a ping if another call was just answered, also by a refusal', async () => {
+  it('is known without a ping right after the response to another call, also after a refusal', async () => {
     for (const work of [() => Promise.resolve(1), () => Promise.reject(new RuntimeRefused('no'))]) {
       const engine = new Engine();
       await engine.health.observe<unknown>(work).catch(() => undefined);
@@ -32,7 +32,7 @@ describe('whether the engine is available', () => {
     }
   });
 
-  it('is doubted as soon as a call gets no answer', async () => {
+  it('is checked again as soon as a call gets no response', async () => {
     const engine = new Engine();
     expect(await engine.health.available()).toBe(true);
     engine.answer = refusedConnection;
@@ -47,7 +47,7 @@ describe('whether the engine is available', () => {
     expect(await engine.health.available()).toBe(false);
   });
 
-  it('is true in spite of a late ping if the engine answers other calls meanwhile', async () => {
+  it('is true in spite of a late ping if the engine responds to other calls meanwhile', async () => {
     const engine = new Engine();
     engine.answer = () => new Promise(() => undefined);
     const asking = engine.health.available();

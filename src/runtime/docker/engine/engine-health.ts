@@ -1,15 +1,15 @@
 import { ContainerGone, RuntimeRefused } from '../../runtime.errors.ts';
 import { call } from './engine.ts';
 
-/** The time for which an answer of the engine, or its silence, is trusted, ms. */
+/** The time for which a response of the engine, or the lack of one, is trusted, in ms. */
 const TRUSTED_MS = 1_000;
 const SILENCE_TRUSTED_MS = 250;
-/** An engine that accepts a connection but sends nothing for this time counts as unavailable, ms. */
+/** An engine that accepts a connection but sends nothing for this time counts as unavailable, in ms. */
 const SILENT_AFTER_MS = 900;
 
 /**
- * Remembers whether the engine answered lately. There is no polling: every call to the engine reports its outcome here, and a ping is sent
- * only if a caller asks and nothing was reported just before. An idle service therefore costs nothing.
+ * Remembers whether the engine responded recently. There is no polling: every call to the engine reports its outcome here, and a ping is
+ * sent only if a caller asks and nothing was reported just before. So an idle service costs nothing.
  */
 export class EngineHealth {
   private answeredAt = -Infinity;
@@ -18,7 +18,7 @@ export class EngineHealth {
 
   constructor(private readonly ping: (signal: AbortSignal) => Promise<unknown>) {}
 
-  /** Returns whether the engine answers, within a second. Never throws. */
+  /** Returns within a second whether the engine responds. Never throws. */
   async available(): Promise<boolean> {
     const now = performance.now();
     if (now - this.answeredAt < TRUSTED_MS) return true;
@@ -27,7 +27,7 @@ export class EngineHealth {
     return this.asking;
   }
 
-  /** Returns or throws the outcome of the call, and remembers whether the engine answered it. */
+  /** Returns or throws the outcome of the call, and remembers whether the engine responded to it. */
   async observe<T>(work: () => Promise<T>): Promise<T> {
     try {
       const answer = await work();
@@ -56,7 +56,7 @@ export class EngineHealth {
       this.answered();
       return true;
     } catch {
-      // A busy engine may answer the ping late while it answers other calls.
+      // A busy engine may respond late to the ping while it responds to other calls.
       if (this.answeredAt > asked) return true;
       this.silentAt = performance.now();
       return false;

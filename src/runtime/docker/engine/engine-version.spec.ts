@@ -24,7 +24,7 @@ describe('the version of the engine', () => {
     ['29.5.1 or so', 'unknown'],
   ])('%s is %s', (version, wanted) => expect(safety(version)).toBe(wanted));
 
-  it('says nothing of another engine than Docker’s', () => {
+  it('is unknown for other engines than Docker’s', () => {
     expect(safety('4.9.4', [{ Name: 'Podman Engine' }, { Name: 'Conmon' }])).toBe('unknown');
     expect(safetyOf({})).toBe('unknown');
   });

@@ -3,13 +3,13 @@ export const LOWEST_SAFE_VERSION = '29.5.1';
 
 export type Safety = 'safe' | 'below' | 'unknown';
 
-/** The part of the engine's answer to `GET /version` that is read. */
+/** The members of the engine's response to `GET /version` that are read. */
 export interface VersionAnswer {
   Version?: string;
   Components?: { Name?: string }[] | null;
 }
 
-/** Compares the version that an engine tells of itself. That of another engine than Docker's says nothing. */
+/** Compares the version that an engine reports. The version of an engine other than Docker's has no meaning here. */
 export function safetyOf({ Version = '', Components }: VersionAnswer, lowest = LOWEST_SAFE_VERSION): Safety {
   if (isPodman(Components)) return 'unknown';
   const found = partsOf(Version);
@@ -23,7 +23,7 @@ export function safetyOf({ Version = '', Components }: VersionAnswer, lowest = L
 export const isPodman = (components: VersionAnswer['Components']): boolean =>
   components?.some(({ Name }) => /podman/i.test(Name ?? '')) ?? false;
 
-/** Parses versions such as `20.10.24+dfsg1`, `29.5.1-rc.1`, `18.09.1-ce`. What a distribution adds makes no difference. */
+/** Parses versions such as `20.10.24+dfsg1`, `29.5.1-rc.1`, `18.09.1-ce`. Suffixes of distributions are ignored. */
 function partsOf(version: string): { numbers: number[]; isPreview: boolean } | null {
   const [, major, minor, patch, suffix = ''] = /^v?(\d{1,6})\.(\d{1,6})\.(\d{1,6})((?:[-+~].*)?)$/s.exec(version) ?? [];
   if (major === undefined) return null;

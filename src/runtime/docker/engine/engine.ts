@@ -7,7 +7,7 @@ import { ContainerGone, RuntimeRefused, RuntimeUnavailable } from '../../runtime
 
 /** The version of the engine's API that every call asks for: the newest of Docker Engine 20.10, which 29 still serves. */
 export const API_VERSION = '1.41';
-/** The timeout of an ordinary call to the engine, ms. */
+/** The timeout of an ordinary call to the engine, in ms. */
 export const CALL_TIMEOUT_MS = 30_000;
 
 const JSON_LINE_CHARACTERS_MAX = 4 * 1024 * 1024;
@@ -36,7 +36,7 @@ interface EngineError {
   message?: string;
 }
 
-/** Returns the HTTP status of an error of the client library, or of the runtime error that was made from one. */
+/** Returns the HTTP status of an error of the client library, or of the runtime error that was created from one. */
 export function statusOf(error: unknown): number | undefined {
   const { statusCode, cause } = error as EngineError & { cause?: EngineError };
   return statusCode ?? cause?.statusCode;
@@ -72,7 +72,10 @@ export function hasLeftoverTask(refused: RuntimeRefused): boolean {
   return /\btask [0-9a-f]+: already exists/.test(refused.message);
 }
 
-/** Returns whether a container that ran before could not be started because the network that it was on is gone. It takes no other one of that name. */
+/**
+ * Returns whether a container that ran before could not be started because its network is gone. It does not accept another network of that
+ * name.
+ */
 export const hasLostNetwork = (refused: RuntimeRefused): boolean => /\bnetwork [0-9a-f]{64} not found/.test(refused.message);
 
 /** Returns whether a container could not be started because its network has no free port or address. */
@@ -115,11 +118,11 @@ export async function withTimeout<T>(work: (signal: AbortSignal) => Promise<T>, 
 }
 
 /**
- * Throws `RuntimeUnavailable` if the engine takes no new connections. An engine that goes down first stops accepting connections, then ends the work of its
- * callers with errors that blame them; on the connections that it has it answers to the end.
+ * Throws `RuntimeUnavailable` if the engine accepts no new connections. An engine that is shutting down first stops accepting connections,
+ * then ends the work of its callers with errors that blame them, while it still responds on existing connections.
  */
 export async function checkTakesConnections(docker: Dockerode): Promise<void> {
-  // The types of the client library leave these out.
+  // The types of the client library lack these members.
   const modem = docker.modem as unknown as {
     host?: string;
     port?: number | string;
@@ -129,7 +132,7 @@ export async function checkTakesConnections(docker: Dockerode): Promise<void> {
   const socket = connect(path === undefined ? { host: modem.host, port: Number(modem.port) } : { path });
   try {
     await once(socket, 'connect', { signal: timeoutSignal(CALL_TIMEOUT_MS) });
-    // A socket that ssh forwards takes connections whatever the engine does.
+    // A socket that ssh forwards accepts connections whatever the engine does.
     if (path !== undefined) await answersPing(socket);
   } catch (error) {
     throw new RuntimeUnavailable(error);
@@ -138,7 +141,7 @@ export async function checkTakesConnections(docker: Dockerode): Promise<void> {
   }
 }
 
-/** Makes all calls of the client ask for one version of the API. Without one, each engine answers in its newest form. */
+/** Makes all calls of the client request one version of the API. Without a version, each engine responds in its newest form. */
 export function pinApiVersion(docker: Dockerode): Dockerode {
   (docker.modem as { version?: string }).version = `v${API_VERSION}`;
   return docker;
@@ -156,8 +159,8 @@ export function pingEngine(docker: Dockerode, abortSignal: AbortSignal): Promise
 }
 
 /**
- * Yields the objects of an engine stream that has one JSON object a line. A line that is too long is passed over and told to `onSkip`; without one,
- * it ends the stream with `RuntimeRefused`.
+ * Yields the objects of an engine stream with one JSON object per line. A line that is too long is skipped and reported to `onSkip`;
+ * without `onSkip`, it ends the stream with `RuntimeRefused`.
  */
 export async function* jsonLines<T>(stream: AsyncIterable<Buffer | string>, onSkip?: () => void): AsyncGenerator<T> {
   const decoder = new TextDecoder();
@@ -201,14 +204,14 @@ export async function mapBounded<T, R>(items: readonly T[], width: number, work:
   return answers;
 }
 
-/** Passes over the errors of calls that the engine answered with one of these statuses. */
+/** Ignores the errors of calls with one of these statuses. */
 export const ignoring =
   (...statuses: number[]) =>
   (error: unknown): undefined => {
     if (!statuses.includes(statusOf(error) ?? 0)) throw error;
   };
 
-/** Ignores the engine's answer that nothing had to be changed. */
+/** Ignores the engine's response that nothing had to be changed. */
 export async function ignoring304(work: Promise<unknown>): Promise<void> {
   try {
     await work;

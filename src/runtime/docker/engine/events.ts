@@ -16,15 +16,15 @@ interface EngineEvent {
   Actor: { ID: string; Attributes?: Record<string, string> };
 }
 
-/** Receives what this process has to know of an event before its reader does. */
+/** Receives what this process has to record about an event before the reader of the events gets it. */
 interface EventNotes {
   /** A container of an agent was created, perhaps by another process. */
   created(container: KnownContainer): void;
-  /** The proxy of agents with a list of names has ended. */
+  /** The proxy of agents with an allowlist has ended. */
   proxyEnded(): void;
-  /** A container was frozen or thawed, perhaps by another process. */
+  /** A container was paused or unpaused, perhaps by another process. */
   frozen(handle: string, isFrozen: boolean): void;
-  /** A build by the engine's own builder has ended, or the service that it was for. */
+  /** A build by the engine's own builder has ended, or the service that requested it. */
   buildEnded(): void;
 }
 
@@ -34,9 +34,9 @@ const filters = JSON.stringify({
 });
 
 /**
- * Yields the engine's events about this instance's agents. It reconnects by itself, and yields `lost` after each connect. It
- * reports the creation of containers too, because a superseded process that was suspended in the middle of a call may create one that nobody
- * needs any more.
+ * Yields the engine's events about this instance's agents. It reconnects by itself, and yields `lost` after each reconnect. It also reports
+ * the creation of containers, because a superseded process that was suspended in the middle of a call may create a container that is no
+ * longer needed.
  */
 export async function* engineEvents(
   docker: Dockerode,
@@ -45,7 +45,7 @@ export async function* engineEvents(
   signal: AbortSignal,
   notes: EventNotes,
 ): AsyncGenerator<RuntimeEvent> {
-  // An event repeats the labels of what it tells of, so that only those of the container with the large ones are passed over.
+  // An event repeats the labels of its container, so that only events of the container with the large labels are skipped.
   const onSkip = (): void => noteOversized(docker, 'events');
   const backoff = new Backoff({ firstMs: FIRST_RETRY_MS, lastMs: LAST_RETRY_MS });
   let lost: { since?: Date } = {};
@@ -67,7 +67,7 @@ export async function* engineEvents(
         if (agentId !== null) yield { kind: 'changed', agentId };
       }
     } catch {
-      // The engine is or became unavailable; in both cases it reconnects.
+      // The engine was or became unavailable; in both cases the loop reconnects.
     }
     if (isFollowing) lost = { since: new Date() };
     health.invalidate();
@@ -89,6 +89,6 @@ function containerOf({ Type, Actor: { Attributes = {} } }: EngineEvent, identiti
 }
 
 function agentOfVolumeEvent({ Type, Action, Actor }: EngineEvent): string | null {
-  // The name of a volume does not tell its instance, so that others' deployments would cost this one a look each.
+  // The name of a volume does not contain its instance, so every event of another installation would cost this one an inspection.
   return Type === 'volume' && Action !== 'create' ? agentOfVolume(Actor.ID) : null;
 }

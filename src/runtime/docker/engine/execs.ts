@@ -3,7 +3,7 @@ import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.errors.ts';
 import { call, until } from './engine.ts';
 import { frames } from './frames.ts';
 
-/** Returns the exit code of a command whose output has ended. It is looked for 10 ms apart, at most `looksMax` times. Throws `RuntimeUnavailable`. */
+/** Returns the exit code of a command whose output has ended. Polls every 10 ms, at most `looksMax` times. Throws `RuntimeUnavailable`. */
 export async function exitCodeOf(exec: Dockerode.Exec, handle: string, looksMax = 200): Promise<number> {
   const code = await until(
     async () => {
@@ -18,8 +18,8 @@ export async function exitCodeOf(exec: Dockerode.Exec, handle: string, looksMax 
 }
 
 /**
- * Runs a program as root in a container of our own that runs, and gives it the input. Returns the output, at most so many bytes. Throws
- * `RuntimeRefused` if the program fails, and `RuntimeUnavailable` if it has not ended within the time of a call.
+ * Runs a program as root in a running container of our own, and writes the input to it. Returns the output, up to `outputBytesMax` bytes.
+ * Throws `RuntimeRefused` if the program fails, and `RuntimeUnavailable` if it has not ended within the timeout of a call.
  */
 export async function runInOwn(container: Dockerode.Container, argv: string[], input: string, outputBytesMax: number): Promise<Buffer> {
   const options = { Cmd: argv, User: '0:0', AttachStdin: true, AttachStdout: true };

@@ -82,7 +82,7 @@ describe('an engine on another machine', () => {
   describe('that is reached by TCP with TLS', () => {
     const ports = () => ({ address: far.address, ports: '20000-20099', clients: [far.service] });
 
-    it('has agents that the service reaches at the operator’s address, and nobody else does', async () => {
+    it('has agents that only the service reaches, at the operator’s address', async () => {
       const { runtime } = await runtimeAt(tls, bed, { ports: ports() });
       const view = await running(runtime, bed);
       const { host, port } = await runtime.address(view, PORT);
@@ -109,7 +109,7 @@ describe('an engine on another machine', () => {
       await runtime.close();
     });
 
-    it('is refused where a certificate is missing, by name', async () => {
+    it('is refused if a certificate is missing, with its name', async () => {
       const folder = `${tls.DOCKER_CERT_PATH}-of-nobody`;
       await expect(runtimeAt({ ...tls, DOCKER_CERT_PATH: folder }, bed)).rejects.toThrow(/DOCKER_CERT_PATH must hold.*ca\.pem/);
     });
@@ -153,7 +153,7 @@ describe('an engine on another machine', () => {
       await runtime.close();
     });
 
-    it('is away while the connection is, and everything goes on when it is back', async () => {
+    it('is unavailable without the connection, and everything continues when it is back', async () => {
       const { runtime, said } = await runtimeAt(environment, bed, { sshConfig });
       const view = await running(runtime, bed);
       expect(await ready(await runtime.address(view, PORT), { tcp: true }, 20_000, never)).toBe(true);

@@ -8,7 +8,7 @@ export interface Frame {
 
 const HEADER_BYTES = 8;
 const STDERR = 2;
-/** The number of the stream in which the engine tells that it failed, in place of more output. */
+/** The number of the stream on which the engine reports its own failure instead of more output. */
 const ENGINE_ERROR = 3;
 const ENGINE_ERROR_BYTES_MAX = 1_000;
 const FRAME_BYTES_MAX = 8 * 1024 * 1024;
@@ -22,13 +22,13 @@ export class EngineFrames {
   private have = 0;
   private need = HEADER_BYTES;
 
-  /** The value is true if what came so far ends within a frame. */
+  /** The value is true if the bytes so far end within a frame. */
   get isWithin(): boolean {
     return this.have > 0;
   }
 
   /**
-   * Yields the frames that are complete with these bytes. Throws `RuntimeUnavailable` when the engine tells of an error of its own, which is no
+   * Yields the frames that these bytes complete. Throws `RuntimeUnavailable` when the engine reports an error of its own, which is not
    * output of the container.
    */
   *push(chunk: Buffer): Generator<Frame> {
@@ -53,7 +53,7 @@ export class EngineFrames {
   }
 }
 
-/** Yields the frames of the source, which it reads no faster than its consumer does. Throws `RuntimeUnavailable` on an incomplete frame. */
+/** Yields the frames of the source, and reads it no faster than its consumer does. Throws `RuntimeUnavailable` on an incomplete frame. */
 export async function* frames(source: AsyncIterable<Buffer>): AsyncGenerator<Frame> {
   const parser = new EngineFrames();
   for await (const chunk of source) yield* parser.push(chunk);

@@ -16,7 +16,7 @@ describe('the engine’s stream of one object a line', () => {
     expect(onSkip).toHaveBeenCalledTimes(size < long.length ? 1 : 0);
   });
 
-  it('that tells the progress of one call ends with such a line', async () => {
+  it('that reports the progress of one call ends with such a line', async () => {
     const read = async () => {
       for await (const object of jsonLines(inChunks(long, 1_000_000))) expect(object).toBeNull();
     };

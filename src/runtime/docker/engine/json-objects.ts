@@ -1,4 +1,4 @@
-import { setImmediate as othersTurn } from 'node:timers/promises';
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 
 import { RuntimeRefused } from '../../runtime.errors.ts';
 
@@ -8,7 +8,7 @@ const LONGEST_OBJECT = 4 * 1024 * 1024;
 const SLICE = 64 * 1024;
 
 const [QUOTE, BACKSLASH, OPENING, CLOSING] = [1, 2, 3, 4];
-/** The meaning of each byte to the scan. Only ASCII bytes matter, and in UTF-8 no other character contains them. */
+/** The meaning of each byte to the scan. Only ASCII bytes matter, and no other character contains them in UTF-8. */
 const meanings = new Uint8Array(256);
 meanings[0x22] = QUOTE;
 meanings[0x5c] = BACKSLASH;
@@ -16,9 +16,10 @@ for (const byte of [0x7b, 0x5b]) meanings[byte] = OPENING;
 for (const byte of [0x7d, 0x5d]) meanings[byte] = CLOSING;
 
 /**
- * Yields the JSON objects of a long list in batches, as they arrive. Depth 1 is that of the objects in `[{…}, {…}]`, 2 that of those in
- * `{"Volumes": [{…}, {…}]}`. A list of ten thousand containers takes no more memory than one of ten, and its parsing does not block the
- * event loop. An object that is too long is passed over, since whoever can make one would keep everybody else from the list; `onSkip` is told of it.
+ * Yields the JSON objects of a long list in batches, as they arrive. Depth 1 is that of the objects in `[{…}, {…}]`, depth 2 that of the
+ * objects in `{"Volumes": [{…}, {…}]}`. A list of ten thousand containers takes no more memory than one of ten, and its parsing does not
+ * block the event loop. An object that is too long is skipped and reported to `onSkip`: otherwise whoever can create one could make the
+ * list unreadable for everybody.
  */
 export async function* jsonObjects(
   stream: AsyncIterable<Buffer>,
@@ -42,16 +43,16 @@ export async function* jsonObjects(
     sinceTurn += chunk.length;
     if (sinceTurn < SLICE) continue;
     sinceTurn = 0;
-    await othersTurn();
+    await yieldToEventLoop();
   }
   if (scan.isInside) throw new RuntimeRefused('the engine sent an object without an end');
 }
 
-/** Finds the beginnings and ends of objects across several buffers. */
+/** Finds the start and end of objects across several buffers. */
 class Scan {
-  /** The offset of the unfinished object in the current bytes. */
+  /** The offset of the incomplete object in the current bytes. */
   begin = 0;
-  /** The value is true while the bytes of the object are not kept. */
+  /** The value is true while the bytes of the object are discarded. */
   isSkipping = false;
   private level = 0;
   private inText = false;

@@ -2,15 +2,17 @@ import type Dockerode from 'dockerode';
 
 export type Oversized = 'list' | 'events';
 
-/** The number of parts of answers of each engine that were too long to be read, and who is told of the first. */
+/** The number of response parts of each engine that were too long to be read, and the listener for the first of them. */
 const known = new WeakMap<Dockerode, { count: number; onFirst: (what: Oversized) => void }>();
 
-/** Has the function called at the first part of an answer that is passed over. Labels are most of what can be so long, so that it is told nothing of it. */
+/**
+ * Calls the function when the first part of a response is skipped. It does not get the content, most of which would be labels of strangers.
+ */
 export function watchOversized(docker: Dockerode, onFirst: (what: Oversized) => void): void {
   known.set(docker, { count: 0, onFirst });
 }
 
-/** Counts a part of an answer that was passed over. */
+/** Counts a part of a response that was skipped. */
 export function noteOversized(docker: Dockerode, what: Oversized): void {
   const found = known.get(docker);
   if (found === undefined) return;

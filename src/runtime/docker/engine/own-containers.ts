@@ -4,26 +4,26 @@ import type { ContainerIdentities } from './container-identities.ts';
 import { call, ignoring } from './engine.ts';
 
 /**
- * Attaches to the input of a container that was created to read it. The input ends with this process, so that a container whose program ends
- * with its input does too.
+ * Attaches to the input of a container that was created to read it. The input ends with this process, so a container whose program ends
+ * with its input ends too.
  */
 export async function attachInput(container: Dockerode.Container): Promise<Duplex> {
   const input = (await call(null, () => container.attach({ stream: true, stdin: true, hijack: true }))) as unknown as Duplex;
-  // An input that breaks has ended, which the container sees.
+  // A broken input has ended, which the container notices itself.
   return input.on('error', () => undefined).resume();
 }
 
 /**
- * Ends a container with all that runs in it, and removes it and its anonymous volumes. It does nothing if there is no such container, or, with
- * 409 among `passedOver`, if the engine is just removing it.
+ * Kills a container with all that runs in it, and removes it with its anonymous volumes. It does nothing if there is no such container, or,
+ * with 409 among `passedOver`, if the engine is already removing it.
  */
 export async function removeContainer(container: Dockerode.Container, passedOver: readonly number[] = [404]): Promise<void> {
   await call(null, (abortSignal) => container.remove({ force: true, v: true, abortSignal })).catch(ignoring(...passedOver));
 }
 
 /**
- * Does the work on the files of a new container of the image that is never started, and removes it. The container is the agent's generation 0, so
- * that one left by a crash is removed like every lower generation.
+ * Runs the callback with a new container of the image that is never started, to work on its files, and then removes the container. The
+ * container is the agent's generation 0, so one left by a crash is removed like every lower generation.
  */
 export async function withUnstarted<T>(
   docker: Dockerode,
@@ -50,8 +50,8 @@ export async function withUnstarted<T>(
 }
 
 /**
- * Removes a container, and resolves when it is gone: a removal may go on after its answer, and keeps the name, the image and the volumes. One that has
- * ended by itself may be on its way already.
+ * Removes a container, and resolves when it is gone: a removal may continue after its response, and keeps the name, the image and the
+ * volumes in use. The removal of a container that has ended by itself may have begun already.
  */
 export async function removeUntilGone(container: Dockerode.Container): Promise<void> {
   await removeContainer(container, [404, 409]);

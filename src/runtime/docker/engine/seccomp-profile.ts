@@ -6,7 +6,7 @@ const PREFIX = 'seccomp=';
 
 let read: Promise<string> | null = null;
 
-/** Returns the profile of containers that may make user namespaces, as one line. */
+/** Returns the profile of containers that may create user namespaces, as one line. */
 export function userNamespacesProfile(): Promise<string> {
   read ??= readFile(fileURLToPath(file), 'utf8').then(oneSpelling, (error: unknown) => {
     read = null;
@@ -15,7 +15,10 @@ export function userNamespacesProfile(): Promise<string> {
   return read;
 }
 
-/** Returns the profile among security options in one spelling, since an engine may write it in another; the empty string stands for its own. */
+/**
+ * Returns the profile among the security options in one spelling, since an engine may write it differently; the empty string stands for the
+ * engine's default.
+ */
 export function profileIn(options: readonly string[] | null | undefined): string {
   const profile = (options ?? []).find((option) => option.startsWith(PREFIX)) ?? '';
   return oneSpelling(profile.slice(PREFIX.length));

@@ -11,14 +11,14 @@ import type { EnginePlace } from './docker-host.ts';
 type SshPlace = Extract<EnginePlace, { kind: 'ssh' }>;
 
 const RETRY = { firstMs: 250, lastMs: 10_000, jitter: true };
-/** The time for which a connection has to hold until the waits begin anew, ms. */
+/** The time that a connection has to last until the backoff is reset, in ms. */
 const HOLDS_MS = 10_000;
 const STDERR_CHARACTERS_MAX = 2_000;
 const REASON_CHARACTERS_MAX = 300;
 
 /**
- * The settings that hold whatever the operator's configuration says: nobody is asked, an unknown host is refused, a silent one is given up, and
- * nothing but the two sockets is forwarded.
+ * The settings that apply whatever the operator's configuration says: no prompts, unknown hosts are refused, silent hosts time out, and
+ * only the two sockets are forwarded.
  */
 const SETTINGS = {
   BatchMode: 'yes',
@@ -41,8 +41,8 @@ const SETTINGS = {
 };
 
 /**
- * One connection of OpenSSH to the engine's machine, which is made again for ever. It carries all calls to the engine, and all connections to
- * agents: they begin at two sockets in a folder of this user alone.
+ * One OpenSSH connection to the engine's machine, which is reestablished without limit. It carries all calls to the engine and all
+ * connections to agents, through two sockets in a folder that only this user can open.
  */
 export class SshTunnel {
   private readonly folder = mkdtempSync(join(tmpdir(), 'mooring-ssh-'));
@@ -59,15 +59,15 @@ export class SshTunnel {
 
   constructor(
     private readonly place: SshPlace,
-    /** A file in the form of ssh_config(5) in the place of the user's own; null stands for that. */
+    /** A file in the form of ssh_config(5) instead of the user's own; null stands for that. */
     private readonly configFile: string | null,
-    /** Called with the reason when the connection is lost or can't be made, and with null when it stands again. */
+    /** Called with the reason when the connection is lost or can't be made, and with null when it is established again. */
     private readonly onChange: (lack: string | null) => void,
   ) {
     this.kept = this.keep();
   }
 
-  /** Resolves when the first attempt to connect has ended, well or not, or after `withinMs`. */
+  /** Resolves when the first attempt to connect has succeeded or failed, or after `withinMs`. */
   async attempted(withinMs: number): Promise<void> {
     await pause(withinMs, this.tried.signal);
   }
@@ -94,12 +94,13 @@ export class SshTunnel {
   /** Runs ssh until it ends. Returns the reason. */
   private async run(): Promise<string> {
     const { PATH, HOME, USER, LOGNAME, SSH_AUTH_SOCK } = process.env;
-    // In a session of its own it outlives the signals of a terminal, so that a service that stops can still reach its engine.
+    // In a session of its own, ssh does not get the signals of a terminal, so a service that stops can still reach its engine.
     const child = spawn('ssh', this.words(), { env: { PATH, HOME, USER, LOGNAME, SSH_AUTH_SOCK, LC_ALL: 'C' }, detached: true });
     this.child = child;
     let said = '';
     child.stderr.on('data', (text: Buffer) => (said = (said + text.toString()).slice(-STDERR_CHARACTERS_MAX)));
-    // The far program repeats the line: then the sockets stand. It ends with its input, and so does ssh if this process is killed.
+    // The remote program repeats the line, which shows that the sockets are ready. It ends with its input, and so does ssh if this
+    // process is killed.
     child.stdin.on('error', () => undefined).write('\n');
     child.stdout.once('data', () => this.tell(null)).resume();
     try {

@@ -12,7 +12,7 @@ import { RuntimeRefused } from '../../runtime.errors.ts';
 const ENTRIES_MAX = 100_000;
 const CONTEXT_BYTES_MAX = 4 * 1024 ** 3;
 
-/** An entry of a tar. The content of a file is read from `source`, or given as `content`. */
+/** An entry of a tar. The content of a file is read from `source`, or is given as `content`. */
 export interface TarEntry {
   /** The path in the tar, without a leading slash. */
   name: string;
@@ -90,7 +90,7 @@ async function write(tar: Pack, entries: TarEntry[]): Promise<void> {
   }
 }
 
-/** Returns one hash of names, modes and contents, hex. */
+/** Returns one hash of the names, modes and contents, in hexadecimal. */
 export async function hashOf(entries: TarEntry[]): Promise<string> {
   const hash = createHash('sha256');
   for (const { name, type, mode, source, content, linkname } of entries) {

@@ -3,12 +3,12 @@ import { withoutLast } from '../../../kernel/text/without-last.ts';
 import { RuntimeRefused } from '../../runtime.errors.ts';
 import { helperMount } from '../engine/names.ts';
 
-/** The largest number of volumes that an image may declare: the engine makes each of them with every container. */
+/** The largest number of volumes that an image may declare: the engine creates each of them for every container. */
 const VOLUMES_MAX = 32;
 
 type Image = Pick<Dockerode.ImageInspectInfo, 'Config'>;
 
-/** Returns the mount points of the volumes that the image declares, without those at which the service mounts its own. */
+/** Returns the mount points of the volumes that the image declares, except those where the service mounts its own volumes. */
 export function declaredVolumes({ Config }: Image, ownPaths: readonly string[]): string[] {
   const own = new Set([...ownPaths, helperMount]);
   return Object.keys(Config.Volumes ?? {})
@@ -16,7 +16,7 @@ export function declaredVolumes({ Config }: Image, ownPaths: readonly string[]):
     .toSorted();
 }
 
-/** Returns the line of a build log about these volumes; null if there are none. */
+/** Returns the line for a build log about these volumes; null if there are none. */
 export function volumesLine(image: Image, volumePath: string): string | null {
   const [first, ...others] = declaredVolumes(image, [volumePath]);
   if (first === undefined) return null;

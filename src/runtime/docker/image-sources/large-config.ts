@@ -11,8 +11,7 @@ export interface ImageConfig {
 }
 
 /**
- * Throws `RuntimeRefused` for an image whose configuration is so large that the engine’s lists and events, which repeat it for each container, would
- * be.
+ * Throws `RuntimeRefused` for an image with a very large configuration, because the engine’s lists and events repeat it for each container.
  */
 export function refuseLargeConfig(config: ImageConfig | null | undefined): void {
   const ports = Object.keys(config?.ExposedPorts ?? {}).length;

@@ -8,7 +8,7 @@ import type Dockerode from 'dockerode';
 import { tarOf, type TarEntry } from './build-context.ts';
 import { findImage, importImage } from './registry.ts';
 
-/** The version of the layout, a part of the tag, so that a change of the content makes another image. */
+/** The version of the layout. It is part of the tag, so that a change of the content results in a new image. */
 const LAYOUT_VERSION = 1;
 const LDD_TIMEOUT_MS = 10_000;
 const certificates = '/etc/ssl/certs/ca-certificates.crt';
@@ -16,8 +16,8 @@ const certificates = '/etc/ssl/certs/ca-certificates.crt';
 const nameService = ['libnss_dns.so.2', 'libnss_files.so.2', 'libresolv.so.2'];
 
 /**
- * Ensures a base image with this machine's own Node: its binary, the shared libraries that it needs, and those for name lookups. It is made
- * once for each binary, and only for an engine on this machine. Returns its name.
+ * Ensures a base image with this machine's own Node: its binary, the shared libraries that it needs, and those for name lookups. It is
+ * built once for each binary, and only for an engine on this machine. Returns its name.
  */
 export async function ensureNodeBase(docker: Dockerode, signal: AbortSignal): Promise<string> {
   const node = await realpath(process.execPath);
@@ -34,7 +34,7 @@ const file = (name: string, source: string, mode = 0o644): TarEntry => ({ name, 
 const text = (name: string, content: string): TarEntry => ({ name, type: 'file', mode: 0o644, content });
 const folder = (name: string, mode = 0o755): TarEntry => ({ name, type: 'directory', mode });
 
-/** Returns the entries that every base image of this machine's programs has: folders, users, name lookups and certificates. */
+/** Returns the entries that every base image of this machine's programs has: folders, users, name lookup and certificates. */
 export function fixedEntries(): TarEntry[] {
   return [
     ...['etc', 'usr', 'usr/local', 'usr/local/bin', 'root', 'app', 'data'].map((name) => folder(name)),
@@ -46,7 +46,7 @@ export function fixedEntries(): TarEntry[] {
   ];
 }
 
-/** Returns the tar entries of a program of this machine under the given name, and of its libraries under their own paths. */
+/** Returns the tar entries of one of this machine's programs under the given name, and of its libraries under their own paths. */
 export async function machineProgram(path: string, name: string): Promise<TarEntry[]> {
   const named = await librariesOf(path);
   return [...named, file(name, path, 0o755)];

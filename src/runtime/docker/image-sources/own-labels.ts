@@ -1,7 +1,7 @@
 import { RuntimeRefused } from '../../runtime.errors.ts';
 import { labels, type Labels } from '../engine/names.ts';
 
-/** Throws `RuntimeRefused` for an image with labels in the service's name, which every container of it would have. */
+/** Throws `RuntimeRefused` for an image with labels in the service's namespace, which every container of the image would inherit. */
 export function refuseOwnLabels(found: Labels | null | undefined, instance: string): void {
   const foreign = Object.entries(found ?? {}).find(
     ([name, value]) => name.startsWith('mooring.') && !(name === labels.instance && value === instance),

@@ -11,17 +11,17 @@ import { fixedEntries, librariesOf, machineProgram } from './node-base.ts';
 import { findImage, importImage } from './registry.ts';
 
 const run = promisify(execFile);
-/** The version of the layout, a part of the tag, so that a change of the content makes another image. */
+/** The version of the layout. It is part of the tag, so that a change of the content results in a new image. */
 const LAYOUT_VERSION = 2;
 const PROGRAM_TIMEOUT_MS = 30_000;
-/** The programs that scripts of packages call most, as far as this machine has them. */
+/** The programs that packages' scripts call most often, as far as this machine has them. */
 const tools =
   'basename cat chmod cp cut dirname echo expr false grep head ls ln mkdir mv pwd rm rmdir sed sh sleep sort tail test touch tr true uname wc'.split(
     ' ',
   );
-/** Libraries beside the C library that programs in packages need. */
+/** Libraries besides the C library that programs in packages need. */
 const common = ['libgcc_s.so.1', 'libstdc++.so.6', 'libdl.so.2', 'libpthread.so.0', 'librt.so.1', 'libutil.so.1'];
-/** Parts of Python's library that no agent needs. Packages of this machine are not among those of a project. */
+/** Parts of Python's library that no agent needs. Packages installed on this machine do not belong to a project. */
 const leftOut = /^(site-packages|dist-packages|test|idlelib|turtledemo|lib2to3|config-.*|EXTERNALLY-MANAGED)$/;
 const askPython = `
 import ensurepip, json, sys, sysconfig, venv
@@ -30,8 +30,8 @@ print(json.dumps([sys.version.split()[0], sys.executable, sys.base_prefix, paths
 `;
 
 /**
- * Ensures a base image for projects from this machine's own Node and npm, or its Python. It is made once for each version, and only for
- * an engine on this machine. Returns its name. Throws `RuntimeRefused` if this machine lacks a program.
+ * Ensures a base image for projects from this machine's own Node and npm, or its Python. It is built once for each version, and only for an
+ * engine on this machine. Returns its name. Throws `RuntimeRefused` if this machine lacks a program.
  */
 export async function ensureProjectBase(docker: Dockerode, language: 'node' | 'python', signal: AbortSignal): Promise<string> {
   const { key, entries, path } = await (language === 'node' ? nodeParts() : pythonParts());
@@ -74,7 +74,7 @@ async function nodeParts(): Promise<Parts> {
     key: [process.version, program.size, program.mtimeMs, manifest.size, manifest.mtimeMs],
     path: '/usr/local/bin:/usr/bin:/bin',
     entries: async () => {
-      // The machine's own settings of npm are not those of its agents.
+      // The machine's own npm settings do not apply to its agents.
       const files = (await folderEntries(npm, into)).filter(({ name }) => name !== `${into}npmrc`);
       return [...(await machineProgram(node, 'usr/local/bin/node')), ...files, link('npm'), link('npx')];
     },
@@ -122,7 +122,7 @@ async function toolEntries(): Promise<TarEntry[]> {
   return [...found, ...beside.map((name): TarEntry => ({ name, type: 'file', mode: 0o755, source: `/${name}` }))];
 }
 
-/** Returns each entry once, after the folders that it lies in. An engine may make missing folders that only root can open. */
+/** Returns each entry once, after the folders that contain it. An engine may create missing folders that only root can open. */
 function withFolders(entries: TarEntry[]): TarEntry[] {
   const found = new Map<string, TarEntry>();
   for (const entry of entries) {

@@ -40,7 +40,7 @@ describe('a pull', () => {
     expect(engine.destroyed).toBe(true);
   });
 
-  it('goes on otherwise, and where the disk is not known', async () => {
+  it('continues otherwise, and if the disk is unknown', async () => {
     for (const disk of [unknown, async () => ({ freeBytes: 50 * GIB, sizeBytes: 100 * GIB })]) {
       const { docker, engine } = engineThatSays(layer('a', 60 * 1024 * 1024), { status: 'Already exists', id: 'b' });
       setImmediate(() => engine.end());

@@ -3,7 +3,7 @@ import type Dockerode from 'dockerode';
 import { call } from '../engine/engine.ts';
 import { isLocalEngine } from '../engine/local-engine.ts';
 
-/** The free space of a disk that pulls leave to everything else on it: the smaller of a part of it and of so many bytes. */
+/** The free space that pulls leave on a disk for everything else: a share of the disk, but at most this number of bytes. */
 const RESERVE_PART = 0.05;
 const RESERVE_BYTES_MAX = 4 * 1024 ** 3;
 const LOOK_MS = 500;
@@ -13,15 +13,15 @@ export interface Disk {
   sizeBytes: number;
 }
 
-/** The bounds of what one pull may take. */
+/** The limits of one pull. */
 export interface PullBounds {
-  /** The size that the layers which the engine lacks may have, as they are sent. */
+  /** The largest total size of the layers that the engine lacks, as transferred. */
   maxBytes: number;
   /** Returns the disk on which the engine unpacks images; null if that is not known here. */
   disk: () => Promise<Disk | null>;
 }
 
-/** Returns the function that tells of the engine's disk, where the engine is on this machine and its folder can be seen from here. */
+/** Returns the function that inspects the engine's disk, if the engine is on this machine and its folder is visible from here. */
 export function engineDisk(docker: Dockerode): () => Promise<Disk | null> {
   let folder: Promise<string | null> | null = null;
   const find = async (): Promise<string | null> => {
@@ -45,7 +45,10 @@ export function engineDisk(docker: Dockerode): () => Promise<Disk | null> {
 
 export const isNearlyFull = ({ freeBytes, sizeBytes }: Disk): boolean => freeBytes < Math.min(RESERVE_BYTES_MAX, sizeBytes * RESERVE_PART);
 
-/** Looks at the disk until the returned function is called, and calls `onFull` when it is nearly full. A few bytes can be unpacked to very many. */
+/**
+ * Polls the disk until the returned function is called, and calls `onFull` when the disk is nearly full. A few transferred bytes can unpack
+ * to a very large size.
+ */
 export function watchDisk(disk: PullBounds['disk'], onFull: () => void): () => void {
   let isLooking = false;
   const look = async (): Promise<void> => {

@@ -17,7 +17,7 @@ const downloading = (id: string, current: number, total: number) =>
   progress.take({ status: 'Downloading', id, progressDetail: { current, total } });
 
 describe('the build log of a pull', () => {
-  it('tells how much is downloaded, and how many layers are complete', () => {
+  it('shows how much is downloaded, and how many layers are complete', () => {
     progress.take({ status: 'Pulling from team/agent', id: 'v1' });
     for (const id of ['a', 'b', 'c']) progress.take({ status: 'Pulling fs layer', id, progressDetail: {} });
     progress.take({ status: 'Already exists', id: 'c' });
@@ -53,7 +53,7 @@ describe('the build log of a pull', () => {
     expect(log.length).toBeLessThan(100);
   });
 
-  it('has no line that repeats the one before', () => {
+  it('has no line that repeats the previous one', () => {
     downloading('a', 1, 2);
     for (; now < 60_000; now += 500) progress.take({ status: 'Extracting', id: 'a', progressDetail: { current: now, total: 2 } });
     expect(new Set(log).size).toBe(log.length);
@@ -67,7 +67,7 @@ describe('the build log of a pull', () => {
 });
 
 describe('a step of a pull', () => {
-  it('is progress if it tells something new', () => {
+  it('is progress if it has new information', () => {
     const steps: [Progress, boolean][] = [
       [{ status: 'Pulling from team/agent', id: 'v1' }, true],
       [{ status: 'Pulling fs layer', id: 'a', progressDetail: {} }, true],

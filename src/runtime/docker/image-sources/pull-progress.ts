@@ -9,11 +9,11 @@ export interface Progress {
   aux?: { ID?: string };
 }
 
-/** The shortest time between two lines about the progress of a pull, in milliseconds. */
+/** The shortest time between two log lines about the progress of a pull, in ms. */
 const LINE_WAIT_MS = 1_000;
-/** The wait before the next line grows with the age of the pull, so that the number of lines grows with its logarithm. */
+/** The wait before the next line grows with the age of the pull, so the number of lines grows with the logarithm of the age. */
 const LINE_AGE_PART = 1 / 10;
-/** The largest number of layers of which the progress is told. Engines refuse images with more than 127. */
+/** The largest number of layers whose progress is tracked. Engines refuse images with more than 127. */
 const LAYERS_MAX = 256;
 
 interface Layer {
@@ -26,7 +26,7 @@ interface Layer {
   total: number | null;
 }
 
-/** Tells the progress of one pull in lines for people, at most one a second, and about 100 in an hour. */
+/** Logs the progress of one pull for people: at most one line a second, and about 100 lines in an hour. */
 export class PullProgress {
   private readonly layers = new Map<string, Layer>();
   private readonly begunAt: number;
@@ -35,7 +35,7 @@ export class PullProgress {
   private readonly log: (line: string) => void;
   private readonly now: () => number;
 
-  /** `now` returns a time in milliseconds that never goes back. */
+  /** `now` returns a time in ms that never goes back. */
   constructor(log: (line: string) => void, now: () => number = () => performance.now()) {
     this.log = log;
     this.now = now;
@@ -43,7 +43,7 @@ export class PullProgress {
     this.toldAt = this.begunAt;
   }
 
-  /** Takes in a step that the engine reported. Returns true if it is progress, and not the repeat of an earlier report. */
+  /** Records a step that the engine reported. Returns whether it is progress, rather than a repetition of an earlier report. */
   take({ status, id, progressDetail = {} }: Progress): boolean {
     if (status === undefined) return false;
     // A step that concerns the whole image has no id, or the tag as its id.
@@ -63,13 +63,13 @@ export class PullProgress {
     return last !== layer.last;
   }
 
-  /** The size of the layers that the engine lacks, as they are sent; a lower bound until the download of each has begun. */
+  /** The size of the layers that the engine lacks, as transferred; a lower bound until the download of each has begun. */
   get wantedBytes(): number {
     const wanted = [...this.layers.values()].filter(({ isPresent }) => !isPresent);
     return sum(wanted.map(({ total, received }) => Math.max(total ?? 0, received)));
   }
 
-  /** Tells how much was pulled, when the pull has ended well. */
+  /** Logs the pulled size when the pull has succeeded. */
   end(): void {
     if (this.layers.size > 0) this.tell();
   }
@@ -92,7 +92,7 @@ function advanced(layer: Layer, status: string, { current, total }: { current?: 
   if (status === 'Already exists') return { ...layer, isPresent: true, isComplete: true };
   if (status === 'Pull complete') return { ...layer, isComplete: true, received: layer.total ?? layer.received };
   if (status === 'Download complete') return { ...layer, received: layer.total ?? layer.received };
-  // While a layer is unpacked, the engine reports the bytes that are unpacked.
+  // While a layer is unpacked, the engine reports the unpacked bytes.
   if (status !== 'Downloading') return layer;
   return { ...layer, received: current ?? layer.received, total: total !== undefined && total > 0 ? total : layer.total };
 }

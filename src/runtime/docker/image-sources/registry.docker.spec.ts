@@ -16,7 +16,7 @@ describe('a pull', () => {
 
   const pulled = () => pull(new Dockerode(), registry.image, () => undefined, never, { silenceMs: SILENCE_MS });
 
-  it('is given up if the registry does not begin a layer', async () => {
+  it('is aborted if the registry does not begin a layer', async () => {
     void registry.held.hold(/\/blobs\//);
     const given = pulled();
     await expect(given).rejects.toThrow(NO_PROGRESS);

@@ -7,11 +7,11 @@ import { findImage, pull } from './registry.ts';
 const SILENCE_MS = 1_500;
 const NO_PROGRESS = /made no progress for 1.5 s/;
 
-describe('the patience with a pull', () => {
+describe('the timeout of a pull', () => {
   beforeEach(() => void jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'performance'] }));
   afterEach(() => void jest.useRealTimers());
 
-  it('begins anew with each progress, and not with what is told again', async () => {
+  it('restarts with each progress, and not with repeated reports', async () => {
     const engine = new PassThrough();
     const createImage = (_: unknown, { abortSignal }: { abortSignal: AbortSignal }) => {
       abortSignal.addEventListener('abort', () => engine.destroy(abortSignal.reason as Error));

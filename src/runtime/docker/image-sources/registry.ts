@@ -8,8 +8,8 @@ import { type PullBounds, watchDisk } from './pull-bounds.ts';
 import { type Progress, PullProgress } from './pull-progress.ts';
 
 /**
- * The longest time in which a pull makes no progress, ms. The engine tells of each half mebibyte of a layer, or each hundredth of a smaller one, so
- * that a registry which sends less than 5 KB/s is given up.
+ * The longest time in which a pull makes no progress, in ms. The engine reports each half mebibyte of a layer, or each hundredth of a
+ * smaller layer, so the pull from a registry that sends less than 5 KB/s is aborted.
  */
 const PULL_SILENCE_MS = 120_000;
 
@@ -19,7 +19,7 @@ export function checkReference(reference: string): void {
     throw new RuntimeRefused('This is no image reference: it must read [registry/]name[:tag][@sha256:digest], in at most 255 characters.');
 }
 
-/** Returns the image as this engine has it, or null. */
+/** Returns the image if this engine has it, or null. */
 export async function findImage(docker: Dockerode, reference: string): Promise<Dockerode.ImageInspectInfo | null> {
   try {
     return await call(null, (abortSignal) => docker.getImage(reference).inspect({ abortSignal } as Dockerode.ImageInspectOptions));
@@ -29,12 +29,12 @@ export async function findImage(docker: Dockerode, reference: string): Promise<D
   }
 }
 
-/** Returns whether the engine was removing the image while it was asked for it: it then looks for a layer that is gone. */
+/** Returns whether the engine was removing the image during the request: it then fails on a layer that is gone. */
 const isBeingRemoved = (error: unknown): boolean => error instanceof RuntimeRefused && error.message === 'layer does not exist';
 
 /**
- * Returns the pinned image as this engine has it, or null. An engine forgets `name@digest` with the last tag of that name, but with containerd's store
- * the digest is also the image's id, by which it is found as long as its content is there.
+ * Returns the pinned image if this engine has it, or null. An engine drops `name@digest` with the last tag of that name, but with
+ * containerd's store the digest is also the image's id, by which it is found as long as its content exists.
  */
 export async function findPinned(docker: Dockerode, pin: string): Promise<Dockerode.ImageInspectInfo | null> {
   const digest = digestOfPin(pin);
@@ -51,7 +51,7 @@ export async function follow(stream: NodeJS.ReadableStream, onStep: (step: Progr
   }
 }
 
-/** The engine's messages about failed pulls, and the messages to callers. */
+/** The engine's messages about failed pulls, and the messages that callers get for them. */
 const pullRefusals: [RegExp, (reference: string) => string][] = [
   [
     /not found|manifest unknown|does not exist|access denied|unauthorized|denied:|no basic auth/i,
@@ -68,17 +68,19 @@ const pullRefusals: [RegExp, (reference: string) => string][] = [
   ],
 ];
 
-/** Returns the message to the caller. The engine's own message may repeat the response of a server that callers can't reach themselves. */
+/**
+ * Returns the message for the caller. The engine's own message may contain the response of a server that the caller can't reach directly.
+ */
 function pullRefusal(reference: string, said: string): string {
   const known = pullRefusals.find(([pattern]) => pattern.test(said));
   return known === undefined ? `The engine could not pull ${reference}.` : known[1](reference);
 }
 
-/** The bounds on the silence of a pull. */
+/** The timeouts of a pull. */
 interface Patience {
-  /** The longest wait for the registry's first answer, ms. */
+  /** The longest wait for the registry's first response, in ms. */
   answerMs?: number;
-  /** The longest time without any progress after that, ms. */
+  /** The longest time without any progress after that, in ms. */
   silenceMs?: number;
 }
 
@@ -88,9 +90,9 @@ interface PullOptions extends Patience {
 }
 
 /**
- * Pulls an image. The credential is passed to the engine for this pull alone, which sends it to the image's registry and, if that names one, to
- * its token server. It logs the progress in a bounded number of lines. The registry must answer within 60 s, and be silent for no longer than
- * `PULL_SILENCE_MS` after that. Its size is bounded as `bounds` say, and its time by the signal.
+ * Pulls an image. The credential is passed to the engine for this pull only; the engine sends it to the image's registry and, if that names
+ * one, to its token server. Logs the progress in a bounded number of lines. The registry must respond within 60 s, and later make progress
+ * at least every `PULL_SILENCE_MS`. `bounds` limits the size, and the signal the time.
  */
 export async function pull(
   docker: Dockerode,
@@ -131,7 +133,7 @@ export async function pull(
   }
 }
 
-/** Imports a root file system as an image; `changes` are Dockerfile lines. */
+/** Imports a root file system as an image; `changes` are Dockerfile instructions. */
 export async function importImage(
   docker: Dockerode,
   tar: NodeJS.ReadableStream,

@@ -13,30 +13,30 @@ import { folderEntries, hashOf, tarOf, type TarEntry } from './build-context.ts'
 import { findImage, follow, pull } from './registry.ts';
 
 const MAKING_MS = 15 * 60_000;
-/** The lines of the engine that tell how far it is. */
+/** The engine's output lines that begin a step of the build. */
 const stepLine = /^Step \d+\/\d+ : [A-Z]+/;
 /** The line that engines write when they have loaded an image. */
 const loadedLine = /Loaded image(?: ID)?: (\S+)/;
 
 type Log = (line: string) => void;
 
-/** An image of programs that the service runs on the engine. */
+/** An image of programs that the service itself runs on the engine. */
 export interface ServiceImageSource {
-  /** The name of the image that the operator gives, or the path of a tar of it; null stands for our Dockerfile. */
+  /** The name of the image that the operator configured, or the path of a tar of it; null stands for our Dockerfile. */
   given: string | null;
-  /** The folder of our Dockerfile, and the repository of what is made of it. */
+  /** The folder of our Dockerfile, and the repository of the images built from it. */
   folder: URL;
   repo: string;
-  /** The folder in it whose files the Dockerfile copies; without it there are none. */
+  /** The subfolder whose files the Dockerfile copies; without it there are none. */
   files?: string;
-  /** The image's owner in messages to the operator, and the setting by which it is given. */
+  /** The name of the image's user in messages to the operator, and the setting that configures the image. */
   owner: string;
   setting: string;
-  /** The sentence that says what can't be done if it can't be made of our Dockerfile. */
+  /** The sentence that says what does not work if our Dockerfile can't be built. */
   unmade: string;
 }
 
-/** Provides an image of the service's programs: the operator's, or one that the engine makes of our Dockerfile. */
+/** Provides an image of the service's programs: the operator's, or one that the engine builds from our Dockerfile. */
 export class ServiceImage {
   private making: Promise<string> | null = null;
 
@@ -45,7 +45,7 @@ export class ServiceImage {
     private readonly source: ServiceImageSource,
   ) {}
 
-  /** Returns the image's id. Callers at the same time share the work, which the signal of one of them does not end. */
+  /** Returns the image's id. Concurrent callers share the work, and the signal of one of them does not abort it for the others. */
   ensure(log: Log, signal: AbortSignal): Promise<string> {
     this.making ??= this.make(log, timeoutSignal(MAKING_MS)).finally(() => (this.making = null));
     this.making.catch(() => undefined);
@@ -111,7 +111,7 @@ export class ServiceImage {
     }
   }
 
-  /** Returns what the image is made of, and a tag that is another one for other content. */
+  /** Returns the content of the image, and a tag that depends on the content. */
   private async context(): Promise<{ entries: TarEntry[]; tag: string }> {
     const { files } = this.source;
     const folder = fileURLToPath(this.source.folder);
@@ -129,7 +129,7 @@ export class ServiceImage {
   }
 }
 
-/** Returns whether it is the path of a tar, and not the name of an image. */
+/** Returns whether the setting is the path of a tar, rather than the name of an image. */
 const isPath = (given: string): boolean => /^[./]/.test(given);
 
 const keyOf = (...parts: string[]): string => createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 16);

@@ -4,21 +4,21 @@ import { retry } from '../../../kernel/async/retry.ts';
 import { RuntimeRefused } from '../../runtime.errors.ts';
 import { call, statusOf } from '../engine/engine.ts';
 
-/** The attempts to remove a layer, about 5 s in all: the engine ends the container of an aborted step on its own time. */
+/** The attempts to remove a layer, about 5 s in total: the engine stops the container of an aborted step with a delay. */
 const REMOVAL = { firstMs: 50, lastMs: 1_000, attempts: 9 };
-/** The number of layers of one build that are noted; the engine allows fewer in one image. */
+/** The number of layers of one build that are recorded; the engine allows fewer in one image. */
 const LAYERS_MAX = 500;
 
-/** One build: the layers that it has made, and none that it took from its base or from an earlier build. */
+/** One build, with the layers that it has created, without those from its base or from an earlier build. */
 interface Build {
   made: string[];
   takesCached: boolean;
 }
 
 /**
- * Removes the layers of builds that were aborted. They are removed when no build of this process runs, since another one may have taken them
- * from the engine's cache. A build's own commands can print what the engine prints, so nothing is removed that has a name, a container or a
- * layer on top of it.
+ * Removes the layers of builds that were aborted. They are removed when no build of this process runs, since another build may have reused
+ * them from the engine's cache. A build's own commands can print the same lines as the engine, so nothing is removed that has a name, a
+ * container or a layer on top of it.
  */
 export class BuildLayers {
   private readonly running = new Set<Build>();
@@ -27,7 +27,7 @@ export class BuildLayers {
 
   constructor(private readonly docker: Dockerode) {}
 
-  /** Runs a build, which passes on each line that the engine prints. Resolves or rejects as the build does. */
+  /** Runs a build, which passes on each line that the engine prints. Settles as the build does. */
   async follow<T>(signal: AbortSignal, build: (take: (line: string) => void) => Promise<T>): Promise<T> {
     await this.removing;
     const one: Build = { made: [], takesCached: true };
@@ -46,7 +46,7 @@ export class BuildLayers {
     const isRefused = (error: unknown) => error instanceof RuntimeRefused;
     for (const layer of layers) {
       const failure: unknown = await retry(() => this.remove(layer), { ...REMOVAL, mayPass: isRefused }).catch((error: unknown) => error);
-      // Without the engine nothing can be removed. What stays is what a build that failed leaves: layers of its cache.
+      // Without the engine nothing can be removed. The layers then stay in its cache, as those of any failed build.
       if (failure !== undefined && !isRefused(failure)) return;
     }
   }
@@ -59,7 +59,7 @@ export class BuildLayers {
         if ((RepoTags ?? []).length + (RepoDigests ?? []).length === 0) await image.remove({ abortSignal });
       });
     } catch (error) {
-      // The removal of a layer also removes those below it that nothing else needs.
+      // The removal of a layer also removes the layers below it that are no longer needed.
       if (statusOf(error) !== 404) throw error;
     }
   }

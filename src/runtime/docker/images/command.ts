@@ -15,7 +15,7 @@ export function startCommand(config: { Entrypoint?: string | string[] | null; Cm
   return command;
 }
 
-/** Returns whether the command has a shell with `-c` anywhere: at its beginning, or after an entry point that runs what follows it. */
+/** Returns whether the command contains a shell with `-c`: at its beginning, or after an entry point that executes its arguments. */
 function isShellString(command: string[]): boolean {
   return command.some((word, at) => shell.test(word) && takesString(command.slice(at + 1)));
 }

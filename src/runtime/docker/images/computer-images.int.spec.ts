@@ -30,7 +30,7 @@ describe('the image of computers', () => {
   const named = (name: string) =>
     importImage(docker, tarOf([{ name: 'a', type: 'file', mode: 0o644, content: name }]), name, [], timeoutSignal(10_000));
 
-  it('is made once, of the Dockerfile and the programs beside it, and told by its name and id', async () => {
+  it('is built once, from the Dockerfile and the programs beside it, and returned with its name and id', async () => {
     const images = new ComputerImages(docker, null);
     const [one, another] = await Promise.all([ensure(images), ensure(images)]);
     expect(another).toEqual(one);
@@ -47,12 +47,12 @@ describe('the image of computers', () => {
     );
   });
 
-  it('is the one that the operator names, which is pulled', async () => {
+  it('is pulled if the operator names one', async () => {
     engine.images.publish('registry.example/computer:7', 'an image');
     expect(await ensure(new ComputerImages(docker, 'registry.example/computer:7'))).toMatchObject({ name: 'registry.example/computer:7' });
   });
 
-  it('that can’t be made says how the operator gives it', async () => {
+  it('that can’t be built reports how the operator can provide it', async () => {
     docker.buildImage = () => Promise.reject(Object.assign(new Error('no route to the registry'), { statusCode: 500 }));
     const refused = ensure(new ComputerImages(docker, null));
     await expect(refused).rejects.toThrow(RuntimeRefused);
@@ -72,7 +72,7 @@ describe('the image of computers', () => {
     }
   });
 
-  it('of an earlier release may go; the newest, and what others gave such a name, may not', async () => {
+  it('of an earlier release may be removed; the newest, and images that others named so, may not', async () => {
     const images = new ComputerImages(docker, null);
     const { image: newest } = await ensure(images);
     for (const name of [EARLIER, 'mooring-computer:latest', 'other/mooring-computer:0123456789abcdef']) await named(name);

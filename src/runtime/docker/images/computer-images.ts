@@ -6,10 +6,10 @@ import { findImage } from '../image-sources/registry.ts';
 import { ServiceImage } from '../image-sources/service-image.ts';
 
 const REPOSITORY = 'mooring-computer';
-/** The tags that the service gives. What the operator names by other ones is not touched. */
+/** The tags that the service assigns. Other tags are the operator's and are not touched. */
 const madeName = new RegExp(`^${REPOSITORY}:[0-9a-f]{16}$`);
 
-/** Provides the image of computers, of which an engine keeps one, whoever made it. */
+/** Provides the image of computers. An engine keeps one of them, whichever process built it. */
 export class ComputerImages {
   private readonly image: ServiceImage;
 
@@ -34,7 +34,7 @@ export class ComputerImages {
     return { image, name: await this.image.name(), command: startCommand(found?.Config ?? {}, null) };
   }
 
-  /** Returns what tells the names of images that earlier releases or settings made, and that nothing new is made of. */
+  /** Returns a test for the names of images that earlier releases or settings built, and that nothing new is created from. */
   async outdated(): Promise<(name: string) => boolean> {
     const current = await this.image.name().catch(() => null);
     return (name) => current !== null && name !== current && madeName.test(name);

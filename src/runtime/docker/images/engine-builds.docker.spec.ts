@@ -131,7 +131,7 @@ describe('a build by the engine’s own builder', () => {
     await until('nothing of the build is left', nothingIsLeft);
   });
 
-  it('leaves nothing behind, be it built or refused', async () => {
+  it('leaves nothing behind, whether it succeeds or fails', async () => {
     write('RUN echo well');
     await build();
     await until('nothing of the build is left', nothingIsLeft);
@@ -169,7 +169,7 @@ describe('a build by the engine’s own builder', () => {
     }
   });
 
-  it('goes on while another service looks for what was left', async () => {
+  it('continues while another service removes leftovers', async () => {
     write('RUN : step317; until [ -e /go ]; do sleep 1; done', 'RUN echo well');
     const building = build();
     const step = await stepWith('step317');

@@ -24,12 +24,12 @@ export interface BuildRequest {
   args?: Readonly<Record<string, string>>;
 }
 
-/** The engine's options that say where and how a build's steps run. */
+/** The engine's options for where and how a build's steps run. */
 type Place = Dockerode.ImageBuildOptions & { cgroupparent?: string };
 
 type Log = (line: string) => void;
 
-/** Has the engine's own builder build an image, and returns its id. */
+/** Builds an image with the engine's own builder, and returns its id. */
 export async function sendBuild(docker: Dockerode, request: BuildRequest, place: Place, log: Log, signal: AbortSignal): Promise<string> {
   let id: string | undefined;
   const options = {
@@ -84,9 +84,9 @@ export interface EngineBuildsOptions {
 }
 
 /**
- * Builds Dockerfiles of strangers by the engine's own builder: each on a network of its own, with half of the processors, and within a cgroup that
- * bounds its processes where the engine can be told of one. The steps have the engine's default rights, so that builds are not isolated as
- * agents are.
+ * Builds strangers' Dockerfiles with the engine's own builder: each on its own network, with half of the processors, and, where the engine
+ * supports it, in a cgroup that limits its processes. The steps have the engine's default privileges, so builds are isolated less than
+ * agents.
  */
 export class EngineBuilds {
   private engine: Promise<CgroupLimits> | null = null;
@@ -95,7 +95,7 @@ export class EngineBuilds {
 
   constructor(private readonly options: EngineBuildsOptions) {}
 
-  /** Returns the sentence that says what does not keep builds apart. An engine that is away has no limits that could be known. */
+  /** Returns the sentence that says how builds are not isolated. The limits of an engine that is unavailable are unknown. */
   async weakness(): Promise<string> {
     const unbounded = await this.limits().then(
       (limits) => limits.unbounded,
@@ -127,13 +127,13 @@ export class EngineBuilds {
       };
       return await sendBuild(docker, request, place, log, signal);
     } finally {
-      // The network goes when the last step has left it, and so the cgroup is empty by then.
+      // The network is removed when the last step has left it, so that the cgroup is empty by then.
       await networks.remove(name).catch(unlessRuntime);
       await holder.end().catch(unlessRuntime);
     }
   }
 
-  /** Removes what builds of services that are gone have left. Never throws: the next build, or the next start, tries again. */
+  /** Removes what builds of services that are gone have left. Never throws: the next build or the next start tries again. */
   removeLeftOvers(): Promise<void> {
     this.isAskedAgain = true;
     this.removing ??= this.removeAll().finally(() => (this.removing = null));
@@ -141,7 +141,7 @@ export class EngineBuilds {
   }
 
   private async removeAll(): Promise<void> {
-    // A build may have ended after the list of what there is.
+    // A build may have ended after the networks and containers were listed.
     while (this.isAskedAgain) {
       this.isAskedAgain = false;
       await this.options.networks.removeLeftOvers().catch(() => undefined);
@@ -159,7 +159,7 @@ export class EngineBuilds {
 
 interface EngineInfo {
   CgroupDriver: string;
-  /** Engines before 20.10 do not tell it. */
+  /** Missing on engines before 20.10. */
   CgroupVersion?: string;
   NCPU: number;
 }
@@ -174,7 +174,7 @@ async function readLimits(docker: Dockerode): Promise<CgroupLimits> {
   return { unbounded, cpus: Math.max(1, NCPU / 2) };
 }
 
-/** A failure of a removal is passed over: the next build, or the next start, removes what is left. */
+/** Ignores a failed removal: the next build or the next start removes what is left. */
 function unlessRuntime(error: unknown): void {
   if (!(error instanceof RuntimeRefused || error instanceof RuntimeUnavailable)) throw error;
 }

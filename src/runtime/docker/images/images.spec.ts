@@ -37,7 +37,7 @@ describe('a start command', () => {
     expect(startCommand({ Entrypoint: ['python'], Cmd: ['-c', 'print()'] }, null)).toEqual(['python', '-c', 'print()']);
   });
 
-  it('is the entry point, then the start that was asked for, else CMD', () => {
+  it('is the entry point, then the requested start command, else CMD', () => {
     const config = { Entrypoint: ['tini', '--'], Cmd: ['node', 'a.js'] };
     expect(startCommand(config, null)).toEqual(['tini', '--', 'node', 'a.js']);
     expect(startCommand(config, ['node', 'b.js'])).toEqual(['tini', '--', 'node', 'b.js']);
@@ -53,7 +53,7 @@ describe('a build whose layer was removed between two of its steps', () => {
   ])('is known by the engine’s words %j', (message) => expect(lostWhileBuilding(new RuntimeRefused(message))).toBe(true));
 
   it.each(['The command npm ci failed with 1: no such file or directory', 'manifest for x:1 not found', 'No such image: x:1'])(
-    'is not meant by %j',
+    'is not recognized in %j',
     (message) => expect(lostWhileBuilding(new RuntimeRefused(message))).toBe(false),
   );
 });
@@ -73,7 +73,7 @@ describe('a tar for a container', () => {
   });
 });
 
-describe('what the engine made', () => {
+describe('the container that the engine created', () => {
   const tmpfs = [
     { path: '/run/user/1000', uid: 1_000, mode: 0o700, sizeBytes: 65_536 },
     { path: '/tmp', exec: true },
@@ -101,7 +101,7 @@ describe('what the engine made', () => {
       ],
     }) as unknown as Dockerode.ContainerInspectInfo;
 
-  it('has the folders in memory that were asked for, each with its owner, mode and size', () => {
+  it('has the requested in-memory folders, each with its owner, mode and size', () => {
     expect(asked.HostConfig?.Tmpfs).toEqual({
       '/run/user/1000': 'rw,nosuid,nodev,mode=700,uid=1000,gid=1000,size=65536',
       '/tmp': 'rw,nosuid,nodev,mode=1777,uid=7,gid=8,exec',
@@ -109,7 +109,7 @@ describe('what the engine made', () => {
     expect(asked.HostConfig?.ShmSize).toBe(1_024);
   });
 
-  it('is taken where it is what was asked for, in either spelling of capabilities', () => {
+  it('is accepted if it is as requested, in either spelling of capabilities', () => {
     expect(ignoredSettings(asked, made({}))).toEqual([]);
     expect(ignoredSettings(asked, made({ SecurityOpt: ['seccomp={ "a": 1 }', 'no-new-privileges'] }))).toEqual([]);
     expect(ignoredSettings(asked, made({ CapAdd: asked.HostConfig?.CapAdd?.map((name: string) => `CAP_${name}`) }))).toEqual([]);
@@ -132,11 +132,11 @@ describe('what the engine made', () => {
     ['Runtime', { Runtime: 'runc' }],
     ['NetworkMode', { NetworkMode: 'default' }],
     ['Binds', { Binds: ['/:/host'] }],
-  ])('is refused where %s was ignored', (name, changes) => {
+  ])('is refused if %s was ignored', (name, changes) => {
     expect(ignoredSettings(asked, made(changes))).toEqual([name]);
   });
 
-  it('is refused where the supervisor or its input was ignored', () => {
+  it('is refused if the supervisor or its input was ignored', () => {
     expect(ignoredSettings(asked, { ...made({}), Path: '/agent' })).toEqual(['Entrypoint']);
     const { Config } = made({});
     expect(ignoredSettings(asked, { ...made({}), Config: { ...Config, StdinOnce: false } })).toEqual(['OpenStdin']);
@@ -158,12 +158,12 @@ describe('an error of the engine', () => {
     ['RuntimeRefused', error({ statusCode: 500, json: { message: 'OCI runtime create failed' } })],
   ])('is %s', (name, thrown) => expect(portError(thrown, 'x').name).toBe(name));
 
-  it('is an engine that hangs, after a time', async () => {
+  it('is a hanging engine, after the timeout', async () => {
     const hanging = call(null, () => new Promise(() => undefined), 20);
     await expect(hanging).rejects.toThrow(RuntimeUnavailable);
   });
 
-  it('keeps the engine’s words, and not the client library’s', () => {
+  it('keeps the engine’s message, and not the client library’s', () => {
     expect(portError(error({ statusCode: 409 }), null).message).toBe('it said no');
   });
 });

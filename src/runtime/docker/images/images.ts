@@ -49,7 +49,7 @@ const programUser = '10001:10001';
 /** The mount point of agents' volumes. A program's image has an empty folder there that every user may write to. */
 const programVolume = 'data';
 const REMEMBERED_MAX = 10_000;
-/** The time for which the base image of the last program is used without another check, ms. */
+/** The time for which the base image of the last program is used without another check, in ms. */
 const BASE_KEPT_MS = 10 * 60_000;
 
 /** An image that a Dockerfile names, as it writes it and as the engine has it. */

@@ -28,14 +28,14 @@ describe.each(['graph', 'containerd'] as const)('an image under three names, in 
 
   const image = () => docker.getImage(NAMES[0] ?? '').inspect();
 
-  it('is known by each digest by which an agent may have pinned it', async () => {
+  it('is found by each digest by which an agent may have pinned it', async () => {
     const { Id, RepoDigests } = await image();
     const [stored, ...others] = (await own.list()).own;
     expect(others).toEqual([]);
     expect(stored?.digests).toEqual(expect.arrayContaining([Id, ...RepoDigests.map(digestOfPin)]));
   });
 
-  it('is found by its pin as long as it is there, and not once it is gone', async () => {
+  it('is found by its pin as long as it exists, and not afterwards', async () => {
     const { Id, RepoDigests } = await image();
     const pin = RepoDigests.find((digest) => digest.startsWith('other.example')) ?? '';
     // In the graph store the last tag takes the digest along, so that the tag moves instead.
@@ -48,7 +48,7 @@ describe.each(['graph', 'containerd'] as const)('an image under three names, in 
     expect(await findPinned(docker, pin)).toBeNull();
   });
 
-  it('is still ours after each call of a removal that is killed, and is gone when that is done again', async () => {
+  it('is still ours after a kill at each call of a removal, and is gone when the removal is repeated', async () => {
     const { Id } = await image();
     const getImage = docker.getImage.bind(docker);
     for (let calls = 0, isOver = false; !isOver; calls += 1) {

@@ -111,8 +111,7 @@ export class OwnImages implements ImageStore {
     const pulled = tags.filter((tag) => ours.includes(this.markOf(tag, id)));
     const isSharedWithOthers = tags.length > ours.length + pulled.length;
     // O3: Our own tags are removed last. On an engine whose ids are digests, each repository appears to have the digest, and removing it
-    // under our
-    // repository would remove all of our tags at once.
+    // under our repository would remove all of our tags at once.
     const digests = isSharedWithOthers ? [] : (found.RepoDigests ?? []).filter((digest) => !this.isOurs(digest));
     const names = [...pulled, ...digests, ...ours];
     for (const name of names.length === 0 ? [id] : names) if (!(await this.removed(name))) return false;

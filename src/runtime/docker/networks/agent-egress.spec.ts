@@ -5,7 +5,7 @@ import { ContainerIdentities } from '../engine/container-identities.ts';
 import { AgentEgress } from './agent-egress.ts';
 
 describe('the rules of agents', () => {
-  it('are not loaded on an engine that is not supported: it is asked for nothing, and no program is brought to it', async () => {
+  it('are not loaded on an engine that is not supported: it gets no call and no program', async () => {
     const asked: PropertyKey[] = [];
     const docker = new Proxy({} as Dockerode, { get: (_, name) => asked.push(name) });
     const identities = new ContainerIdentities('abcdef012345', testContainerKey('abcdef012345'));

@@ -31,7 +31,7 @@ const bitsOf = (kind: NetworkKind): number => (isListedKind(kind) ? 20 : 22);
 interface Situation {
   mode: EgressMode;
   addresses: AgentAddresses;
-  /** The value is true if the engine is on another machine, whose networks can't be here. */
+  /** The value is true if the engine is on another machine, whose networks can't be reached directly from here. */
   isFar: boolean;
 }
 
@@ -134,9 +134,8 @@ export class AgentNetworks {
     const make = (more: Partial<Dockerode.NetworkCreateOptions>): Promise<unknown> =>
       // Another process may have taken the range, or created the name, meanwhile.
       call(null, (abortSignal) => this.docker.createNetwork({ ...network, ...more, abortSignal })).catch(ignoring(403, 409));
-    // N3: The engine chooses a free range for a draft network first, and the network gets the beginning of that range. With the whole range
-    // one agent
-    // could fill the host's neighbour table, and fixed addresses need an explicit range.
+    // N3: The engine chooses a free range for a draft network first, and the network gets the beginning of that range. With the whole
+    // range one agent could fill the host's neighbour table, and fixed addresses need an explicit range.
     const draft = `${name}-draft`;
     await make({ Name: draft });
     // Concurrent callers may have created several drafts of that name, which differ only by id, and a crash may have left one.

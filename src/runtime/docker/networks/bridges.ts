@@ -6,9 +6,9 @@ import { proxyAddress } from './listed-addresses.ts';
 import { bridgeOf, linksOf, subnetOf, type Link } from './links.ts';
 
 /**
- * Returns the network's options. On the open and the closed networks the engine keeps containers from each other. On the listed ones they have
- * to reach the proxy, so that the packet rules keep them from each other. What leaves a network that only the rules close keeps its private
- * source address, so that hardly anything would be answered if the rules were gone.
+ * Returns the network's options. On the open and the closed networks the engine isolates containers from each other. Containers on the
+ * listed networks have to reach the proxy, so the packet rules isolate them. Packets that leave a network which only the rules close keep
+ * their private source address, so that hardly any would get a response if the rules were missing.
  */
 export const networkOptions = (kind: NetworkKind): Labels => ({
   'com.docker.network.bridge.enable_icc': String(isListedKind(kind)),
@@ -22,7 +22,7 @@ export interface Bridges {
   closed: readonly string[];
   /** The bridges of builds, which may reach the mirrors too. */
   builds: readonly string[];
-  /** The listed bridges, each with the address of the proxy on it. */
+  /** The bridges of listed networks, each with the address of the proxy on it. */
   listed: readonly { bridge: string; proxy: string }[];
   /** The links of all of them. */
   links: readonly Link[];

@@ -8,14 +8,14 @@ import type { AgentEgress } from './agent-egress.ts';
 import { networkOptions, networksOfBuilds } from './bridges.ts';
 import { bridgeOf } from './links.ts';
 
-/** The attempts to remove a network, about 10 s in all: the engine ends the container of an aborted step on its own time. */
+/** The attempts to remove a network, about 10 s in total: the engine stops the container of an aborted step with a delay. */
 const REMOVAL = { firstMs: 50, lastMs: 1_000, attempts: 15 };
-/** The time after which a container that was made but never started was left by a service that is gone, ms. */
+/** The time after which a container that was created but not started belongs to a service that is gone, in ms. */
 const START_MS = 10 * 60_000;
 
 /**
- * A network of its own for each build of the engine's own builder, so that no build is on a link with an agent or another build. Each belongs
- * to a container with the same name, which ends with the process that made it: a network without its container is left over.
+ * Creates a network for each build by the engine's own builder, so that no build shares a link with an agent or another build. Each network
+ * belongs to a container with the same name, which ends with the process that created it: a network without its container is left over.
  */
 export class BuildNetworks {
   constructor(
@@ -24,7 +24,7 @@ export class BuildNetworks {
     private readonly egress: AgentEgress,
   ) {}
 
-  /** Makes the network that belongs to the container of this name. Resolves when the egress rules cover it. */
+  /** Creates the network that belongs to the container of this name. Resolves when the egress rules cover the network. */
   async create(name: string): Promise<void> {
     const network = {
       Name: name,
@@ -48,7 +48,7 @@ export class BuildNetworks {
 
   /** Removes the networks and containers of builds whose service is gone. */
   async removeLeftOvers(): Promise<void> {
-    // A network is made after its container, so that this order finds the container of each build that goes on.
+    // A network is created after its container, so this order finds the container of each running build.
     const networks = await networksOfBuilds(this.docker, this.instance);
     const filters = JSON.stringify({ label: [`${labels.instance}=${this.instance}`, labels.build] });
     const listed = await call(null, (abortSignal) => this.docker.listContainers({ all: true, filters, abortSignal }));

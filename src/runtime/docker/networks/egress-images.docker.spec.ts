@@ -56,7 +56,7 @@ describe('an engine on which agents are reached by published ports', () => {
   const gets = (agent: ContainerView) => bed.output(agent, 'wget -q -O - http://other.example/ 2>&1');
   const forbidden = async (agent: ContainerView) => ((await gets(agent)).includes('403') ? true : undefined);
 
-  it('holds agents to the rules by the programs of an image that the operator gives', async () => {
+  it('enforces the rules with the programs of the operator’s image', async () => {
     await withImage(given, async (runtime) => {
       const made = await runtime.create(bed.spec({ ...server, ...listed }));
       await runtime.start(made.handle, {});

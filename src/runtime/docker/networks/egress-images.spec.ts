@@ -41,7 +41,7 @@ describe('the image of the egress rules, on an engine that does not run this mac
   beforeEach(() => jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate'] }));
   afterEach(() => jest.useRealTimers());
 
-  it('is made once while nobody waits for long, and is told when it is there', async () => {
+  it('is built once while no caller waits for long, and is reported when it is available', async () => {
     const engine = new ForeignEngine();
     const onMade = jest.fn();
     const images = new EgressImages(engine.docker, null, onMade);
@@ -58,7 +58,7 @@ describe('the image of the egress rules, on an engine that does not run this mac
     expect(onMade).toHaveBeenCalled();
   });
 
-  it('is not tried again for a while if it can’t be made, and says how the operator can give it', async () => {
+  it('is not retried for a while if it can’t be built, and the error says how the operator can provide it', async () => {
     const engine = new ForeignEngine();
     const images = new EgressImages(engine.docker, null);
     const outcome = images.forRules();

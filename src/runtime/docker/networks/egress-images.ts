@@ -13,29 +13,32 @@ import { ServiceImage } from '../image-sources/service-image.ts';
 
 const folder = new URL('../../../../deploy/egress/', import.meta.url);
 const machinePaths = ['/usr/sbin/nft', '/sbin/nft', '/usr/bin/nft', '/usr/local/sbin/nft'];
-/** The version of the layout, a part of the tag, so that a change of the content makes another image. */
+/** The version of the layout. It is part of the tag, so that a change of the content results in a new image. */
 const LAYOUT_VERSION = 2;
 const MAKING_MS = 15 * 60_000;
-/** The longest wait of the rules for an image, ms. It is found within this time if the engine has it, and made while nobody waits. */
+/**
+ * The longest time for which the rules wait for an image, in ms. An image that the engine has is found within this time; a missing one is
+ * built in the background.
+ */
 const WAIT_MS = 5_000;
-/** The time for which an image that could not be had is not tried again, ms. */
+/** The time for which an image that could not be provided is not tried again, in ms. */
 const TRY_AGAIN_MS = 5 * 60_000;
 
-/** The programs, where each of the images has them: nft, one that shows a file, and Node. */
+/** The paths of the programs in each of the images: nft, a program that prints a file, and Node. */
 export const nftProgram = '/usr/sbin/nft';
 export const catProgram = '/usr/bin/cat';
 export const nodeProgram = '/usr/local/bin/node';
 
 /**
- * Provides the images of the programs that hold agents to what they may reach. They are made of this machine's own programs where those run on the
- * engine, so that nothing is pulled. Elsewhere, or where the operator names an image, one has them all.
+ * Provides the images of the programs that enforce the egress rules. They are built from this machine's own programs if those run on the
+ * engine, so that nothing is pulled. Otherwise, or if the operator names an image, one image contains them all.
  */
 export class EgressImages {
   private readonly made: ServiceImage;
   private making: Promise<string> | null = null;
   private lack: { error: RuntimeRefused; at: number } | null = null;
 
-  /** Calls `onMade` when an image is there that was waited for in vain. */
+  /** Calls `onMade` when an image becomes available after a caller gave up waiting for it. */
   constructor(
     private readonly docker: Dockerode,
     private readonly given: string | null,
@@ -51,7 +54,7 @@ export class EgressImages {
     });
   }
 
-  /** Resolves when no image is being pulled or made any more, which takes minutes. Returns whether one was. */
+  /** Resolves when no image is being pulled or built any more, which takes minutes. Returns whether one was. */
   async ended(): Promise<boolean> {
     const { making } = this;
     await making?.catch(() => undefined);

@@ -11,13 +11,13 @@ import { BlockList, connect, isIPv4 } from 'node:net';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream';
 
-/** The most connections, and the most requests at once, of one agent. */
+/** The limit of connections, and of concurrent requests, for each agent. */
 const PER_AGENT = 128;
 const CONNECTIONS = 8_192;
 const HEADER_BYTES = 16 * 1024;
 const HEADERS_MS = 10_000;
 const CONNECT_MS = 10_000;
-/** The time without a byte in either direction after which a connection ends, ms. */
+/** The time without a byte in either direction after which a connection is closed, in ms. */
 const IDLE_MS = 300_000;
 const LOOKUP_MS = 3_000;
 const COUNTS_MS = 1_000;
@@ -28,11 +28,11 @@ const [folder, port, nameserver] = process.argv.slice(2);
 const resolver = new Resolver({ timeout: LOOKUP_MS, tries: 2 });
 if (nameserver !== undefined) resolver.setServers([nameserver]);
 
-/** Counts what agents have under way, by their address. */
+/** Counts the open requests of each agent, by its address. */
 class Shares {
   #counts = new Map();
 
-  /** Returns false if the agent has all that it may. */
+  /** Returns false if the agent has reached its limit. */
   take(agent) {
     const count = this.#counts.get(agent) ?? 0;
     if (count >= PER_AGENT) return false;
@@ -47,14 +47,14 @@ class Shares {
   }
 }
 
-/** The lists of the agents and the ranges of addresses, as the service wrote them last. */
+/** The allowlists of the agents and the ranges of addresses, as the service last wrote them. */
 class Table {
   #seen = null;
   #agents = new Map();
   #closed = new BlockList();
   #open = [];
 
-  /** Reads the file again if it was written since. A half-written one is not read; the service waits until it is whole. */
+  /** Reads the file again if it has changed. A partly written file is not used; the service waits until it is complete. */
   refresh() {
     try {
       const { ctimeMs, ino } = statSync(join(folder, 'table.json'));
@@ -65,7 +65,7 @@ class Table {
       this.#open = open.map((each) => ({ port: each.port, list: listOf([each.range]) }));
       this.#seen = `${ctimeMs} ${ino}`;
     } catch {
-      // The lists that were read before still hold.
+      // The allowlists that were read before stay in force.
     }
     return this;
   }
@@ -81,8 +81,8 @@ class Table {
 }
 
 /**
- * Returns the ports of an entry of a list, and the function that says whether it covers a host. An address is covered by a range alone, and
- * a name by a name.
+ * Returns the ports of an entry of an allowlist, and the function that says whether the entry covers a host. An address is covered only by
+ * a range, and a name only by a name.
  */
 function entryOf(entry) {
   const [name, ownPort] = entry.split(':');
@@ -104,7 +104,7 @@ function listOf(ranges) {
   return list;
 }
 
-/** The numbers of refused requests, which outlive a restart. */
+/** The numbers of refused requests, which survive a restart. */
 class Counts {
   #file = join(folder, 'counts', 'refused.json');
   #counts = {};
@@ -114,7 +114,7 @@ class Counts {
     try {
       this.#counts = JSON.parse(readFileSync(this.#file, 'utf8'));
     } catch {
-      // There is none yet.
+      // The file does not exist yet.
     }
   }
 
@@ -143,7 +143,9 @@ const counts = new Counts();
 const connections = new Shares();
 const requests = new Shares();
 
-/** Returns the options of a connection to the host. They name the addresses that were checked, so that the name is not looked up again. */
+/**
+ * Returns the options of a connection to the host. They contain the addresses that were checked, so that the name is not resolved again.
+ */
 async function reach(agent, hostname, wantedPort) {
   const host = hostname.toLowerCase().replace(/\.$/, '');
   if (!table.refresh().allows(agent, host, wantedPort))

@@ -149,7 +149,7 @@ describe('the proxy of agents with a list of names', () => {
     expect(await refusedFor('other.example.com:443')).toBe('may reach only');
   });
 
-  it('refuses a name that leads to private addresses, and takes an opened one', async () => {
+  it('refuses a name that resolves to private addresses, and accepts an opened one', async () => {
     tell([`inner.example.com:${webPort}`, `api.example.com:${webPort}`], []);
     for (const name of ['inner.example.com', 'api.example.com'])
       expect(await get(`http://${name}:${webPort}/`)).toEqual({ status: 403, text: expect.stringContaining('private address') });
@@ -175,14 +175,14 @@ describe('the proxy of agents with a list of names', () => {
       expect(await get(place)).toEqual({ status: 403, text: expect.stringContaining('private address') });
   });
 
-  it('connects to the address that it checked, though the name leads elsewhere a moment later', async () => {
+  it('connects to the address that it checked, although the name resolves to another one a moment later', async () => {
     tell([`api.example.com:${webPort}`]);
     asked.length = 0;
     expect((await get(`http://api.example.com:${webPort}/`)).status).toBe(200);
     expect(asked).toEqual(['api.example.com']);
   });
 
-  it('follows a new list at once, and goes on with the old one while a new one is half written', async () => {
+  it('applies a new list at once, and keeps the old one while a new one is partly written', async () => {
     tell([`api.example.com:${webPort}`]);
     expect((await get(`http://api.example.com:${webPort}/`)).status).toBe(200);
     writeFileSync(join(folder, 'table.json'), '{"agents": {');
@@ -191,7 +191,7 @@ describe('the proxy of agents with a list of names', () => {
     expect((await get(`http://api.example.com:${webPort}/`)).status).toBe(403);
   });
 
-  it('says what is wrong with a request, a name that is not found and a host that is not reached', async () => {
+  it('reports invalid requests, names that are not found and hosts that are not reachable', async () => {
     tell([`missing.example.com`, 'api.example.com:1'], [{ range: `${self}/32`, port: 1 }]);
     expect(await get('/')).toEqual({ status: 400, text: expect.stringContaining('This is a proxy') });
     expect(await get('https://missing.example.com/')).toEqual({ status: 400, text: expect.stringContaining('CONNECT') });
@@ -201,7 +201,7 @@ describe('the proxy of agents with a list of names', () => {
     expect((await tunnel('api.example.com:1')).answer).toContain('502 Bad Gateway');
   });
 
-  it('bounds the headers, and what one agent has under way', async () => {
+  it('limits the headers, and the concurrent requests of one agent', async () => {
     tell([`api.example.com:${webPort}`]);
     const long = connect(proxyPort, self);
     long.on('error', () => undefined);
@@ -229,7 +229,7 @@ describe('the proxy of agents with a list of names', () => {
     });
   });
 
-  it('counts what it refused, and goes on counting after it was killed', async () => {
+  it('counts refused requests, and continues counting after it was killed', async () => {
     tell([`api.example.com:${webPort}`], []);
     await get('http://other.example.com/');
     await get(`http://api.example.com:${webPort}/`);

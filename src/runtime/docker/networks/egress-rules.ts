@@ -7,7 +7,7 @@ import { privateRanges4, privateRanges6 } from '../../../kernel/network/private-
 
 /** The private addresses that agents may reach. */
 export interface Opened {
-  /** The servers that the engine asks for names on behalf of agents. */
+  /** The servers that the engine queries for names on behalf of agents. */
   nameservers: readonly string[];
   /** The ranges that the operator opens. */
   ranges: readonly OpenRange[];
@@ -18,15 +18,15 @@ export interface Opened {
 }
 
 /**
- * The connections that one agent or builder may have through the host at a time, how many new ones a second, and how many at once before that
- * holds: the host has one table for all of them and its own, in which a closed one stays for two minutes.
+ * The number of connections that one agent or builder may have through the host at a time, of new ones a second, and of the initial burst:
+ * the host has one connection table for all of them and itself, in which a closed connection stays for two minutes.
  */
 const CONNECTIONS_MAX = 2_000;
 const CONNECTIONS_A_SECOND = 100;
-/** The same of a proxy, which bounds each agent's share itself. */
+/** The same limits for a proxy, which limits each agent's share itself. */
 const PROXY_CONNECTIONS_MAX = 8_192;
 
-/** The kinds of destinations of refused packets; `connections` are those of one more connection than an agent may have. */
+/** The kinds of destinations of refused packets; `connections` counts packets of connections above an agent's limit. */
 export const refusedTo = ['private', 'host', 'agents', 'anywhere', 'connections'] as const;
 
 const nameOf = (instance: string): string => `inet mooring_${instance}`;
@@ -35,12 +35,12 @@ const nameOf = (instance: string): string => `inet mooring_${instance}`;
 export const noRules = (instance: string): string => `add table ${nameOf(instance)}\ndelete table ${nameOf(instance)}\n`;
 
 /**
- * Returns the rules of an installation as one transaction of nft. It may be loaded again at any time: it undoes changes by others, and
- * keeps the counters. Each rule begins with a bridge of the installation, so that no other traffic is affected. Replies to callers of an
- * agent pass; every other packet is judged by its destination, so that a connection made while the rules were missing ends when they are
- * back. At its end the script lists the counters. In every mode agents and builds are kept from each other, whatever rules the engine has of its
- * own: engines take those away for moments, as whenever a network is made. In mode `all` only agents without a way out, or with a list of names,
- * are restricted further.
+ * Returns the rules of an installation as one nft transaction. It may be loaded again at any time: it undoes changes by others, and keeps
+ * the counters. Each rule begins with a bridge of the installation, so that no other traffic is affected. Responses to callers of an agent
+ * pass; every other packet is filtered by its destination, so a connection made while the rules were missing ends when they are back. The
+ * last command of the script lists the counters. In every mode agents and builds are isolated from each other, whatever rules the engine
+ * has of its own: engines remove theirs for moments, for example when a network is created. In mode `all` only agents without a way out, or
+ * with an allowlist, are restricted further.
  */
 export function egressRules(instance: string, mode: EgressMode, { open, closed, builds, listed }: Bridges, opened: Opened): string {
   const table = nameOf(instance);
@@ -73,7 +73,7 @@ export function egressRules(instance: string, mode: EgressMode, { open, closed, 
       ],
       ` { type filter hook ${hook} priority filter - 10; policy accept; }`,
     );
-  // The engine sends packets between the containers of one bridge through these chains, too.
+  // Packets between the containers of one bridge go through these chains, too.
   const toProxy = ({ bridge, proxy }: Bridges['listed'][number]): string =>
     `iifname "${bridge}" oifname "${bridge}" ip daddr ${proxy} tcp dport ${PROXY_PORT} accept`;
   return [
@@ -109,8 +109,8 @@ export function egressRules(instance: string, mode: EgressMode, { open, closed, 
 }
 
 /**
- * Returns the chain that new connections go through. Its sets are never emptied, since the kernel counts only the connections that it has entered in
- * them; it drops addresses without any by itself.
+ * Returns the chain for new connections. Its sets are never cleared, since the kernel counts only the connections that were added to them;
+ * it removes addresses without connections by itself.
  */
 function boundedConnections(table: string, proxies: readonly string[], refuse: string): string[] {
   const families = [

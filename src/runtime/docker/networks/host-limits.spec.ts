@@ -38,7 +38,7 @@ describe('the limits of the host’s kernel that agents share', () => {
     ]);
   });
 
-  it('are not complained of where they are high, or not known', async () => {
+  it('are not reported if they are high, or unknown', async () => {
     const known: Record<string, string>[] = [
       { [neighbours]: '16384\n', [terminals]: '1048576\n', [namespaces]: '4096\n' },
       { '/proc/sys/kernel/unprivileged_userns_clone': '1\n', '/proc/sys/kernel/apparmor_restrict_unprivileged_userns': '0\n' },
@@ -86,7 +86,7 @@ describe('the limits of the host’s kernel that agents share', () => {
       expect(await readOfEngine(join(folder, 'none'), [here], there)).toBe('there\n');
     });
 
-    it('nowhere if the engine can’t, so that nothing is said of them', async () => {
+    it('nowhere if the engine can’t, so that nothing is reported', async () => {
       expect(await readOfEngine(file, [elsewhere], () => Promise.reject(new Error('there is no cat')))).toBe(null);
     });
   });

@@ -5,18 +5,18 @@ const LOW = 'limits of the kernel that agents share are low on the engine’s ma
 const HIGH = 'a computer can take more of the kernel’s memory than its own (%s): lower it';
 const UNSANDBOXED = 'browsers of computers may run without their sandbox, since the kernel restricts user namespaces (%s)';
 
-/** A setting of the kernel of the engine's machine, and what is said of values with which one agent can harm all others, or itself. */
+/** A kernel setting of the engine's machine, and the warning about values that let one agent harm all others, or itself. */
 interface Limit {
   name: string;
   isWrong: (value: number) => boolean;
   sentence: string;
 }
 
-/** The least value of a limit that all agents share is the one with which a single agent can't take all of it soon. */
+/** The minimum of a limit that all agents share is a value that a single agent can't soon use up. */
 const limits: readonly Limit[] = [
   { name: 'net.ipv4.neigh.default.gc_thresh3', isWrong: (value) => value < 16_384, sentence: LOW },
   { name: 'kernel.pty.max', isWrong: (value) => value < 65_536, sentence: LOW },
-  // Each computer has as many for itself, and the kernel keeps some 10 KB for each, which is counted for nobody.
+  // Each computer has its own count, and the kernel allocates some 10 KB for each entry, which no limit accounts for.
   { name: 'user.max_user_namespaces', isWrong: (value) => value > 16_384, sentence: HIGH },
   { name: 'user.max_user_namespaces', isWrong: (value) => value === 0, sentence: UNSANDBOXED },
   { name: 'kernel.unprivileged_userns_clone', isWrong: (value) => value === 0, sentence: UNSANDBOXED },
@@ -25,19 +25,19 @@ const limits: readonly Limit[] = [
 const names = [...new Set(limits.map(({ name }) => name))];
 const READ_AGAIN_MS = 10 * 60_000;
 
-/** Knows which limits of the kernel of the engine's machine should have other values. */
+/** Finds out which kernel limits of the engine's machine should have other values. */
 export class HostLimits {
   private readAt = -Infinity;
   private said: string | null = null;
 
   constructor(
-    /** Returns what a file of the engine's machine says; null if there is none. */
+    /** Returns the content of a file of the engine's machine; null if there is none. */
     private readonly read: (file: string) => Promise<string | null>,
-    /** Receives the new warning whenever it changes. */
+    /** Called with the new warning whenever it changes. */
     private readonly onChange: (warning: string | null) => void,
   ) {}
 
-  /** Returns a sentence that strangers may read; null if nothing is known to be wrong. */
+  /** Returns a sentence that is safe to show to strangers; null if no problem is known. */
   get warning(): string | null {
     return this.said;
   }
@@ -62,9 +62,9 @@ function warningOf(wrong: readonly Limit[]): string | null {
 }
 
 /**
- * Returns what a file of the engine's machine says; null if that is not known. An engine behind a socket file may be in a virtual machine, so that
- * this machine's file counts only where one of the engine's bridges is. A container has no table of neighbours of its own to set limits for, and
- * lacks the file. In both cases `readThere` reads it by means of the engine.
+ * Returns the content of a file of the engine's machine; null if it is unknown. An engine behind a socket file may be in a virtual machine,
+ * so this machine's file is used only if this machine has one of the engine's bridges. A container has no neighbour table of its own to
+ * configure, and lacks the file. In both cases `readThere` reads it through the engine.
  */
 export async function readOfEngine(
   file: string,

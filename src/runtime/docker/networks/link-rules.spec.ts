@@ -51,7 +51,7 @@ describe('the rules of links', () => {
 describe('the link of a network', () => {
   const network = (Config: object[]) => ({ Id: '0123456789abcdef', IPAM: { Config } }) as never;
 
-  it('has the range and the gateway that the engine tells, or the first address of its range', () => {
+  it('has the range and the gateway that the engine reports, or the first address of its range', () => {
     const told = [
       { Subnet: 'fd00::/64', Gateway: 'fd00::1' },
       { Subnet: '172.20.0.0/16', Gateway: '172.20.0.9/16' },
@@ -60,7 +60,7 @@ describe('the link of a network', () => {
     expect(linksOf([network([{ Subnet: '172.21.0.0/16' }])], true)).toEqual([listed]);
   });
 
-  it('is left out where the engine tells no range', () => {
+  it('is left out if the engine reports no range', () => {
     expect(linksOf([network([]), {} as never], false)).toEqual([]);
   });
 
@@ -68,7 +68,7 @@ describe('the link of a network', () => {
     expect(macOf('172.21.0.2')).toBe('02:42:ac:15:00:02');
   });
 
-  it('is not spoken to from a machine that is not on it', async () => {
+  it('gets no packets from a machine that is not on it', async () => {
     await expect(reachPorts([{ bridge: 'br-0', subnet: '203.0.113.0/24', gateway: '203.0.113.1', proxy: null }])).resolves.toBeUndefined();
   });
 });

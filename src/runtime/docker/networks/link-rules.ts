@@ -2,18 +2,21 @@ import type { Bridges } from './bridges.ts';
 import { macOf } from './links.ts';
 import { chainCommands, setCommands } from './nft-script.ts';
 
-/** The time for which a port stays known after the host last sent something through it. */
+/** The time for which a port stays known after the host last sent a packet through it. */
 const PORT_KNOWN = '1d';
-/** The largest number of ports that are known at a time; those of containers that have ended count until they are forgotten. */
+/** The largest number of known ports; ports of containers that have ended count until they expire. */
 const PORTS_MAX = 262_144;
-/** The number of questions for the addresses of others that a port passes on to the host. */
+/** The rate of ARP and neighbour requests for other addresses that a port passes on to the host. */
 const QUESTIONS = '20/second burst 20 packets';
 
-/** The bit of a packet's mark which tells the rules that the host sends it over a bridge of ours. A mark ends where the packet enters a container. */
+/**
+ * The bit of a packet's mark which shows the rules that the host sends it over a bridge of ours. The mark is cleared where the packet
+ * enters a container.
+ */
 const SENT = '0x1000';
 
 const nameOf = (instance: string): string => `mooring_${instance}`;
-/** The table of the `ip` family knows bridges, and the one of the `bridge` family knows their ports. */
+/** The tables of the `ip` family match bridges, and those of the `bridge` family match their ports. */
 const families = ['ip', 'bridge'];
 
 /** Returns the script that removes the tables of the installation's links. */
@@ -21,10 +24,11 @@ export const noLinkRules = (instance: string): string =>
   families.map((family) => `add table ${family} ${nameOf(instance)}\ndelete table ${family} ${nameOf(instance)}\n`).join('');
 
 /**
- * Returns the rules that keep the containers of a network from each other's frames, as one transaction of nft, which may be loaded again at
- * any time. A frame between two ports shows nothing of its bridge, so that a port has to be known to be ours: it is as soon as the host sends
- * a packet through it over a bridge of ours. No frame of another bridge is ever affected, whatever its addresses are. Between known ports, or
- * to or from one, nothing passes, but between the proxy of a listed network and the others. At its end the script lists the counters.
+ * Returns the rules that isolate the containers of a network from each other's frames, as one nft transaction, which may be loaded again at
+ * any time. A frame between two ports does not show its bridge, so a port has to be known to be ours: it is known as soon as the host sends
+ * a packet through it over a bridge of ours. No frame of another bridge is ever affected, whatever its addresses are. No frame passes
+ * between known ports, or between a known and another port, except between the proxy of a listed network and the others. The last command
+ * of the script lists the counters.
  */
 export function linkRules(instance: string, { links }: Pick<Bridges, 'links'>): string {
   const table = `bridge ${nameOf(instance)}`;
@@ -52,14 +56,14 @@ export function linkRules(instance: string, { links }: Pick<Bridges, 'links'>): 
     ...setCommands(table, 'listed_ranges', 'ipv4_addr', ranges(true), 'flags interval; '),
     ...setCommands(table, 'gateways', 'ipv4_addr', gateways),
     ...chainCommands(table, 'asking', [`update @askers { meta iif limit rate over ${QUESTIONS} } drop`]),
-    // A frame for all is stopped where it comes in, since it would be copied for each port. Questions for an address are bounded instead:
-    // newer engines announce the address of a new container to the host by such a question.
+    // A broadcast frame is dropped on input, since it would be copied for each port. Address requests are rate-limited instead:
+    // newer engines announce the address of a new container to the host by such a request.
     ...chainCommands(table, 'from_port', [
       'meta protocol ip meta pkttype { broadcast, multicast } counter name refused_agents drop',
       'arp operation request arp daddr ip != @gateways counter name refused_agents jump asking',
     ]),
     ...chainCommands(table, 'from_listed_port', [...proxies.flatMap(fromListed), 'goto from_port']),
-    // The copies of a question for the host are no attempt to reach somebody, so only frames for one receiver are counted.
+    // The copies of a request for the host do not try to reach another container, so only unicast frames are counted.
     ...chainCommands(table, 'apart', ['meta pkttype != { broadcast, multicast } counter name refused_agents', 'drop']),
     ...chainCommands(table, 'listed', [...proxies.flatMap(amongListed), 'goto apart']),
     ...chainCommands(table, 'output', [learn('ranges', 'ports'), learn('listed_ranges', 'listed_ports')], hook('output')),
@@ -88,13 +92,16 @@ interface Proxy {
   mac: string;
 }
 
-/** Returns the rules for frames that come from an agent with a list of names, or its proxy. A question for the proxy goes to it alone. */
+/**
+ * Returns the rules for frames from an agent with an allowlist, or from its proxy. An address request for the proxy is delivered only to
+ * the proxy.
+ */
 const fromListed = ({ address, mac }: Proxy): string[] => [
   `ether saddr ${mac} arp saddr ip ${address} accept`,
   `arp operation request arp daddr ip ${address} ether daddr set ${mac} accept`,
 ];
 
-/** Returns the rules for frames between such agents and their proxy. What they may say to each other is judged as IP. */
+/** Returns the rules for frames between such agents and their proxy. Their content is filtered at the IP level. */
 const amongListed = ({ address, mac }: Proxy): string[] => [
   `ether daddr ${mac} ip daddr ${address} accept`,
   `ether saddr ${mac} ip saddr ${address} accept`,

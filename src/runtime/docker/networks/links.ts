@@ -15,19 +15,19 @@ export interface Link {
   proxy: string | null;
 }
 
-/** The port of the discard service (RFC 863), on which nothing listens. */
+/** The port of the discard service (RFC 863), on which no program listens. */
 export const DISCARD_PORT = 9;
 
 /** Returns the name that the engine gives to a network's bridge. */
 export const bridgeOf = ({ Id }: Dockerode.NetworkInspectInfo): string => `br-${Id.slice(0, 12)}`;
 
 /**
- * Returns whether this process is in the network of the engine's host, so that the addresses on the bridge are reachable. The bridge's name comes
- * from the network's id, which no other engine has. Its address would tell less: engines choose the same ones, and Node names none of a bridge
- * on which nothing runs.
+ * Returns whether this process is in the network namespace of the engine's host, so that the addresses on the bridge are reachable. The
+ * bridge's name is derived from the network's id, which is unique among engines. Its address would prove less: engines choose the same
+ * addresses, and Node lists no address of a bridge without running containers.
  */
 export async function isBridgeHere(bridge: string): Promise<boolean> {
-  // The folder /sys/class/net may be that of another network than the process's. Other systems than Linux have no such file.
+  // The folder /sys/class/net may belong to another network namespace than the process. Systems other than Linux have no such file.
   const devices = await readFile('/proc/self/net/dev', 'utf8').catch(() => '');
   return devices.split('\n').some((line) => line.trimStart().startsWith(`${bridge}:`));
 }
@@ -52,13 +52,13 @@ export function linksOf(networks: readonly Dockerode.NetworkInspectInfo[], haveP
     });
 }
 
-/** Returns the MAC address that a container with this address has: engines before 28 give it this one by themselves. */
+/** Returns the MAC address that a container with this address has: engines before 28 assign it by default. */
 export const macOf = (address: string): string =>
   ['02', '42', ...address.split('.').map((part) => Number(part).toString(16).padStart(2, '0'))].join(':');
 
 /**
- * Sends one datagram to all ports of the links, from which the rules learn them. Without the gateways, which only the engine's host has,
- * nothing is sent.
+ * Sends one datagram to all ports of the links, from which the rules learn the ports. Without the gateways, which only the engine's host
+ * has, nothing is sent.
  */
 export async function reachPorts(links: readonly Link[]): Promise<void> {
   await Promise.all(links.map(({ gateway, subnet }) => broadcastFrom(gateway, broadcastAddress(subnet))));
@@ -66,7 +66,7 @@ export async function reachPorts(links: readonly Link[]): Promise<void> {
 
 async function broadcastFrom(source: string, address: string): Promise<void> {
   const socket = createSocket('udp4');
-  // A bridge without a running container has no carrier, so that nothing can be sent, and nobody is missed.
+  // A bridge without running containers has no carrier, so nothing can be sent, and no port is missed.
   await new Promise<void>((resolve) => {
     socket.on('error', () => resolve());
     socket.bind(0, source, () => {

@@ -4,21 +4,21 @@ import { RuntimeRefused } from '../../runtime.errors.ts';
 
 /** The port on which the proxy listens. */
 export const PROXY_PORT = 3128;
-/** The number of the proxy's address in its network; the engine takes the first one for the bridge. */
+/** The position of the proxy's address in its network; the engine assigns the first one to the bridge. */
 const PROXY_AT = 2;
 
 /** Returns the address that the engine gives to the bridge of a network. */
 export const gatewayAddress = (subnet: string): string => addressAt(rangeOf(subnet).first + 1);
 
-/** Returns the address of all hosts of a network. */
+/** Returns the broadcast address of a network. */
 export const broadcastAddress = (subnet: string): string => addressAt(rangeOf(subnet).first + rangeOf(subnet).count - 1);
 
 /** Returns the proxy's address in a network. */
 export const proxyAddress = (subnet: string): string => addressAt(rangeOf(subnet).first + PROXY_AT);
 
 /**
- * Returns an address for one more agent. It is random, so that two replicas which choose at the same time do not choose the same one. Throws
- * `RuntimeRefused` if all are taken.
+ * Returns an address for one more agent. It is random, so that two replicas that choose at the same time rarely collide. Throws
+ * `RuntimeRefused` if all addresses are in use.
  */
 export function freeAddress(subnet: string, taken: ReadonlySet<string>): string {
   const { first, count } = rangeOf(subnet);
@@ -32,7 +32,7 @@ export function freeAddress(subnet: string, taken: ReadonlySet<string>): string 
   throw new RuntimeRefused('The network of agents with a list of names has no free address: give the engine larger address pools.');
 }
 
-/** Returns the first part of a range, with a prefix of this length; the range itself if it is not larger. */
+/** Returns the first subrange of a range with this prefix length; the range itself if it is not larger. */
 export function beginningOf(subnet: string, bits: number): string {
   return isLarger(subnet, bits) ? `${addressAt(rangeOf(subnet).first)}/${bits}` : subnet;
 }

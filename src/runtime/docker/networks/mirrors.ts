@@ -11,7 +11,7 @@ export interface Mirror {
   port: number;
 }
 
-/** Returns the hosts that the values of builds' variables name: each that is a list of http and https addresses, separated by spaces. */
+/** Returns the hosts that the build variables name, from each value that is a list of http and https addresses separated by spaces. */
 export function mirrorsOf(variables: Record<string, string>): Mirror[] {
   const urls = Object.values(variables)
     .flatMap((value) => value.split(/\s+/))
@@ -24,7 +24,9 @@ export function mirrorsOf(variables: Record<string, string>): Mirror[] {
   return [...new Map(found.map((mirror) => [`${mirror.host} ${mirror.port}`, mirror])).values()];
 }
 
-/** Looks up the addresses of mirrors. One that was found stays, because a name may have more of them than one answer shows. */
+/**
+ * Resolves the addresses of mirrors. An address that was found is kept, because a name may have more addresses than one response contains.
+ */
 export class MirrorAddresses {
   private found = new Map<string, OpenRange>();
 
@@ -46,7 +48,7 @@ async function addressesOf({ host, port }: Mirror): Promise<OpenRange[]> {
   });
 }
 
-/** A name that is not found has no addresses; the next load of the rules asks again. */
+/** A name that is not found has no addresses; the next load of the rules resolves it again. */
 async function lookedUp(host: string): Promise<string[]> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<[]>((resolve) => {

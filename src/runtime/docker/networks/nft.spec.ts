@@ -9,7 +9,7 @@ import { Nft } from './nft.ts';
 describe('the rules of agents', () => {
   afterEach(() => jest.useRealTimers());
 
-  it('are given up if the engine hangs while it tells what nft printed', async () => {
+  it('are aborted if the engine hangs while it sends the output of nft', async () => {
     jest.useFakeTimers();
     const output = new PassThrough();
     const done = () => Promise.resolve({ StatusCode: 0 });

@@ -13,7 +13,7 @@ import { DISCARD_PORT, type Link } from './links.ts';
 import { broadcastAddress } from './listed-addresses.ts';
 
 const rulesFile = '/rules.nft';
-/** The program that sends a datagram from each first address to the second one. A bridge without a running container has no carrier. */
+/** The program that sends a datagram from each first address to the second one. A bridge without running containers has no carrier. */
 const broadcast = `const [, ...ways] = process.argv;
 for (const [from, to] of ways.map((way) => way.split(' '))) {
   const socket = require('node:dgram').createSocket('udp4').on('error', () => socket.close());
@@ -25,9 +25,9 @@ for (const [from, to] of ways.map((way) => way.split(' '))) {
 const MEGABYTE = 1024 * 1024;
 const MESSAGE_CHARACTERS_MAX = 300;
 
-/** Runs nft in the network of the engine's host, wherever that is, in a container whose only right is to change that network. */
+/** Runs nft in the network namespace of the engine's host, in a container whose only capability is to change that network. */
 export class Nft {
-  /** The image of each kind, which is looked for again if the engine has lost it. */
+  /** The image of each kind. It is provided again if the engine has lost it. */
   private readonly found = new Map<'forRules' | 'forNode', Promise<string>>();
 
   constructor(
@@ -37,7 +37,7 @@ export class Nft {
   ) {}
 
   /**
-   * Runs the script as one transaction and returns what nft prints. Throws `RuntimeRefused` if there is no nft, or it fails, and
+   * Runs the script as one transaction and returns the output of nft. Throws `RuntimeRefused` if nft is missing or fails, and
    * `RuntimeUnavailable`.
    */
   async run(script: string): Promise<string> {
@@ -46,8 +46,8 @@ export class Nft {
   }
 
   /**
-   * Returns the name servers that the engine asks on behalf of agents. It asks them from within the agent's network, so their addresses
-   * have to be open. A container on the engine's default network gets their list.
+   * Returns the name servers that the engine queries on behalf of agents. It queries them from within the agent's network, so their
+   * addresses have to be open. A container on the engine's default network gets the list of them.
    */
   async nameservers(): Promise<string[]> {
     const onNetwork = (network: string) => this.printed('forRules', [catProgram, '/etc/resolv.conf'], network);
@@ -59,7 +59,7 @@ export class Nft {
     return nameserversOf(text);
   }
 
-  /** Returns the content of a file as it is in the network of the engine's host. Throws `RuntimeRefused` if there is none. */
+  /** Returns the content of a file in the network namespace of the engine's host. Throws `RuntimeRefused` if it does not exist. */
   hostFile(path: string): Promise<string> {
     return this.printed('forRules', [catProgram, path], 'host');
   }
@@ -71,7 +71,7 @@ export class Nft {
     await this.printed('forNode', [nodeProgram, '--max-old-space-size=16', '-e', broadcast, ...ways], 'host');
   }
 
-  /** Runs a program of ours to its end in a container on that network, and returns what it prints. */
+  /** Runs one of our programs to its end in a container on that network, and returns its output. */
   private async printed(
     kind: 'forRules' | 'forNode',
     words: string[],
@@ -113,7 +113,7 @@ export class Nft {
     try {
       return await call(null, (abortSignal) => this.docker.createContainer({ ...options, abortSignal }));
     } catch (error) {
-      // The image was removed, so it is made again the next time.
+      // The image was removed, so it is provided again the next time.
       if (statusOf(error) === 404) this.found.delete(kind);
       throw error;
     }
@@ -123,7 +123,7 @@ export class Nft {
     await call(null, (abortSignal) => container.start({ abortSignal }));
     const { StatusCode } = (await call(null, (abortSignal) => container.wait({ abortSignal }))) as { StatusCode: number };
     const printed: Record<string, Buffer[]> = { stdout: [], stderr: [] };
-    // The output is read within the time of the call, since an engine may hang in the middle of it.
+    // The output is read within the timeout of the call, since an engine may hang in the middle of it.
     await call(null, async (abortSignal) => {
       const logged = await container.logs({ stdout: true, stderr: true, follow: true, abortSignal });
       for await (const { stream, payload } of frames(logged as unknown as AsyncIterable<Buffer>)) printed[stream]?.push(payload);
@@ -135,7 +135,7 @@ export class Nft {
   }
 }
 
-/** Returns the addresses in a text of the form of /etc/resolv.conf, without those that are valid only on one link. */
+/** Returns the addresses in a text in the format of /etc/resolv.conf, without link-local ones. */
 export function nameserversOf(text: string): string[] {
   const named = [...text.matchAll(/^[ \t]*nameserver[ \t]+(\S+)/gm)].map(([, address = '']) => address);
   return [...new Set(named.filter((address) => ipaddr.isValid(address) && !address.includes('%')))];

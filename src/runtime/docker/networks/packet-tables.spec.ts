@@ -22,7 +22,7 @@ describe('the rules of agents', () => {
     expect(scripts).toEqual(['egress\nlinks\n']);
   });
 
-  it('are made anew where somebody put something else in their place', async () => {
+  it('are created again if something else took their place', async () => {
     const { tables, scripts } = tablesWhere((_, at) => (at === 1 ? unsupported : null));
     expect(await tables.load('egress\n', 'links\n')).toEqual({ printed: 'counters', linkLack: null });
     const removed = ['inet', 'ip', 'bridge'].map(
@@ -45,7 +45,7 @@ links
     expect(scripts.filter((script) => script.includes('links'))).toHaveLength(4);
   });
 
-  it('are whole at the next load after none could be loaded', async () => {
+  it('are complete at the next load after a failed one', async () => {
     let hasNft = false;
     const { tables } = tablesWhere(() => (hasNft ? null : new RuntimeRefused('this machine has no nft')));
     await expect(tables.load('egress\n', 'links\n')).rejects.toThrow('this machine has no nft');
@@ -53,7 +53,7 @@ links
     expect(await tables.load('egress\n', 'links\n')).toEqual({ printed: 'counters', linkLack: null });
   });
 
-  it('are not taken for unsupported while the engine is away', async () => {
+  it('do not count as unsupported while the engine is unavailable', async () => {
     let isAway = true;
     const { tables, scripts } = tablesWhere(() => (isAway ? new RuntimeUnavailable(new Error('away')) : null));
     await expect(tables.load('egress\n', 'links\n')).rejects.toThrow(RuntimeUnavailable);

@@ -3,7 +3,7 @@ import { noRules } from './egress-rules.ts';
 import { noLinkRules } from './link-rules.ts';
 import type { Nft } from './nft.ts';
 
-/** The number of loads after which the rules of links are tried again, where they were refused and the others were not. */
+/** The number of loads after which refused rules of links are tried again. */
 const LINKS_SKIPPED = 10;
 
 export interface LoadedTables {
@@ -13,7 +13,7 @@ export interface LoadedTables {
   linkLack: string | null;
 }
 
-/** Loads the tables of an installation. A kernel without packet rules for bridges gets the others alone. */
+/** Loads the tables of an installation. A kernel without packet rules for bridges gets only the other tables. */
 export class PacketTables {
   private linkLack: string | null = null;
   private skips = 0;
@@ -23,7 +23,7 @@ export class PacketTables {
     private readonly instance: string,
   ) {}
 
-  /** Loads both scripts as one transaction, or the first alone. Throws `RuntimeRefused` if not even that can be loaded. */
+  /** Loads both scripts as one transaction, or only the first. Throws `RuntimeRefused` if that can't be loaded either. */
   async load(egress: string, links: string): Promise<LoadedTables> {
     if (this.skips === 0) {
       try {
@@ -39,7 +39,7 @@ export class PacketTables {
     return { printed, linkLack: this.linkLack };
   }
 
-  /** Runs the script. A table that can't be changed into ours is removed and created again. */
+  /** Runs the script. A table that can't be updated is removed and created again. */
   private async replace(script: string, removal: string): Promise<string> {
     try {
       return await this.nft.run(script);

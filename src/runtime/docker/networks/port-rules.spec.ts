@@ -16,14 +16,14 @@ function rulesWith(...outcomes: (Error | null)[]) {
 }
 
 describe('the rules of ports that are published at an address', () => {
-  it('drop what comes from anybody but the clients', () => {
+  it('drop packets of others than the clients', () => {
     expect(portRules('abc', ports)).toContain(
       'add rule ip mooring_abc_ports prerouting ip daddr 10.0.0.5 tcp dport 20000-29999 ip saddr != @clients drop',
     );
     expect(portRules('abc', ports)).toContain('add element ip mooring_abc_ports clients { 10.0.0.7, 10.0.1.0/24 }');
   });
 
-  it('are loaded once for all that start within a minute, and again after the engine was away', async () => {
+  it('are loaded once for all starts within a minute, and again after the engine was unavailable', async () => {
     const { rules, scripts } = rulesWith(null);
     await Promise.all([rules.ensure(), rules.ensure()]);
     await rules.ensure();
@@ -34,7 +34,7 @@ describe('the rules of ports that are published at an address', () => {
     rules.close();
   });
 
-  it('let no agent start while they can’t be loaded, which is told once', async () => {
+  it('let no agent start while they can’t be loaded, which is reported once', async () => {
     const { rules, told } = rulesWith(new RuntimeRefused('no nft'), new RuntimeRefused('no nft'), null);
     for (let n = 0; n < 2; n += 1)
       await expect(rules.ensure()).rejects.toThrow('No agent is started whose port would be open to others at 10.0.0.5: no nft.');
@@ -44,7 +44,7 @@ describe('the rules of ports that are published at an address', () => {
     rules.close();
   });
 
-  it('are not said to be lacking because the engine is away', async () => {
+  it('are not reported as missing because the engine is unavailable', async () => {
     const { rules, told } = rulesWith(new RuntimeUnavailable(new Error('away')), null);
     await expect(rules.ensure()).rejects.toThrow(RuntimeUnavailable);
     await rules.ensure();

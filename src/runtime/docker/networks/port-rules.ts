@@ -3,17 +3,17 @@ import type { Nft } from './nft.ts';
 import { chainCommands, setCommands } from './nft-script.ts';
 import type { PublishedPorts } from './published-ports.ts';
 
-/** The interval at which the rules are loaded again, whatever became of them meanwhile, ms. */
+/** The interval at which the rules are loaded again, in case something else has changed them, in ms. */
 const RELOAD_MS = 60_000;
 
-/** Ports that are published where others than the service could reach them. */
+/** Ports that are published where others besides the service could reach them. */
 export type GuardedPorts = PublishedPorts & { clients: readonly string[] };
 
 const nameOf = (instance: string): string => `ip mooring_${instance}_ports`;
 
 /**
- * Returns the rules by which only the clients reach the published ports, as one transaction of nft, which may be loaded again at any time. They
- * come before addresses are translated, so that it makes no difference whether the engine forwards a connection or a program of it accepts it, and
+ * Returns the rules by which only the clients reach the published ports, as one nft transaction, which may be loaded again at any time.
+ * They apply before address translation, so they hold whether the engine forwards a connection or one of its programs accepts it, and
  * whether it comes from the network or from a container.
  */
 export function portRules(instance: string, { address, ports, clients }: GuardedPorts): string {
@@ -27,20 +27,20 @@ export function portRules(instance: string, { address, ports, clients }: Guarded
   ].join('\n');
 }
 
-/** Keeps the rules in place, without which no agent is started there. */
+/** Keeps the rules in place. Without them no agent is started on such ports. */
 export class PortRules {
   private loadedAt = -Infinity;
   private loading: Promise<void> | null = null;
   private timer: NodeJS.Timeout | undefined;
   private isClosed = false;
-  /** The reason why the rules are not in place; null if they are, or nobody has tried. */
+  /** The reason why the rules are not in place; null if they are, or were not loaded yet. */
   lack: string | null = null;
 
   constructor(
     private readonly nft: Pick<Nft, 'run'>,
     private readonly instance: string,
     private readonly ports: GuardedPorts,
-    /** Called with the reason when the rules can't be loaded, and with null when they can again. */
+    /** Called with the reason when the rules can't be loaded, and with null when they can be loaded again. */
     private readonly onChange: (lack: string | null) => void,
   ) {}
 
@@ -49,7 +49,7 @@ export class PortRules {
     if (performance.now() - this.loadedAt > RELOAD_MS) await this.load();
   }
 
-  /** Notes that the engine's machine may have restarted, and loads the rules again. */
+  /** Records that the engine's machine may have restarted, and loads the rules again. */
   doubt(): void {
     this.loadedAt = -Infinity;
     this.load().catch(() => undefined);

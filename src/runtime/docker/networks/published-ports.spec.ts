@@ -3,7 +3,7 @@ import { hasSamePorts, loopbackPorts, portBindings } from './published-ports.ts'
 const loopback = portBindings(8080, loopbackPorts);
 
 describe('the published port of a container', () => {
-  it('is as asked for if the engine says the same of it', () => {
+  it('is as requested if the engine reports the same', () => {
     expect(hasSamePorts(structuredClone(loopback), loopback)).toBe(true);
     expect(hasSamePorts({}, undefined)).toBe(true);
     expect(hasSamePorts(null, {})).toBe(true);

@@ -8,27 +8,27 @@ export interface PublishedPorts {
   ports: string;
 }
 
-/** The loopback address, which only programs on the engine's machine reach. */
+/** The loopback address, which only programs on the engine's machine can reach. */
 export const loopbackPorts: PublishedPorts = { address: '127.0.0.1', ports: '' };
 
-/** Returns the setting with which the engine publishes the port of a new container, on a port that it chooses. */
+/** Returns the setting with which the engine publishes the port of a new container, on a host port that the engine chooses. */
 export const portBindings = (port: number, { address, ports }: PublishedPorts): Dockerode.PortMap => ({
   [`${port}/tcp`]: [{ HostIp: address, HostPort: ports }],
 });
 
 type Ports = Dockerode.PortMap | null | undefined;
 
-/** Returns whether the engine publishes the ports of one container as it was asked to do for another one. */
+/** Returns whether the ports of one container are published as requested for another one. */
 export function hasSamePorts(one: Ports, other: Ports): boolean {
   return textOf(one) === textOf(other);
 }
 
-/** Returns whether a container has the network and the published ports that another one is to have. */
+/** Returns whether a container has the network and the published ports that another container needs. */
 export function isMadeAs(one: Dockerode.HostConfig, other: Dockerode.HostConfig = {}): boolean {
   return one.NetworkMode === other.NetworkMode && hasSamePorts(one.PortBindings as Ports, other.PortBindings as Ports);
 }
 
-/** Returns whether a container's ports are published as these are. */
+/** Returns whether a container's ports are published at these. */
 export function isPublishedAt(bindings: Ports, { address, ports }: PublishedPorts): boolean {
   const found = bindingsIn(bindings);
   return found.length > 0 && found.every(({ HostIp, HostPort }) => HostIp === address && HostPort === ports);

@@ -30,7 +30,7 @@ export class VolumeRoots {
     private readonly identities: ContainerIdentities,
   ) {}
 
-  /** Remembers a new volume as one that no container has been created with yet. */
+  /** Records a new volume as one that no container has been created with yet. */
   made({ volume, isNew }: EnsuredVolume): Dockerode.VolumeInspectInfo {
     if (isNew) remember(this.untouched, keyOf(volume));
     return volume;
@@ -40,7 +40,7 @@ export class VolumeRoots {
     return this.untouched.has(keyOf(volume));
   }
 
-  /** Notes that a container was created with the volume; with `isOpen`, its image has opened the root. */
+  /** Records that a container was created with the volume; with `isOpen`, its image has opened the root. */
   mounted(volume: Dockerode.VolumeInspectInfo, isOpen: boolean): void {
     this.untouched.delete(keyOf(volume));
     if (isOpen) remember(this.opened, keyOf(volume));
@@ -64,7 +64,7 @@ export class VolumeRoots {
   }
 }
 
-/** Forgetting an entry only costs time. */
+/** Losing an entry only costs time. */
 function remember(set: Set<string>, key: string): void {
   if (set.size >= REMEMBERED_MAX) set.clear();
   set.add(key);

@@ -10,15 +10,15 @@ import { removeContainer } from '../engine/own-containers.ts';
 import { findVolume } from './volumes.ts';
 
 const mount = '/volumes';
-/** The time that the engine has to end the container and hand its output over, ms. */
+/** The time that the engine has to stop the container and return its output, in ms. */
 const END_MS = 10_000;
-/** The largest number of volumes that are measured at a time. Their names are one command, whose length the kernel bounds. */
+/** The largest number of volumes that are measured at a time. Their names form one command, whose length the kernel limits. */
 const VOLUMES_MAX = 8_000;
 
 /**
- * Prints a line for each volume: its name, and its size in KiB and the number of its entries, or `long`, or `many`. A program can make paths
- * that are too long for any other one, so a volume with such paths can't be measured. Counting ends beyond the bound, so that no number of
- * files makes the measure longer. The last line of `du` is its sum, whatever names the files have.
+ * Prints a line for each volume: its name, and its size in KiB and the number of its entries, or `long`, or `many`. A program can create
+ * paths that are too long for any other program, so a volume with such paths can't be measured. Counting stops at the limit, so that the
+ * measurement takes no longer for more files. The last line of `du` is its sum, whatever names the files have.
  */
 const script = `
 box=$1 path=$2 most=$3; shift 3
@@ -43,10 +43,10 @@ export interface MeasurePlace {
 }
 
 /**
- * Returns what each agent keeps in its volume and in those that its image declares: `Infinity` for paths that are too long to be measured, and
- * for more files than the bound. Agents without a volume, or whose volumes are not all measured in time, are left out. It runs one container
- * with no network, half a core and no right but to read, for all of them. Throws `RuntimeRefused` if the engine does not keep volumes in
- * folders.
+ * Returns how much space each agent uses in its volume and in those that its image declares: `Infinity` for paths that are too long to be
+ * measured, and for more files than the limit. Agents without a volume, or whose volumes are not all measured in time, are left out. Runs
+ * one container for all of them, with no network, half a core and only read permission. Throws `RuntimeRefused` if the engine does not
+ * store volumes in folders.
  */
 export async function dockerVolumeSizes(
   { docker, identities, image }: MeasurePlace,
@@ -87,7 +87,10 @@ export async function dockerVolumeSizes(
   }
 }
 
-/** Returns the names of the volumes of each agent, as far as they all fit into one command: the agent's own, and those that its image declares. */
+/**
+ * Returns the names of the volumes of each agent, as far as they all fit into one command: the agent's own, and those that its image
+ * declares.
+ */
 async function volumesOf(docker: Dockerode, identities: ContainerIdentities, agentIds: readonly string[]): Promise<Map<string, string[]>> {
   const volumes = new Map(agentIds.map((agentId) => [agentId, [volumeName(agentId)]]));
   await eachContainer(docker, [`${labels.instance}=${identities.instance}`, labels.agent], ({ Names, Labels, Mounts }) => {
@@ -100,7 +103,7 @@ async function volumesOf(docker: Dockerode, identities: ContainerIdentities, age
   return new Map([...volumes].filter(([, names]) => (count += names.length) <= VOLUMES_MAX));
 }
 
-/** Returns the folder of the engine's machine in which all volumes are; null if none of the agents has one. */
+/** Returns the folder of the engine's machine that contains all volumes; null if none of the agents has one. */
 async function volumeFolder(docker: Dockerode, agentIds: readonly string[]): Promise<string | null> {
   for (const agentId of agentIds) {
     const name = volumeName(agentId);
@@ -120,7 +123,7 @@ async function sizesIn(logged: AsyncIterable<Buffer>, volumes: ReadonlyMap<strin
   return new Map(
     [...volumes].flatMap(([agentId, names]): [string, VolumeSize][] => {
       const sizes = names.map((name) => told.get(name));
-      // One that the agent's container has lost meanwhile is not told of, as is one that was not reached in time.
+      // Volumes that the agent's container has lost meanwhile, or that were not measured in time, are not reported.
       if (sizes.includes(undefined)) return [];
       const sum = (key: keyof VolumeSize) => sizes.reduce((all, size) => all + (size?.[key] ?? 0), 0);
       return [[agentId, { bytes: sum('bytes'), files: sum('files') }]];

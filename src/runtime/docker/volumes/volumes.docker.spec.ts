@@ -40,7 +40,7 @@ describe('the volumes of agents', () => {
     expect((sizes.get(agent.agentId)?.bytes ?? 0) / MIB).toBeCloseTo(8, 0);
   });
 
-  it('count as full without end if they have paths that no program can follow', async () => {
+  it('count as infinitely large if they have paths that no program can read', async () => {
     const chain = Array.from({ length: 15 }, () => 'n'.repeat(200)).join('/');
     // Neither chain is too long; the one inside the other is.
     const lines = [`mkdir -p /data/a/${chain} /data/b/${chain}`, `mv /data/b /data/a/${chain}/`, 'echo made'];
@@ -118,7 +118,7 @@ describe('the volumes that an image declares', () => {
     // Three roots, two files of a volume each, and in the agent's own the mount point and the empty file.
     expect(sizes.get(view.agentId)?.files).toBe(7);
     expect(sizes.get(other.agentId)?.bytes).toBeLessThan(MIB);
-    // The container itself sees the root of a volume in the place of the mount point.
+    // The container itself sees the root of a volume instead of the mount point.
     const within = await bed.runtime.files.measure(view.handle, bounds);
     expect((within?.bytes ?? 0) / MIB).toBeCloseTo(5, 0);
     expect(within?.files).toBe(6);
@@ -135,7 +135,7 @@ describe('the volumes that an image declares', () => {
     expect(told[0]).toContain('gone after the next deployment');
   });
 
-  it('are 32 at most', async () => {
+  it('are limited to 32', async () => {
     const paths = Array.from({ length: 33 }, (_, n) => `/v${n}`);
     const crowded = await bed.imageWith([`VOLUME ${JSON.stringify(paths)}`]);
     await expect(bed.runtime.create(bed.spec({ image: crowded }))).rejects.toThrow('declares 33 volumes');

@@ -10,8 +10,8 @@ export interface EnsuredVolume {
 }
 
 /**
- * Creates the volume, or finds it. A new one has the quota if the engine can enforce one. Throws `RuntimeRefused` if a volume of that name has
- * other labels.
+ * Creates the volume, or finds it. A new volume gets the quota if the engine can enforce one. Throws `RuntimeRefused` if a volume of that
+ * name has other labels.
  */
 export async function ensureLabelledVolume(
   docker: Dockerode,
@@ -25,7 +25,7 @@ export async function ensureLabelledVolume(
     call(null, (abortSignal) => docker.createVolume({ Name: name, Labels: wanted, DriverOpts, abortSignal }));
   if (standing === null)
     await create(maxBytes === null ? {} : { size: String(maxBytes) }).catch((error: unknown) => {
-      // Most file systems have no quotas for folders.
+      // Most file systems do not support quotas for folders.
       if (error instanceof RuntimeRefused && /quota/i.test(error.message)) return create({});
       throw error;
     });

@@ -19,7 +19,7 @@ const refusals: Readonly<Record<string, FileRefusal>> = {
   EDQUOT: 'volume_full',
 };
 
-/** Runs the work, and converts the errors of the file system. */
+/** Runs the callback, and converts the errors of the file system. */
 export async function refusing<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -31,7 +31,7 @@ export async function refusing<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Returns what the work returns, or null if it fails with one of the codes. */
+/** Returns the result, or null if the work fails with one of the codes. */
 export async function unless<T>(codes: string[], work: Promise<T>): Promise<T | null> {
   try {
     return await work;

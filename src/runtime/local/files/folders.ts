@@ -12,12 +12,12 @@ const TAR_ENTRIES_MAX = 100_000;
 const TAR_DEPTH_MAX = 64;
 const CHUNK_BYTES = 256 * 1024;
 
-/** Returns the entries of the folder, sorted by name, at most `FILE_ENTRIES_MAX`. Removes unfinished files that a crash left in it. */
+/** Returns the entries of the folder, sorted by name, at most `FILE_ENTRIES_MAX`. Removes unfinished files that a crash left there. */
 export async function entriesOf(folder: string, signal: AbortSignal): Promise<{ entries: FileEntry[]; truncated: boolean }> {
   const entries: FileEntry[] = [];
   for await (const { name: given } of await opendir(folder, { encoding: 'buffer' as BufferEncoding })) {
     signal.throwIfAborted();
-    // The types don't know that names are buffers with this encoding.
+    // The type definitions lack that names are buffers with this encoding.
     const bytes = given as unknown as Buffer;
     const name = bytes.toString();
     const path = pathIn(folder, bytes);
@@ -41,7 +41,7 @@ function kindOf(stats: Stats): FileKind {
   return stats.isSymbolicLink() ? 'link' : 'other';
 }
 
-/** Names that are no UTF-8 have no path as text. */
+/** Names that are not UTF-8 have no path as text. */
 function pathIn(folder: string | Buffer, name: Buffer): Buffer {
   return Buffer.concat([Buffer.from(folder as string), Buffer.from('/'), name]);
 }
@@ -50,7 +50,7 @@ function pathIn(folder: string | Buffer, name: Buffer): Buffer {
 export function packedFolder(folder: string, name: string): Readable {
   const tar = pack();
   const content = new PassThrough();
-  // The reader gets the error, and its end ends the packing.
+  // The reader gets the error, and the reader's end stops the packing.
   pipeline(tar, content).catch(() => undefined);
   new FolderPack(tar).add(Buffer.from(folder), name).then(
     () => tar.finalize(),
@@ -64,7 +64,7 @@ class FolderPack {
 
   constructor(private readonly tar: Pack) {}
 
-  /** Adds the file, folder or link, and all that is in a folder. */
+  /** Adds the file, folder or link, and the content of a folder. */
   async add(path: Buffer, name: string, depth = 0): Promise<void> {
     if (++this.entries > TAR_ENTRIES_MAX || depth > TAR_DEPTH_MAX) throw new FileRefused('too_large');
     if (this.tar.destroyed) throw new Error('nobody reads the tar any more');
@@ -87,7 +87,7 @@ class FolderPack {
   }
 }
 
-/** Opens a regular file to read it. Nothing waits for the other end of a FIFO, should one be there instead. */
+/** Opens a regular file for reading. If the path is a FIFO instead, the call does not wait for its other end. */
 export async function openFile(path: string | Buffer): Promise<FileHandle> {
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW);
   if ((await file.stat()).isFile()) return file;
@@ -96,8 +96,8 @@ export async function openFile(path: string | Buffer): Promise<FileHandle> {
 }
 
 /**
- * Returns `length` bytes of the file, and closes it. If the file grows meanwhile, no more are read; if it shrinks, the stream ends with an
- * error.
+ * Returns `length` bytes of the file, and closes the file. If it grows meanwhile, the new bytes are not read; if it shrinks, the stream
+ * fails.
  */
 export function contentOf(file: FileHandle, start: number, length: number): Readable {
   let left = length;

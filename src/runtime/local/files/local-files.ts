@@ -27,7 +27,7 @@ const linkItself = { followsLast: false, confined: true };
 const target = { followsLast: true, confined: true };
 const anywhere = { followsLast: true, confined: false };
 
-/** The files of agents of the local runtime: only what is in an agent's own two folders on this machine is reached. */
+/** The files of agents of the local runtime, confined to an agent's two folders on this machine. */
 export class LocalFiles implements AgentFiles {
   /** `homesOf` returns the folders of a running container, and throws if it does not run. */
   constructor(private readonly homesOf: (handle: ContainerHandle) => Promise<Homes>) {}
@@ -117,7 +117,7 @@ export class LocalFiles implements AgentFiles {
     );
   }
 
-  /** Removes the file or the folder. A removal that has begun goes on to its end, also when its caller leaves. */
+  /** Removes the file or the folder. A removal that has begun completes, even if its caller leaves. */
   remove(handle: ContainerHandle, path: string, signal: AbortSignal): Promise<{ path: string }> {
     return this.at(handle, path, { ...linkItself, signal }, async (place) => {
       if (place.isRoot) throw new FileRefused('volume_root');

@@ -6,10 +6,10 @@ import { FileRefused } from '../../files.ts';
 import { unless } from './file-errors.ts';
 
 const LINKS_MAX = 40;
-/** The errors after which the folder above is resolved: what can't be reached has a real path, too. */
+/** The errors after which the parent folder is resolved instead: unreachable files have a real path, too. */
 const UNREACHED = ['ENOENT', 'ENOTDIR', 'EACCES'];
 
-/** The two folders of the host that an agent of the local runtime sees as its own. */
+/** The two host folders that an agent of the local runtime sees as its own. */
 export interface Homes {
   /** The names of the volume's mount point. */
   mount: readonly string[];
@@ -19,9 +19,9 @@ export interface Homes {
   root: string;
 }
 
-/** A file or folder of an agent, which need not exist. */
+/** A file or folder of an agent, which may not exist. */
 export interface Place {
-  /** The host's path, without links but for a last component that was not followed. */
+  /** The host's path, without links except for a last component that was not followed. */
   real: string;
   /** The path as the agent sees it. */
   path: string;
@@ -47,9 +47,9 @@ interface RealPath {
 }
 
 /**
- * Returns where a path of an agent leads: its volume is at the mount point, and its other files are around it. Symbolic links are followed as
- * the host does, and what is then outside of the two folders is refused. Whoever swaps a folder for a link between this check and the use of
- * the path gets out: the local runtime isolates nothing. Throws `FileRefused` and errors of the file system.
+ * Resolves an agent's path: its volume is at the mount point, and its other files are around it. Symbolic links are followed as the host
+ * does, and targets outside of the two folders are refused. A process that swaps a folder for a link between this check and the use of the
+ * path escapes: the local runtime does not isolate agents. Throws `FileRefused` and errors of the file system.
  */
 export async function locate(given: Homes, path: FilePath, { followsLast, confined }: LocateOptions): Promise<Place> {
   const homes = { ...given, volume: await realpath(given.volume), root: await realpath(given.root) };
@@ -71,7 +71,7 @@ export async function locate(given: Homes, path: FilePath, { followsLast, confin
   return { real, path: `/${seenAs(homes, real).join('/')}`, isRoot, stats, lacksFolder: at.missing.length > 1 };
 }
 
-/** Returns the names after the folder in which the path begins. The agent itself knows its two folders by the host's paths, too. */
+/** Returns the names after the folder in which the path begins. The agent itself also uses the host's paths of its two folders. */
 function beginningOf({ volume, root }: Homes, { absolute, parts }: FilePath): { isInVolume: boolean; names: readonly string[] } {
   if (!absolute) return { isInVolume: true, names: parts };
   for (const home of [volume, root]) {
@@ -86,7 +86,7 @@ function folderAbove({ mount, volume, root }: Homes, folder: string): string {
   return folder === root ? root : dirname(folder);
 }
 
-/** Returns where the names, none of which is `..`, lead from the folder. */
+/** Resolves the names, none of which is `..`, from the folder on. */
 async function below(homes: Homes, folder: string, names: readonly string[], followsLast: boolean): Promise<RealPath> {
   const seen = [...seenAs(homes, folder), ...names];
   const path = contains(homes.mount, seen) ? join(homes.volume, ...seen.slice(homes.mount.length)) : join(folder, ...names);
@@ -97,7 +97,7 @@ async function below(homes: Homes, folder: string, names: readonly string[], fol
     : { ...above, missing: [...above.missing, basename(path)] };
 }
 
-/** Returns the real path of what may not exist, also of the target of a link that leads to nothing. */
+/** Returns the real path of a file that may not exist, or of the target of a dangling link. */
 async function realPathOf(path: string, links = 0): Promise<RealPath> {
   const found = await unless(UNREACHED, realpath(path));
   if (found !== null) return { real: found, missing: [] };

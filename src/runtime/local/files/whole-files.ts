@@ -8,8 +8,8 @@ import { unless } from './file-errors.ts';
 import type { Place } from './real-path.ts';
 
 /**
- * Writes the content to an unfinished file beside the path, forces it to disk, and then gives it its name. Returns its size. If anything
- * fails, the folder is as it was.
+ * Writes the content to an unfinished file beside the path, flushes it to disk, and then renames it to the path. Returns its size. If
+ * anything fails, the folder is unchanged.
  */
 export async function writeAside(
   path: string,
@@ -36,10 +36,10 @@ export async function writeAside(
   }
 }
 
-/** Renames without replacing anything. A folder can't be linked, so an empty folder takes the new name first. */
+/** Renames without replacing anything. A folder can't be hard-linked, so an empty folder is created at the new name first. */
 export async function moveTo({ real: old, stats }: Place, next: string): Promise<void> {
   if (stats?.isDirectory() !== true) {
-    // Some systems follow a link that is to be linked.
+    // On some systems, linking a symbolic link follows it.
     if (stats?.isSymbolicLink() === true) await symlink(await readlink(old, 'buffer'), next);
     else await link(old, next);
     await unlink(old);

@@ -4,15 +4,15 @@ import { join } from 'node:path';
 import { isMissing, readJson, removeFolder, writeJson } from '../atomic-file.ts';
 import { liveness, ownMark, type ProcessMark } from '../processes.ts';
 
-/** The folders of the builds under way, each beside a record of the service that it belongs to. */
+/** The folders of running builds, each with a record of the service that it belongs to. */
 export class BuildFolders {
   constructor(private readonly root: string) {}
 
-  /** Makes an empty folder. */
+  /** Creates an empty folder. */
   async make(): Promise<string> {
     const folder = join(this.root, randomUUID());
     await mkdir(this.root, { recursive: true, mode: 0o700 });
-    // The record comes first and goes last, so that no folder is ever without one.
+    // The record is written first and deleted last, so that a folder always has one.
     await writeJson(`${folder}.json`, ownMark());
     await mkdir(folder, { mode: 0o700 });
     return folder;

@@ -17,7 +17,7 @@ const COMMAND_CHARACTERS_MAX = 200;
 const launcher = fileURLToPath(new URL('./build-step.mjs', import.meta.url));
 
 export interface StepsOptions {
-  /** The folder of the build, with all that its commands write. */
+  /** The folder of the build, with everything that its commands write. */
   folder: string;
   /** The largest size of that folder, in bytes. */
   bytesMax: number;
@@ -26,7 +26,7 @@ export interface StepsOptions {
   signal: AbortSignal;
 }
 
-/** Runs the commands of one build, each in a process group of its own that ends with the command, with the signal, and with the service. */
+/** Runs the commands of one build, each in its own process group, which ends with the command, with the signal, and with the service. */
 export class BuildSteps {
   private readonly output: StepOutput;
 
@@ -35,13 +35,13 @@ export class BuildSteps {
   }
 
   /**
-   * Runs the command. Throws `RuntimeRefused` with one sentence if it fails, takes too long or fills the disk, and the signal's reason if it
-   * aborts.
+   * Runs the command. Throws `RuntimeRefused` with one sentence if it fails, times out or exceeds the disk limit, and the signal's reason
+   * if it aborts.
    */
   async run(argv: string[], cwd: string, environment: Record<string, string>): Promise<void> {
     const command = shownCommand(argv).slice(0, COMMAND_CHARACTERS_MAX);
     this.options.log(`Running ${command}`);
-    // The launcher ends when this input does, which is at the latest when the service ends.
+    // The launcher ends when this input does, at the latest when the service ends.
     const stdin = new PassThrough();
     const { exitCode, timedOut } = await this.watched((signal) =>
       runOneShot({
@@ -66,8 +66,8 @@ export class BuildSteps {
   }
 
   /**
-   * Returns the variables that every command gets, and makes the folders and the file that they name. The service's own variables are not among
-   * them, since they hold secrets.
+   * Returns the variables of every command, and creates the folders and the file that they name. The service's own variables are not among
+   * them, since they contain secrets.
    */
   async variables(): Promise<Record<string, string>> {
     const { PATH = '/usr/local/bin:/usr/bin:/bin', LANG = 'C.UTF-8' } = process.env;
@@ -84,7 +84,7 @@ export class BuildSteps {
     };
   }
 
-  /** Writes the operator's certificates beside the usual ones into one file, since most programs read only one. */
+  /** Writes the operator's certificates and the usual ones into one file, since most programs read only one. */
   private async certificates(caFile: string): Promise<string> {
     const path = join(this.options.folder, 'certificates.pem');
     await writeFile(path, [...rootCertificates, await readFile(caFile, 'utf8')].join('\n'));

@@ -6,12 +6,15 @@ import { copyImage } from '../copy-tree.ts';
 import { readImageRecord, writeImageRecord } from '../image-record.ts';
 import { moveVirtualEnvironment } from './virtual-environment.ts';
 
-/** The number of installations that are kept. Beyond it, those that were used last longest ago are removed. */
+/** The number of stored installations. Above it, the least recently used ones are removed. */
 const KEPT_MAX = 20;
-/** The age after its last use at which no build copies an installation any more, in milliseconds. */
+/** The time after its last use from which no build still copies an installation, in ms. */
 const UNUSED_MS = 60 * 60_000;
 
-/** Keeps the packages that earlier builds installed, by a hash of all that the installation read. Files of packages are shared with the images by hard links. */
+/**
+ * Stores the packages that earlier builds installed, by a hash of everything that the installation read. Package files are shared with the
+ * images by hard links.
+ */
 export class PackageStore {
   constructor(readonly root: string) {}
 
@@ -26,14 +29,14 @@ export class PackageStore {
     return true;
   }
 
-  /** Keeps what was installed in the project's folder. `build` is the folder of the build, which a killed service leaves behind. */
+  /** Stores the packages installed in the project's folder. `build` is the folder of the build, which a killed service leaves behind. */
   async keep(key: string, project: string, build: string): Promise<void> {
     const temporary = join(build, randomUUID());
     await copyImage(project, join(temporary, 'files'));
     await writeImageRecord(temporary, { start: [], builtIn: project });
     await mkdir(this.root, { recursive: true, mode: 0o700 });
     await rename(temporary, join(this.root, key)).catch(async (error: unknown) => {
-      // A concurrent build kept the same.
+      // A concurrent build stored the same packages.
       if (!(await exists(join(this.root, key)))) throw error;
     });
     await this.trim();
@@ -46,7 +49,7 @@ export class PackageStore {
     return found.filter((kept): kept is { key: string; usedAt: Date } => kept.usedAt !== null);
   }
 
-  /** Removes the installation. Returns false if a build may still copy it. It may be repeated after a crash. */
+  /** Removes the installation. Returns false if a build may still be copying it. It may be repeated after a crash. */
   async remove(key: string): Promise<boolean> {
     await removeTrash(this.root);
     const usedAt = await this.usedAt(key);

@@ -86,7 +86,7 @@ describe('a build of a project on the local runtime', () => {
     expect(readdirSync(join(dataDir, 'local/images'))).toEqual([]);
   });
 
-  it('ends with its processes when the service is killed, and the next start removes what is left', async () => {
+  it('ends with its processes when the service is killed, and the next start removes its leftovers', async () => {
     const told = join(folder, 'told');
     const script = `
       import { LocalRuntime } from ${JSON.stringify(new URL('../local-runtime.ts', import.meta.url).href)};
@@ -108,14 +108,14 @@ describe('a build of a project on the local runtime', () => {
     expect(builds()).toEqual([]);
   });
 
-  it('ends when it takes more of the disk than it may', async () => {
+  it('is aborted when it exceeds its disk limit', async () => {
     const small = await LocalRuntime.open({ instance, dataDir, projectBytesMax: 1024 ** 2 });
     const source = project(`import { writeFileSync } from 'node:fs'; writeFileSync('large', Buffer.alloc(3_000_000, 'x'));`);
     await expect(small.ensureImage(source, () => undefined, never)).rejects.toThrow('The build takes more than 1 MiB of disk.');
     expect(builds()).toEqual([]);
   });
 
-  it('logs a bounded part of what its commands print, and still tells their last line', async () => {
+  it('logs a bounded part of its commands’ output, and still reports their last line', async () => {
     const source = project(`
       for (let line = 0; line < 12_000; line += 1) console.log('y'.repeat(999));
       console.log('the end');
@@ -130,7 +130,7 @@ describe('a build of a project on the local runtime', () => {
     expect(bytes).toBeLessThan(4_300_000);
   });
 
-  it('has a home of its own and none of the service’s variables', async () => {
+  it('has its own home and none of the service’s variables', async () => {
     process.env.MOORING_PLANTED = 'planted-canary';
     try {
       const log = await logOf(project('console.log(JSON.stringify(process.env))'));
@@ -155,13 +155,13 @@ describe('a build of a project on the local runtime', () => {
     for (const name of ['SSL_CERT_FILE', 'npm_config_cafile', 'PIP_CERT']) expect(log).toContain(`${name} ${rootCertificates.length} true`);
   });
 
-  it('says which command is not there', async () => {
+  it('reports which command is missing', async () => {
     await expect(runtime.ensureImage(project('', { install: [['no-such-manager', 'install']] }), () => undefined, never)).rejects.toThrow(
       'no-such-manager install failed with exit code 127: no-such-manager: command not found',
     );
   });
 
-  it('gives each deployment packages of its own', async () => {
+  it('gives each deployment its own packages', async () => {
     const source = project('', {}, { 'node_modules/rope/index.js': 'rope', 'boat.txt': 'boat' });
     const { image } = await runtime.ensureImage(source, () => undefined, never);
     const agentId = randomUUID();

@@ -25,13 +25,13 @@ export interface ProjectPlaces {
   bytesMax: number;
 }
 
-/** Records of package managers that name the operator's mirror. They are not needed to run. */
+/** Records of package managers that contain the address of the operator's mirror. They are not needed at run time. */
 const traces = ['.package-lock.json', '.yarn-integrity', '.yarn-state.yml', '.modules.yaml', '.pnpm-workspace-state-v1.json'];
 const VERSION_MS = 20_000;
 
 /**
- * Copies the project to a folder of its own, installs and builds it there, and keeps the result by the hash of the project, its plan and the
- * language's version. Throws `RuntimeRefused` with one sentence if a command fails.
+ * Copies the project to a folder of its own, installs and builds it there, and stores the result by the hash of the project, its plan and
+ * the language's version. Throws `RuntimeRefused` with one sentence if a command fails.
  */
 export async function ensureProjectImage(
   places: ProjectPlaces,
@@ -63,7 +63,7 @@ export async function ensureProjectImage(
     await writeImageRecord(made, { start: plan.start, environment: plan.env, builtIn: join(made, 'files') });
     signal.throwIfAborted();
     await rename(made, join(images, image)).catch(async (error: unknown) => {
-      // A concurrent call made the same image.
+      // A concurrent call created the same image.
       if (!(await exists(join(images, image)))) throw error;
     });
     return resolved;
@@ -72,7 +72,7 @@ export async function ensureProjectImage(
   }
 }
 
-/** Builds one project: the manifests, the packages, the files, the build, in this order. */
+/** Builds one project, in this order: manifests, packages, files, build commands. */
 class ProjectBuild {
   constructor(
     private readonly source: ProjectSource,

@@ -6,7 +6,7 @@ import type { OutputStream } from '../../runtime.ts';
 /** The largest output of one build in its log, in bytes. */
 const LOG_BYTES_MAX = 4 * 1024 * 1024;
 
-/** Takes the output of a build's commands into its log. */
+/** Writes the output of a build's commands to its log. */
 export class StepOutput {
   private roomBytes = LOG_BYTES_MAX;
   private reason = new FailureReason();

@@ -4,17 +4,17 @@ import { programFolders } from '../../project-plan.ts';
 import { isMissing } from '../atomic-file.ts';
 
 const ENVIRONMENT_FOLDER = '.venv';
-/** A script is much smaller; what is larger is a program in machine code. */
+/** Scripts are much smaller; a larger file is a program in machine code. */
 const SCRIPT_BYTES_MAX = 1024 * 1024;
 
-/** Returns the PATH with the programs of the project's own packages at its beginning. */
+/** Returns the PATH with the folders of the project's own programs at its beginning. */
 export function withOwnPrograms(project: string, path: string): string {
   return [...programFolders.map((folder) => join(project, folder)), path].join(':');
 }
 
 /**
- * Has the scripts and path files of a copied virtual environment name its new place. `project` is the folder where the copy is now, `from` the
- * folder in which it was made, and `to` the one that it will have.
+ * Rewrites the scripts and path files of a copied virtual environment for its new location. `project` is the folder where the copy is now,
+ * `from` the folder in which it was created, and `to` its final folder.
  */
 export async function moveVirtualEnvironment(project: string, from: string, to: string): Promise<void> {
   const environment = join(project, ENVIRONMENT_FOLDER);
@@ -31,14 +31,16 @@ async function moveScript(path: string, from: string, to: string): Promise<void>
   if (facts?.isFile() !== true || facts.size > SCRIPT_BYTES_MAX) return;
   const bytes = await readFile(path);
   if (!bytes.includes(from)) return;
-  // latin1 keeps every byte as it is. The file may be a hard link to the image's own, so it is replaced and not written to.
+  // latin1 preserves every byte. The file may be a hard link to the image's own, so it is replaced rather than overwritten.
   const [old, next] = [from, to].map((place) => Buffer.from(place).toString('latin1')) as [string, string];
   const text = startedByShell(bytes.toString('latin1'), old).replaceAll(old, next);
   await unlink(path);
   await writeFile(path, text, { encoding: 'latin1', mode: facts.mode & 0o777 });
 }
 
-/** Rewrites a first line that names the environment's Python, since kernels cut long ones. A shell then replaces itself by Python. */
+/**
+ * Rewrites a first line that names the environment's Python, since kernels truncate long ones. The shell then executes Python in its place.
+ */
 function startedByShell(script: string, environment: string): string {
   const end = script.indexOf('\n');
   const line = end === -1 ? script : script.slice(0, end);
