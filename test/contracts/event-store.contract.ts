@@ -63,7 +63,7 @@ function appending(given: Given): void {
     }
   });
 
-  it('says at which revision the stream is when another was expected, and writes nothing', async () => {
+  it('reports the stream’s revision if another one was expected, and writes nothing', async () => {
     const { store, newStream } = given();
     const stream = newStream();
     await expect(store.append(stream, 0, [newEvent()])).rejects.toEqual(new WrongExpectedRevision(stream, 0, -1));
@@ -88,7 +88,7 @@ function appending(given: Given): void {
     expect(await collect(store.readStream(stream))).toHaveLength(2);
   });
 
-  it('answers a repeated append as the first time: at once, after later events, and through another adapter', async () => {
+  it('returns the first result for a repeated append: at once, after later events, and through another adapter', async () => {
     const { store, subject, newStream } = given();
     const stream = newStream();
     await store.append(stream, 'no_stream', [newEvent()]);
@@ -149,7 +149,7 @@ function appending(given: Given): void {
     expect(await collect(store.readStream(events[0]?.stream ?? ''))).toEqual(events);
   });
 
-  it('refuses further appends to a closed stream, but still answers repeats', async () => {
+  it('refuses further appends to a closed stream, but still returns the result of repeated ones', async () => {
     const { store, subject, newStream } = given();
     const stream = newStream();
     const last = [newEvent({}, 'Ended')];

@@ -62,7 +62,7 @@ export function following(given: Given): void {
     await subscription.stop();
   });
 
-  it('advances past events that the filter excludes', async () => {
+  it('advances its position past events that the filter excludes', async () => {
     const { store, newStream } = given();
     const { seen, subscription } = follow(store, await store.head('core'), { ...core, categories: ['account'], types: ['Ended'] });
     await store.append(newStream('agent'), 'no_stream', newEvents(20));
@@ -74,7 +74,7 @@ export function following(given: Given): void {
     await subscription.stop();
   });
 
-  it('waits in stop for the batch in flight, and delivers no further one', async () => {
+  it('waits for the batch in flight when it is stopped, and delivers no further one', async () => {
     const { store, newStream } = given();
     const before = await store.head('core');
     let finish: () => void = () => undefined;
@@ -94,7 +94,7 @@ export function following(given: Given): void {
     expect(calls).toBe(1);
   });
 
-  it('ends with the error of its handler', async () => {
+  it('ends with the error that its handler throws', async () => {
     const { store, newStream } = given();
     const subscription = store.subscribe(await store.head('core'), core, () => Promise.reject(new Error('poison')));
     await store.append(newStream(), 'no_stream', [newEvent()]);
@@ -153,7 +153,7 @@ export function logClass(given: Given): void {
     for (let i = 0; i < 6; i += 1) await store.append(bounded, i === 0 ? 'no_stream' : i - 1, [lines(`${i}`)]);
     await store.append(other, 'no_stream', [lines('kept'), lines('too')]);
     await store.truncateStream(bounded, 4);
-    // A repeated call forgets nothing more, and brings nothing back.
+    // A repeated call deletes nothing more, and restores nothing.
     for (const before of [4, 2]) await store.truncateStream(bounded, before);
     await subject.forget();
     const head = await store.head('log');
@@ -202,8 +202,8 @@ export function logClass(given: Given): void {
 
   it('keeps the core for ever', async () => {
     const { store } = given();
-    await expect(store.setRetention('agent-1', { maxAgeSeconds: 1 })).rejects.toThrow(/kept for ever/);
-    await expect(store.truncateStream('agent-1', 1)).rejects.toThrow(/kept for ever/);
+    await expect(store.setRetention('agent-1', { maxAgeSeconds: 1 })).rejects.toThrow(/kept forever/);
+    await expect(store.truncateStream('agent-1', 1)).rejects.toThrow(/kept forever/);
     expect(await everything(store, core, START)).not.toEqual([]);
   });
 }

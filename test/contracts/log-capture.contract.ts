@@ -19,7 +19,9 @@ import { ReadShare } from '../../src/kernel/limits/read-share.ts';
 import { LogRetention } from '../../src/features/logs/entries/log-entries.projection.ts';
 import { logEvents, type CapturedLine } from '../../src/features/logs/output/logs.events.ts';
 
-/** A runtime with an image whose command prints BYTES, then COUNT numbers from FIRST, 20 at a time, and then exits or keeps running (STAYS). */
+/**
+ * A runtime with an image whose command prints BYTES, then COUNT numbers from FIRST, 20 at a time, and then exits or keeps running (STAYS).
+ */
 export interface Printer {
   runtime: ContainerRuntime;
   image: string;
@@ -70,7 +72,7 @@ export function capturing(open: () => Promise<Printer>): void {
     await database?.drop();
   });
 
-  /** Makes a share that lets everything be read as fast as it comes. */
+  /** Creates a share that lets everything be read as fast as it arrives. */
   const unbounded = () => new ReadShare({ perSecond: 1e9, atATime: 100 });
 
   function capture(runtime = printer.runtime, events = store, share = unbounded(), intervals = quickIntervals): LogCapture {
@@ -129,13 +131,13 @@ export function capturing(open: () => Promise<Printer>): void {
   const ended = (view: ContainerView) =>
     until('it has ended', async () => ((await printer.runtime.inspect(view.agentId)).containers[0]?.state === 'exited' ? true : undefined));
 
-  it('has every line once and in order, despite stops and crashes of the capture', async () => {
+  it('has every line once and in order, although the capture stops and crashes', async () => {
     const view = await printing(0, 3_000, true);
     for (let turn = 0; turn < 6; turn++) {
       const one = capture();
       await one.follow(view, account, always);
       await holds(view.agentId, 400 * (turn + 1));
-      // Every second capture continues, like a process that was cut off without noticing.
+      // Every second capture continues, like a process that was suspended without noticing.
       if (turn % 2 === 0) await one.stop();
     }
     await capture().follow(view, account, always);
@@ -154,7 +156,7 @@ export function capturing(open: () => Promise<Printer>): void {
     expect(await captured(view.agentId)).toEqual(numbers(500));
   });
 
-  it('has all lines of a container that one process follows and another one drains', async () => {
+  it('has all lines of a container while one process follows and another one drains it', async () => {
     const view = await printing(0, 3_000, false);
     const [one, two] = [capture(), capture()];
     await ended(view);
@@ -162,7 +164,7 @@ export function capturing(open: () => Promise<Printer>): void {
     expect(await captured(view.agentId)).toEqual(numbers(3_000));
   });
 
-  it('is left to another process when the signal aborts, and can be resumed', async () => {
+  it('ends when the signal aborts, and can be resumed by another process', async () => {
     const view = await printing(0, 1_000, true);
     const one = capture();
     const term = new AbortController();
@@ -190,7 +192,7 @@ export function capturing(open: () => Promise<Printer>): void {
 
   it('does not wait forever for a running container', async () => {
     const view = await printing(0, 20, true);
-    // The product's own time: what has been printed is in the log when it is over.
+    // The product's own order: the output that has been printed is in the log when the drain ends.
     expect(await capture(printer.runtime, store, unbounded(), new Intervals()).drain(view, account)).toBe(false);
     expect(await captured(view.agentId)).toEqual(numbers(20));
   });

@@ -12,7 +12,9 @@ const AT_ONCE = 6;
 
 type Act = 'list' | 'read' | 'write' | 'mkdir' | 'moveFrom' | 'moveTo' | 'remove';
 
-/** Makes everything in the volume that leads somewhere else. `outside` is a folder that the agent sees, but outside its volume. */
+/**
+ * Creates every kind of entry in the volume that leads somewhere else. `outside` is a folder that the agent sees, but outside its volume.
+ */
 const traps = `
 const [outside] = process.argv.slice(1);
 const links = {
@@ -28,7 +30,7 @@ require('child_process').execFileSync(process.argv[2] === 'docker' ? '/.mooring/
 const server = require('net').createServer().listen(process.cwd().length > 80 ? '/proc/self/cwd/socket' : 'socket', () => process.exit(0));
 `;
 
-// If one of these works, it reaches the machine of whoever runs the tests, so what is moved or removed is the tests' own.
+// If one of these succeeds, it affects the machine that runs the tests, so only the tests' own files are moved or removed.
 const outOfVolume: readonly [Act, string][] = [
   ['write', '../planted'],
   ['write', '../../etc/planted'],
@@ -106,7 +108,7 @@ const refusedOtherwise: readonly [Act, string, FileRefusal][] = [
   ['mkdir', 'a/'.repeat(2_048), 'invalid_path'],
 ];
 
-/** Names that look like something else, and are names like any other. */
+/** Names that look like special ones, but are ordinary names. */
 const oddNames = [
   '．．．',
   '．．/．．/etc',
@@ -128,7 +130,10 @@ const oddNames = [
   '\u202e',
 ];
 
-/** Races are only for a runtime that isolates: the local one checks real paths, and its agents may do anything to the machine anyway. */
+/**
+ * Races are only for a runtime that isolates: the local runtime only checks real paths, and its agents may do anything on the machine
+ * anyway.
+ */
 export function fileAttacks(bed: TestBed, { isolates }: { isolates: boolean }): void {
   let view: ContainerView;
   let outside: string;
@@ -162,7 +167,7 @@ export function fileAttacks(bed: TestBed, { isolates }: { isolates: boolean }): 
     return files.write(view.handle, path, Readable.from([Buffer.from('planted')]), options({ parents: true, signal }));
   }
 
-  /** Returns the reason for which the call was refused, or what it returned. Any other error is thrown. */
+  /** Returns the reason why the call was refused, or its result. Any other error is thrown. */
   async function outcome(name: Act, path: string): Promise<unknown> {
     return act(name, path).catch((error: unknown) => {
       if (error instanceof FileRefused) return error.reason;
@@ -184,12 +189,12 @@ export function fileAttacks(bed: TestBed, { isolates }: { isolates: boolean }): 
     expect(await agent('process.stdout.write(fs.readFileSync("a/file"))')).toBe('inside');
   });
 
-  it('are refused where a path leads in a circle, to no file, or is no path', async () => {
+  it('are refused for a path that is circular, leads to no file, or is invalid', async () => {
     const told = await each(refusedOtherwise, async ([name, path]) => [name, path, await outcome(name, path)]);
     expect(told).toEqual(refusedOtherwise);
   });
 
-  it('have any name that is one', async () => {
+  it('accept every valid name', async () => {
     const told = await each(oddNames, async (name) => {
       const { path } = (await act('write', `odd/${name}`)) as { path: string };
       return [path, await act('read', path)];
@@ -201,7 +206,7 @@ export function fileAttacks(bed: TestBed, { isolates }: { isolates: boolean }): 
     );
   });
 
-  it('are replaced, not written through, where they have another name outside the volume', async () => {
+  it('are replaced rather than overwritten if they have another name outside the volume', async () => {
     const before = await state();
     expect(await act('write', 'hard')).toMatchObject({ created: false });
     expect(await state()).toBe(before);
@@ -242,7 +247,7 @@ export function fileAttacks(bed: TestBed, { isolates }: { isolates: boolean }): 
     expect(new Set(hosts)).toEqual(new Set(['not_found']));
   });
 
-  it('stay in the volume for any path of such parts', async () => {
+  it('stay in the volume for any path made of such parts', async () => {
     const part = fc.constantFrom(
       '..',
       '.',

@@ -15,7 +15,7 @@ export interface RuntimeUnderTest {
   program(files: Record<string, string>, start: string[]): ImageSource;
   /** Returns a second adapter for the same engine and instance, as after a crash of the service. */
   reopen(): Promise<ContainerRuntime>;
-  /** Removes everything that was made. */
+  /** Removes everything that was created. */
   close(): Promise<void>;
 }
 
@@ -23,7 +23,7 @@ export class TestBed {
   under: RuntimeUnderTest;
   image: ResolvedImage;
   private readonly agents = new Set<string>();
-  /** The variables of each container that was created. */
+  /** The environment variables of each container that was created. */
   private readonly environments = new Map<string, Record<string, string>>();
 
   constructor(private readonly make: () => Promise<RuntimeUnderTest>) {}
@@ -41,7 +41,7 @@ export class TestBed {
     await this.under?.close();
   }
 
-  /** Returns another instance, with agents of its own. */
+  /** Returns another instance, with its own agents. */
   another(): Promise<RuntimeUnderTest> {
     return this.make();
   }
@@ -70,7 +70,7 @@ export class TestBed {
     return view;
   }
 
-  /** Starts a container that `created` made, with the variables of its spec. */
+  /** Starts a container that `created` created, with the variables of its spec. */
   start({ handle }: ContainerView, runtime = this.runtime): Promise<boolean> {
     return runtime.start(handle, this.environments.get(handle) ?? {});
   }
@@ -164,7 +164,7 @@ export function tarOf(files: Record<string, string>, mode = 0o644): NodeJS.Reada
   return Readable.from(tar);
 }
 
-/** Reads the child's beats until they no longer grow. */
+/** Reads the child's heartbeats until they no longer grow. */
 export async function silent(bed: TestBed, view: ContainerView): Promise<string> {
   let last = '';
   await eventually(async () => {

@@ -28,7 +28,7 @@ export function commands(bed: TestBed): void {
     return Buffer.concat((await piecesOf(output)).map(({ bytes }) => bytes)).toString();
   }
 
-  it('go on after the call that started them, with the agent’s variables and their own, in the volume', async () => {
+  it('keep running after the call that started them, with the agent’s variables and their own, in the volume', async () => {
     const commandId = await started('echo "$FROM_SPEC$OWN"; pwd; echo late >&2; exit 5', view, { environment: { OWN: '+own' } });
     expect(await ended(commandId)).toMatchObject({ status: 'exited', exitCode: 5, droppedBytes: 0 });
     const lines = (await printed(commandId)).split('\n');
@@ -42,7 +42,7 @@ export function commands(bed: TestBed): void {
     await bed.runtime.commands.remove(view.handle, commandId, within());
   });
 
-  it('start once for each id, whoever repeats it', async () => {
+  it('start once for each id, although the call is repeated', async () => {
     const request = {
       commandId: randomUUID(),
       argv: ['/bin/sh', '-c', 'printf x >> "$MOORING_VOLUME/once"'],
@@ -56,7 +56,7 @@ export function commands(bed: TestBed): void {
     await bed.runtime.commands.remove(view.handle, request.commandId, within());
   });
 
-  it('are told from those that nobody started', async () => {
+  it('are distinguished from those that were never started', async () => {
     const { commands: kept } = bed.runtime;
     expect(await kept.ended(view.handle, 'unknown', within())).toBeNull();
     expect(await kept.output(view.handle, 'unknown', { offset: 0, limit: null, follow: true }, within())).toBeNull();
@@ -83,7 +83,7 @@ export function commands(bed: TestBed): void {
     await bed.runtime.commands.remove(view.handle, commandId, within());
   });
 
-  it('are not held up by who follows them slowly, and skips to what is kept', async () => {
+  it('are not delayed by a slow reader, which skips to the output that is kept', async () => {
     const commandId = await started('head -c 6000000 /dev/zero | tr "\\0" b; sleep 0.2; printf end');
     const output = await bed.runtime.commands.output(view.handle, commandId, { offset: 0, limit: null, follow: true }, within());
     const iterator = (output as AsyncIterable<CommandOutput>)[Symbol.asyncIterator]();
@@ -98,7 +98,7 @@ export function commands(bed: TestBed): void {
     await bed.runtime.commands.remove(view.handle, commandId, within());
   });
 
-  it('take input until it is closed, and no more after that', async () => {
+  it('accept input until it is closed, and none after that', async () => {
     const { commands: kept } = bed.runtime;
     const commandId = await started('cat; echo over');
     const large = Buffer.alloc(300_000, 'y');
@@ -109,7 +109,7 @@ export function commands(bed: TestBed): void {
     await kept.remove(view.handle, commandId, within());
   });
 
-  it('do not hold up a caller whose input they do not read longer than it waits', async () => {
+  it('do not block a caller whose input they do not read beyond its own timeout', async () => {
     const commandId = await started('sleep 300');
     const leaving = new AbortController();
     const writing = bed.runtime.commands.write(view.handle, commandId, Buffer.alloc(1_000_000), false, leaving.signal);
@@ -120,14 +120,14 @@ export function commands(bed: TestBed): void {
     await bed.runtime.commands.remove(view.handle, commandId, within());
   });
 
-  it('get signals, and tell which one killed them', async () => {
+  it('receive signals, and report which one killed them', async () => {
     const commandId = await started('trap "echo got" USR1; echo ready; while :; do sleep 0.05; done');
     const output = await bed.runtime.commands.output(view.handle, commandId, { offset: 0, limit: null, follow: true }, within());
     let text = '';
     for await (const { bytes } of output as AsyncIterable<CommandOutput>) {
       text += bytes.toString();
       if (text === 'ready\n') expect(await bed.runtime.commands.signal(view.handle, commandId, 'SIGUSR1', within())).toBe(true);
-      // The shell may say of its own program that the signal ended it.
+      // The shell may report on its own that the signal ended its program.
       if (text.endsWith('got\n')) await bed.runtime.commands.signal(view.handle, commandId, 'SIGKILL', within());
     }
     expect(await ended(commandId)).toMatchObject({ status: 'killed', exitCode: 137 });
@@ -135,7 +135,7 @@ export function commands(bed: TestBed): void {
     await bed.runtime.commands.remove(view.handle, commandId, within());
   });
 
-  it('end with all that they started when they are removed, and are then not known', async () => {
+  it('end with their descendants when they are removed, and are unknown from then on', async () => {
     const own = await bed.running();
     const commandId = await started(`(setsid sh -c '${BEAT}' &) ; ${BEAT}`, own);
     await eventually(async () => expect((await bed.ask(own, 'GET', '/file/beats')).status).toBe(200));
@@ -144,7 +144,7 @@ export function commands(bed: TestBed): void {
     expect((await bed.runtime.commands.states(own.handle, within())).has(commandId)).toBe(false);
   });
 
-  it('run 16 at most, and the last 50 that ended are known', async () => {
+  it('are limited to 16 running ones, and the last 50 that ended are known', async () => {
     const own = await bed.running();
     const running = await Promise.all(Array.from({ length: 16 }, () => started('sleep 300', own)));
     await expect(started('true', own)).rejects.toThrow('As many commands run in this agent as may');
@@ -161,7 +161,7 @@ export function commands(bed: TestBed): void {
     await bed.runtime.remove(own.handle);
   });
 
-  it('freeze with their agent, and end with it', async () => {
+  it('freeze and end with their agent', async () => {
     const own = await bed.running();
     const commandId = await started(BEAT, own);
     await eventually(async () => expect((await bed.ask(own, 'GET', '/file/beats')).text.length).toBeGreaterThan(3));

@@ -11,7 +11,7 @@ import { archives, events, exec, logs } from './runtime.work.contract.ts';
 
 export type { RuntimeUnderTest };
 
-/** Declares the tests that every runtime must pass. Each test has agents of its own; the image is made once. */
+/** Declares the tests that every runtime must pass. Each test has its own agents; the image is built once. */
 export function runtimeContract(name: string, make: () => Promise<RuntimeUnderTest>): void {
   describe(`the ${name} runtime`, () => {
     const bed = new TestBed(make);

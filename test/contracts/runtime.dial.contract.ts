@@ -24,7 +24,7 @@ export function dials(bed: TestBed): void {
   }
   const connections = async (name: string) => (await bed.ask(view, 'GET', `/connections/${name}`)).text;
 
-  /** Reads so many bytes; fewer if it ends before. */
+  /** Reads so many bytes; fewer if the connection ends before. */
   async function read(connection: Duplex, bytes: number): Promise<Buffer> {
     const chunks: Buffer[] = [];
     let length = 0;
@@ -36,7 +36,7 @@ export function dials(bed: TestBed): void {
     return Buffer.concat(chunks);
   }
 
-  it('reach a socket by its path in the container, and carry what is said there and back whole', async () => {
+  it('reach a socket by its path in the container, and carry all data in both directions', async () => {
     const bytes = Buffer.from(Array.from({ length: 3_000_000 }, (_, index) => (index * 7) % 251));
     const connection = await dial('echo');
     connection.write(bytes);
@@ -54,7 +54,7 @@ export function dials(bed: TestBed): void {
     connection.destroy();
   });
 
-  it('reach a socket in a folder in memory, which is empty at each start', async () => {
+  it('reach a socket in an in-memory folder, which is empty at each start', async () => {
     const sockets = '/run/user/1000';
     const alone = await bed.running(
       { XDG_RUNTIME_DIR: sockets },
@@ -80,7 +80,7 @@ export function dials(bed: TestBed): void {
     expect((await read(connection, Infinity)).toString()).toMatch(/^HTTP\/1\.1 200 OK\r\n[^]*ok/);
   });
 
-  it('end with the other side, after all that it said', async () => {
+  it('end with the other side, after all of its data', async () => {
     await bed.ask(view, 'GET', '/socket/says/say/bye');
     const connection = await dial('says');
     const closed = once(connection, 'close');
@@ -99,7 +99,7 @@ export function dials(bed: TestBed): void {
     quick.destroy();
   });
 
-  it('stay open while the container is frozen, and go on when it is thawed', async () => {
+  it('stay open while the container is frozen, and continue when it is thawed', async () => {
     if (!(await bed.runtime.capabilities()).freeze) return;
     const alone = await bed.running();
     await bed.ask(alone, 'GET', '/socket/echo');
@@ -114,7 +114,7 @@ export function dials(bed: TestBed): void {
     expect((await read(another, 5)).toString()).toBe('again');
   });
 
-  it('close with the container', async () => {
+  it('close when the container ends', async () => {
     const alone = await bed.running();
     await bed.ask(alone, 'GET', '/socket/echo');
     const connection = await dial('echo', alone);
@@ -142,7 +142,7 @@ export function dials(bed: TestBed): void {
     await eventually(async () => expect(await connections('echo')).toBe('0'));
   });
 
-  it('are refused where nobody listens, and for what nobody can listen at', async () => {
+  it('are refused if no program listens, and for invalid targets', async () => {
     await bed.ask(view, 'PUT', '/file/plain', 'x');
     for (const to of ['none', 'none/below', 'plain', 'plain/below', 4_711])
       await expect(dial(to)).rejects.toThrow(/Nobody in the container/);
@@ -159,7 +159,7 @@ export function dials(bed: TestBed): void {
     await expect(dial('echo', await bed.created())).rejects.toThrow(RuntimeRefused);
   });
 
-  it('are given up with the caller’s reason before they stand, and not after', async () => {
+  it('are aborted with the caller’s reason while they are being established, and not afterwards', async () => {
     const reason = new Error('the caller has gone');
     await expect(dial('echo', view, AbortSignal.abort(reason))).rejects.toBe(reason);
     const caller = new AbortController();

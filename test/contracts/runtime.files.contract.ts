@@ -20,7 +20,7 @@ export const options = (other: Partial<FileWriteOptions> = {}): FileWriteOptions
   ...other,
 });
 
-/** Runs the code in the agent, with its volume as the working directory, and returns what it prints. */
+/** Runs the code in the agent, with its volume as the working directory, and returns the output. */
 export async function inAgent(bed: TestBed, view: ContainerView, code: string, ...args: string[]): Promise<string> {
   const whole = `const fs = require("fs"); process.chdir(process.env.MOORING_VOLUME); ${code}`;
   const result = await bed.runtime.exec(view.handle, { ...command(['node', '-e', whole, '--', ...args]), outputLimitBytes: 4 * MIB });
@@ -57,7 +57,7 @@ export function files(bed: TestBed): void {
   const move = (from: string, to: string) => bed.runtime.files.move(view.handle, from, to, soon());
   const remove = (path: string) => bed.runtime.files.remove(view.handle, path, soon());
 
-  it('returns 20 MB byte for byte, whatever the sizes of the parts that were written', async () => {
+  it('returns 20 MB byte for byte, whatever the sizes of the written chunks', async () => {
     const bytes = randomBytes(20 * MIB);
     const parts = [1, 65_536, 7, 5 * MIB, 1_000_003];
     async function* content() {
@@ -79,7 +79,7 @@ export function files(bed: TestBed): void {
     expect(hash.digest('hex')).toBe(createHash('sha256').update(bytes).digest('hex'));
   });
 
-  it('writes what the agent reads, as the agent’s own file, and replaces it with its mode', async () => {
+  it('writes a file that the agent owns and can read, and keeps its mode when it replaces it', async () => {
     expect(await write('note', 'first')).toEqual({ path: '/data/note', size: 5, created: true });
     expect(await agent('fs.writeFileSync("own", ""); fs.chmodSync("note", 0o750); process.stdout.write(fs.readFileSync("note"))')).toBe(
       'first',
@@ -104,20 +104,20 @@ export function files(bed: TestBed): void {
     expect(await textOf(found.content)).toBe('');
   });
 
-  it('creates the folders above a file only if it is told to', async () => {
+  it('creates the parent folders of a file only on request', async () => {
     await expect(write('new/deep/file', 'x')).rejects.toEqual(refused('not_found'));
     expect(await write('new/deep/file', 'x', { parents: true })).toEqual({ path: '/data/new/deep/file', size: 1, created: true });
     expect(await agent('process.stdout.write(String(fs.statSync("new/deep").uid === fs.statSync("new/deep/file").uid))')).toBe('true');
   });
 
-  it('keeps the file that has the name already if it is told to', async () => {
+  it('keeps an existing file on request', async () => {
     await write('taken', 'old');
     await expect(write('taken', 'new', { onTaken: 'refuse' })).rejects.toEqual(refused('exists'));
     expect(await textOf((await read('taken')).content)).toBe('old');
     expect(await write('free', 'new', { onTaken: 'refuse' })).toMatchObject({ created: true });
   });
 
-  it('leaves nothing of a file that is too large, has no room, breaks off or is given up', async () => {
+  it('leaves nothing of a file that is too large, exceeds the free space, breaks off or is aborted', async () => {
     await makeDirectory('unwritten');
     const large = () => Readable.from([Buffer.alloc(2 * MIB), Buffer.alloc(1)]);
     await expect(write('unwritten/a', large(), { maxBytes: 2 * MIB })).rejects.toEqual(refused('too_large'));
@@ -170,13 +170,13 @@ export function files(bed: TestBed): void {
     await expect(names('listed/five')).rejects.toEqual(refused('not_a_directory'));
   });
 
-  it('lists the first 10,000 entries of a larger folder, and says that there are more', async () => {
+  it('lists the first 10,000 entries of a larger folder, and reports that there are more', async () => {
     await agent('fs.mkdirSync("many"); for (let n = 0; n < 10050; n++) fs.symlinkSync("x", "many/" + String(n).padStart(200, "n"))');
     const { entries, truncated } = await bed.runtime.files.list(view.handle, 'many', soon());
     expect([entries.length, truncated]).toEqual([10_000, true]);
   });
 
-  it('reads a part of a file, and decides about it by its size and time', async () => {
+  it('reads a part of a file, chosen by its size and time', async () => {
     await write('alphabet', 'abcdefghijklmnopqrstuvwxyz'.repeat(100_000));
     const seen: object[] = [];
     const range = (file: { size: number; mtime: number }) => (seen.push(file), { start: 1_300_003, end: 1_300_007 });
@@ -201,7 +201,7 @@ export function files(bed: TestBed): void {
     await remove('sparse');
   });
 
-  it('ends the reading when the reader goes away, also one that has read nothing', async () => {
+  it('stops reading when the reader goes away, even if it has read nothing', async () => {
     await agent('fs.writeFileSync("endless", ""); fs.truncateSync("endless", 2 ** 40)');
     for (const readsFirst of [true, false]) {
       const { content } = await read('endless');
@@ -255,7 +255,7 @@ export function files(bed: TestBed): void {
     expect(await agent('process.stdout.write(String(fs.statSync("one/two").uid === fs.statSync("one/file").uid))')).toBe('true');
   });
 
-  it('moves files, folders and links, and never onto anything', async () => {
+  it('moves files, folders and links, and never replaces anything', async () => {
     await agent(
       'fs.mkdirSync("from/inner", { recursive: true }); fs.mkdirSync("to/empty", { recursive: true }); fs.writeFileSync("from/inner/x", "x"); fs.symlinkSync("/etc", "from/link")',
     );
@@ -280,7 +280,7 @@ export function files(bed: TestBed): void {
     expect(await agent('process.stdout.write(fs.readlinkSync("to/link"))')).toBe('/etc');
   });
 
-  it('moves a file onto a file where that is allowed, and onto nothing else', async () => {
+  it('replaces a file by a move if that is allowed, and nothing but a file', async () => {
     const replace = (from: string, to: string) => bed.runtime.files.move(view.handle, from, to, soon(), 'replace');
     await agent('fs.mkdirSync("onto/folder", { recursive: true }); fs.symlinkSync("old", "onto/link")');
     await agent('for (const name of ["new", "old"]) fs.writeFileSync("onto/" + name, name)');
@@ -308,7 +308,7 @@ export function files(bed: TestBed): void {
     expect(await names('kept')).toEqual(['x']);
   });
 
-  it('measures what the agent keeps, from within', async () => {
+  it('measures the agent’s files from inside the container', async () => {
     const bounds = { withinMs: 60_000, filesMax: 100_000 };
     const before = await bed.runtime.files.measure(view.handle, bounds);
     await write('measured/large', Buffer.alloc(3 * MIB, 'x'), { parents: true });
@@ -325,7 +325,7 @@ export function files(bed: TestBed): void {
     await expect(bed.runtime.files.list(still.handle, '.', soon())).rejects.toThrow(ContainerGone);
   });
 
-  it('does nothing for a caller who has gone already', async () => {
+  it('does nothing for a caller who has already gone', async () => {
     const signal = AbortSignal.abort(new Error('gone'));
     await write('stays', 'x');
     await expect(bed.runtime.files.list(view.handle, '.', signal)).rejects.toThrow('gone');

@@ -6,19 +6,19 @@ import { ContainerGone, ImageGone, RuntimeRefused, ShellCommand } from '../../sr
 import { probeFiles, request, startCommand } from './runtime.probe.ts';
 
 export function creation(bed: TestBed): void {
-  it('makes the same image from the same program', async () => {
+  it('builds the same image from the same program', async () => {
     const again = await bed.ensureImage();
     expect([again.image, again.command]).toEqual([bed.image.image, bed.image.command]);
     expect(again.command.at(-1)).toBe(startCommand.at(-1));
   });
 
-  it('makes another image from another program', async () => {
+  it('builds another image from another program', async () => {
     const source = bed.under.program({ ...probeFiles, 'more.txt': 'more' }, startCommand);
     const other = await bed.runtime.ensureImage(source, () => undefined, timeoutSignal(100_000));
     expect(other.image).not.toBe(bed.image.image);
   });
 
-  it('finds the image of an earlier deployment as it was, without building it', async () => {
+  it('finds the unchanged image of an earlier deployment, without building it', async () => {
     const earlier = { kind: 'earlier' as const, earlier: bed.image };
     expect(await bed.runtime.ensureImage(earlier, () => undefined, timeoutSignal(100_000))).toEqual(bed.image);
     const gone = { ...bed.image, image: bed.image.image.replace(/[0-9a-f]{12}$/, '0'.repeat(12)) };
@@ -32,13 +32,13 @@ export function creation(bed: TestBed): void {
     await expect(bed.runtime.ensureImage(source, () => undefined, timeoutSignal(100_000))).rejects.toThrow(ShellCommand);
   });
 
-  it('makes a container that is not started', async () => {
+  it('creates a container that is not started', async () => {
     const view = await bed.created();
     expect(view).toMatchObject({ state: 'created', generation: 1, exitCode: null, oomKilled: false, startedAt: null });
     expect(await bed.runtime.inspect(view.agentId)).toEqual({ containers: [view], volume: true });
   });
 
-  it('adopts a container that stands already, also when two ask at once', async () => {
+  it('adopts an existing container, also for two concurrent calls', async () => {
     const spec = bed.spec();
     await Promise.all([bed.runtime.ensureVolume(spec.agentId), bed.runtime.ensureVolume(spec.agentId)]);
     const [first, second] = await Promise.all([bed.runtime.create(spec), bed.runtime.create(spec)]);
@@ -48,14 +48,14 @@ export function creation(bed: TestBed): void {
     expect((await bed.runtime.inspect(spec.agentId)).containers).toHaveLength(1);
   });
 
-  it('refuses an image that is not there', async () => {
+  it('refuses a missing image', async () => {
     const spec = bed.spec({}, { image: 'f'.repeat(64) });
     await bed.runtime.ensureVolume(spec.agentId);
     await expect(bed.runtime.create(spec)).rejects.toThrow(RuntimeRefused);
     expect((await bed.runtime.inspect(spec.agentId)).containers).toEqual([]);
   });
 
-  it('refuses to start a program that is not there, or has it ended at once with the exit code 127', async () => {
+  it('refuses to start a missing program, or ends it at once with the exit code 127', async () => {
     const view = await bed.created({}, { command: ['no-such-program-anywhere'] });
     const started = await bed.start(view).catch((error: unknown) => error);
     if (started !== true) {
@@ -79,7 +79,7 @@ export function creation(bed: TestBed): void {
     }
   });
 
-  it('finds the containers of all generations up to the one that is wanted', async () => {
+  it('finds the containers of all generations up to the requested one', async () => {
     const first = await bed.created();
     const { agentId } = first;
     const second = await bed.created({}, { agentId, generation: 2 });
@@ -94,7 +94,7 @@ export function creation(bed: TestBed): void {
     expect(await generations(3)).toEqual([3]);
   });
 
-  it('finds an older container that another process made late, once all containers were listed', async () => {
+  it('finds an older container that another process created late, once all containers were listed', async () => {
     const { agentId } = await bed.created({}, { generation: 3 });
     expect((await bed.runtime.inspect(agentId, 3)).containers).toHaveLength(1);
     const other = await bed.under.reopen();
@@ -107,7 +107,7 @@ export function creation(bed: TestBed): void {
     }
   });
 
-  it('says that the engine is available', async () => {
+  it('reports that the engine is available', async () => {
     expect(await bed.runtime.available()).toBe(true);
   });
 
@@ -117,7 +117,7 @@ export function creation(bed: TestBed): void {
 }
 
 export function lifecycle(bed: TestBed): void {
-  it('runs once it is started, and answers on its port', async () => {
+  it('runs once it is started, and responds on its port', async () => {
     const view = await bed.created();
     expect(await bed.start(view)).toBe(true);
     expect(await bed.start(view)).toBe(false);
@@ -126,7 +126,7 @@ export function lifecycle(bed: TestBed): void {
     expect(Math.abs(Date.parse(now.startedAt as string) - Date.now())).toBeLessThan(60_000);
   });
 
-  it('is started once when two ask at once', async () => {
+  it('is started once by two concurrent calls', async () => {
     const view = await bed.created();
     await Promise.all([bed.start(view), bed.start(view)]);
     await bed.answers(view);
@@ -146,7 +146,7 @@ export function lifecycle(bed: TestBed): void {
     expect((await bed.ask(view, 'GET', '/file/note')).text).toBe('kept');
   });
 
-  it('has a host name of its agent’s, which later containers have, too', async () => {
+  it('has its agent’s host name, which later containers have, too', async () => {
     const hostNameOf = async (agentId: string, generation: number) => {
       const view = await bed.running({}, { agentId, generation });
       const { environment } = JSON.parse((await bed.ask(view, 'GET', '/environment')).text) as { environment: Record<string, string> };
@@ -160,7 +160,7 @@ export function lifecycle(bed: TestBed): void {
     expect(await hostNameOf(other, 1)).not.toBe(first);
   });
 
-  it('keeps the service’s own variables from the program', async () => {
+  it('does not pass the service’s own variables to the program', async () => {
     process.env.PLANTED_FOR_THE_CONTRACT = 'secret of the service';
     try {
       const view = await bed.running();
@@ -170,12 +170,12 @@ export function lifecycle(bed: TestBed): void {
     }
   });
 
-  it('takes a command instead of the image’s own', async () => {
+  it('runs a given command instead of the image’s own', async () => {
     const view = await bed.running({}, { command: [...startCommand, 'another word'] });
     expect(JSON.parse((await bed.ask(view, 'GET', '/environment')).text)).toMatchObject({ words: ['another word'] });
   });
 
-  it('keeps the volume over a new generation, and only the volume', async () => {
+  it('keeps only the volume for a new generation', async () => {
     const first = await bed.running();
     await bed.ask(first, 'PUT', '/file/note', 'kept');
     await bed.runtime.remove(first.handle);
@@ -203,7 +203,7 @@ export function lifecycle(bed: TestBed): void {
     expect((await bed.ask(view, 'GET', '/file/sigterm')).text).toBe('seen');
   });
 
-  it('kills a program that does not heed SIGTERM when the grace is over', async () => {
+  it('kills a program that ignores SIGTERM after the grace period', async () => {
     const view = await bed.running({ ON_SIGTERM: 'ignore' });
     const begun = performance.now();
     await bed.runtime.stop(view.handle, 1);
@@ -211,7 +211,7 @@ export function lifecycle(bed: TestBed): void {
     expect(await bed.look(view)).toMatchObject({ state: 'exited', exitCode: 137 });
   });
 
-  it('starts again after a stop, with the same volume and a new memory', async () => {
+  it('starts again after a stop, with the same volume and fresh memory', async () => {
     const view = await bed.running();
     await bed.ask(view, 'GET', '/count');
     await bed.runtime.stop(view.handle, 5);
@@ -223,7 +223,7 @@ export function lifecycle(bed: TestBed): void {
     expect(await bed.look(view)).toMatchObject({ state: 'running', exitCode: null });
   });
 
-  it('starts again with the variables that it is given then', async () => {
+  it('starts again with the variables of the new start', async () => {
     const view = await bed.running({ GREETING: 'hello', OLD: 'yes' });
     await bed.runtime.stop(view.handle, 5);
     await bed.runtime.start(view.handle, { PORT: '8080', MOORING_VOLUME: '/data', GREETING: 'good evening' });
@@ -246,19 +246,19 @@ export function lifecycle(bed: TestBed): void {
     expect((await silent(bed, view)).length).toBeGreaterThan(0);
   });
 
-  it('tells the exit code of a program that ends by itself', async () => {
+  it('reports the exit code of a program that ends by itself', async () => {
     expect(await bed.ended({ EXIT: '3' })).toMatchObject({ state: 'exited', exitCode: 3, oomKilled: false });
     expect(await bed.ended({ EXIT: '0' })).toMatchObject({ state: 'exited', exitCode: 0 });
   });
 
-  it('removes a running one, and one that is gone', async () => {
+  it('removes a running container, and does nothing for one that is gone', async () => {
     const view = await bed.running();
     await bed.runtime.remove(view.handle);
     await bed.runtime.remove(view.handle);
     expect(await bed.runtime.inspect(view.agentId)).toEqual({ containers: [], volume: true });
   });
 
-  it('says that a container is gone', async () => {
+  it('reports that a container is gone', async () => {
     const view = await bed.removed();
     const { handle } = view;
     await expect(bed.runtime.start(handle, {})).rejects.toThrow(ContainerGone);
@@ -275,7 +275,7 @@ export function lifecycle(bed: TestBed): void {
 export function sleep(bed: TestBed): void {
   const freezes = async () => (await bed.runtime.capabilities()).freeze;
 
-  it('keeps the memory of a frozen agent, which does not answer until it is thawed', async () => {
+  it('keeps the memory of a frozen agent, which does not respond until it is thawed', async () => {
     if (!(await freezes())) return;
     const view = await bed.running();
     await bed.ask(view, 'GET', '/count');
@@ -309,7 +309,7 @@ export function sleep(bed: TestBed): void {
     expect((await bed.runtime.inspect(view.agentId)).containers).toEqual([]);
   });
 
-  it('leaves an agent as it is that it can’t freeze, so that it can be stopped', async () => {
+  it('leaves an agent that it can’t freeze as it is, so that it can be stopped', async () => {
     if (await freezes()) return;
     const view = await bed.running({ ON_SIGTERM: 'finish' });
     await bed.ask(view, 'GET', '/count');
@@ -332,13 +332,13 @@ export function sleep(bed: TestBed): void {
 }
 
 export function processes(bed: TestBed): void {
-  it('freezes what the program started in a session of its own, and ends it with a container that is removed', async () => {
+  it('freezes processes in other sessions, too, and kills them when the container is removed', async () => {
     if (!(await bed.runtime.capabilities()).freeze) return;
     const view = await bed.running();
     const beats = async (of = view) => (await bed.ask(of, 'GET', '/file/beats')).text;
     await bed.ask(view, 'POST', '/child/apart');
     await bed.runtime.freeze(view.handle);
-    // The child beats 20 times in this time, and notes a pause that is longer than it should be.
+    // The child sends 20 heartbeats in this time, and records a pause that is longer than it should be.
     await pause(600);
     await bed.runtime.thaw(view.handle);
     await eventually(async () => expect(await beats()).toMatch(/_x/));
@@ -349,7 +349,7 @@ export function processes(bed: TestBed): void {
 }
 
 export function adoption(bed: TestBed): void {
-  it('finds the agents running on, and controls them', async () => {
+  it('finds the agents still running, and controls them', async () => {
     const view = await bed.running({ ON_SIGTERM: 'finish' });
     await bed.ask(view, 'GET', '/count');
     const before = await bed.look(view);
@@ -372,7 +372,7 @@ export function adoption(bed: TestBed): void {
     }
   });
 
-  it('sees a container that ended while the service was down', async () => {
+  it('notices a container that ended while the service was down', async () => {
     const view = await bed.created({ PRINT: base64('last words\n'), EXIT: '5' });
     await bed.start(view);
     const next = await bed.under.reopen();

@@ -2,7 +2,7 @@ import { request as httpRequest } from 'node:http';
 
 export const startCommand = ['node', 'probe.mjs'];
 
-/** The program that the contract suite runs. It reports what it sees and does what a request asks. */
+/** The program that the contract suite runs. It reports its environment and performs requested actions. */
 export const probeFiles = {
   'probe.mjs': `
 import { spawn } from 'node:child_process';
@@ -82,7 +82,8 @@ function serve() {
       spawn(process.execPath, [fileURLToPath(import.meta.url), 'beat'], { stdio: detached ? 'ignore' : 'inherit', detached });
       return until(() => readFileSync(onVolume('beats')).length > 0);
     },
-    // Listens at a socket in the folder of sockets, or on the volume: it says a text and closes, floods with so many bytes, or says what it hears.
+    // Listens at a socket in the folder of sockets, or on the volume: it says a text and closes, floods with so many bytes, or says what it
+    // hears.
     socket: ([name, act, detail]) => {
       process.chdir(env.XDG_RUNTIME_DIR ?? env.MOORING_VOLUME);
       const server = createSocketServer((socket) => {

@@ -8,7 +8,7 @@ import { RuntimeRefused, ShellCommand } from '../../src/runtime/runtime.errors.t
 
 const noSettings: BuildSettings = { variables: {}, caFile: null };
 
-/** A project that needs no registry: its one dependency is a folder of its own. */
+/** A project that needs no registry: its only dependency is a local folder. */
 const nodeFiles = {
   'package.json': JSON.stringify({ name: 'boat', version: '1.0.0', dependencies: { rope: 'file:./rope' } }),
   'rope/package.json': JSON.stringify({ name: 'rope', version: '1.0.0', main: 'index.cjs' }),
@@ -34,7 +34,7 @@ const nodePlan: ProjectPlan = {
   env: { FLAVOR: 'salty' },
 };
 
-/** Its one dependency is a folder of its own, which brings a command. pip needs no registry for it, nor a build backend. */
+/** Its only dependency is a local folder, which provides a command. pip needs neither a registry nor a build backend for it. */
 const pythonFiles = {
   'requirements.txt': '--no-index\n./rope\n',
   'rope/pyproject.toml': '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n',
@@ -108,7 +108,7 @@ export function pythonProjectContract(name: string, make: () => Promise<RuntimeU
   });
 }
 
-/** Returns what builds projects on the bed, and what starts and asks them. */
+/** Returns functions that build projects on the bed, and that start and query them. */
 function projectsOn(bed: TestBed) {
   const build = async (files: Record<string, string>, plan: ProjectPlan, settings = noSettings, signal = timeoutSignal(300_000)) => {
     const { directory } = bed.under.program(files, ['unused']) as { directory: string };
@@ -130,7 +130,7 @@ function projectsOn(bed: TestBed) {
 function projects(bed: TestBed): void {
   const { build, answerOf } = projectsOn(bed);
 
-  it('runs a Node project with what it installed and built', async () => {
+  it('runs a Node project with its installed packages and build output', async () => {
     const { image, lines } = await build(nodeFiles, nodePlan);
     const { view, answer } = await answerOf(image);
     expect(answer).toEqual({ knot: 'bowline', built: 'bowline salty', flavor: 'salty' });
@@ -139,7 +139,7 @@ function projects(bed: TestBed): void {
     await bed.runtime.remove(view.handle);
   });
 
-  it('does not build an unchanged project again, and finds it as an earlier image', async () => {
+  it('does not rebuild an unchanged project, and finds it as an earlier image', async () => {
     const first = await build(nodeFiles, nodePlan);
     const second = await build(nodeFiles, nodePlan);
     expect(second.image).toEqual(first.image);
@@ -150,7 +150,7 @@ function projects(bed: TestBed): void {
     expect(await bed.runtime.ensureImage(earlier, () => undefined, timeoutSignal(20_000))).toEqual(first.image);
   });
 
-  it('does not install again if only files change that the installation does not read', async () => {
+  it('does not reinstall if only files changed that the installation does not read', async () => {
     const first = await build(nodeFiles, nodePlan);
     expect(first.lines.join('\n')).not.toContain('Using cache: the packages');
     const files = { ...nodeFiles, 'build.mjs': nodeFiles['build.mjs'].replace('rope.knot()', "'changed ' + rope.knot()") };
@@ -159,7 +159,7 @@ function projects(bed: TestBed): void {
     expect((await answerOf(image)).answer).toEqual({ knot: 'bowline', built: 'changed bowline salty', flavor: 'salty' });
   });
 
-  it('says in one sentence which command failed, and logs what it printed', async () => {
+  it('reports in one sentence which command failed, and logs its output', async () => {
     const files = { ...nodeFiles, 'build.mjs': 'console.error("so far so good"); console.error("no such knot"); process.exit(3);' };
     const failure = await build(files, nodePlan).catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(RuntimeRefused);
@@ -171,7 +171,7 @@ function projects(bed: TestBed): void {
     await expect(build(nodeFiles, { ...nodePlan, start: ['sh', '-c', 'node server.mjs'] })).rejects.toThrow(ShellCommand);
   });
 
-  it('gives the operator’s settings to the build, and nothing of them to the agent', async () => {
+  it('passes the operator’s settings to the build, and not to the agent', async () => {
     const canary = `canary-${randomUUID()}`;
     const script = `import { writeFileSync } from 'node:fs'; writeFileSync('built.txt', String(process.env.MIRROR_TOKEN?.length));`;
     const settings = { variables: { MIRROR_TOKEN: canary }, caFile: null };
@@ -199,7 +199,7 @@ function projects(bed: TestBed): void {
     expect(first.flavor).toBe('salty');
   });
 
-  it('ends a build, with all that it started, when the deployment is canceled', async () => {
+  it('kills a build with all its processes when the deployment is canceled', async () => {
     const files = { ...nodeFiles, 'build.mjs': 'console.log("building"); setInterval(() => 0, 1_000);' };
     const cancel = new AbortController();
     const { directory } = bed.under.program(files, ['unused']) as { directory: string };

@@ -18,7 +18,7 @@ export function sessions(bed: TestBed): void {
     return { ...result, stdout: result.stdout.toString(), stderr: result.stderr.toString() };
   }
 
-  it('keep the folder, the variables and the functions of their shell from one command to the next', async () => {
+  it('preserve the folder, the variables and the functions of their shell between commands', async () => {
     const session = randomUUID();
     const first = await run(
       session,
@@ -31,7 +31,7 @@ export function sessions(bed: TestBed): void {
     expect(other.stdout).not.toContain('deep');
   });
 
-  it('give a command its arguments as they are, its input, and its own variables and folder', async () => {
+  it('pass a command its unchanged arguments, its input, and its own variables and folder', async () => {
     const session = randomUUID();
     const odd = ['two words', '', '$HOME', '`id`', '-x', "it's", '\n', '*'];
     const code = 'process.stdin.on("data", (b) => process.stdout.write(b)); console.log(JSON.stringify(process.argv.slice(1)))';
@@ -50,7 +50,7 @@ export function sessions(bed: TestBed): void {
     await expect(run('no/name', 'true')).rejects.toThrow(RuntimeRefused);
   });
 
-  it('outlive a command that the shell does not understand, and end with one that exits', async () => {
+  it('survive a command that the shell can’t parse, and end with one that exits', async () => {
     const session = randomUUID();
     await run(session, 'KEPT=kept');
     expect((await run(session, 'if then (')).exitCode).toBe(2);
@@ -59,7 +59,7 @@ export function sessions(bed: TestBed): void {
     expect(await run(session, 'echo "[$KEPT]"')).toMatchObject({ exitCode: 0, stdout: '[]\n' });
   });
 
-  it('run one command at a time, and a second one waits for its turn within its deadline', async () => {
+  it('run one command at a time, while a second one waits within its deadline', async () => {
     const session = randomUUID();
     let begun = () => {};
     const hasBegun = new Promise<void>((resolve) => (begun = resolve));
@@ -72,7 +72,7 @@ export function sessions(bed: TestBed): void {
     expect(await next).toMatchObject({ exitCode: 0, stdout: 'next on\n' });
   });
 
-  it('end with all that they started at a command’s deadline, or when its caller goes away', async () => {
+  it('end with all their processes at a command’s deadline, or when its caller goes away', async () => {
     const own = await bed.running();
     const beat = 'while :; do printf x >> "$MOORING_VOLUME/beats"; sleep 0.05; done';
     const session = randomUUID();
@@ -88,7 +88,7 @@ export function sessions(bed: TestBed): void {
     expect((await run(session, 'echo "[$NAME]"', { on: own })).stdout).toBe('[]\n');
   });
 
-  it('outlive a caller who goes away before the input of its command has come', async () => {
+  it('survive a caller who goes away before the input of its command has arrived', async () => {
     const session = randomUUID();
     await run(session, 'NAME=kept');
     const leaving = new AbortController();
@@ -102,7 +102,7 @@ export function sessions(bed: TestBed): void {
     expect((await run(session, 'echo "[$NAME]"')).stdout).toBe('[kept]\n');
   });
 
-  it('bound the output of a command, and lose none of what was printed within it', async () => {
+  it('limit the output of a command, and lose none of it below the limit', async () => {
     const session = randomUUID();
     const much = await run(session, 'head -c 300000 /dev/zero | tr "\\0" o; head -c 300000 /dev/zero | tr "\\0" e >&2; false', {
       outputLimitBytes: 400_000,
@@ -113,7 +113,7 @@ export function sessions(bed: TestBed): void {
     for (const n of lines) expect((await run(session, `echo ${n}`)).stdout).toBe(`${n}\n`);
   });
 
-  it('survive the service, and are 8 at most', async () => {
+  it('survive the service, and are limited to 8', async () => {
     const own = await bed.running();
     for (let n = 0; n < 8; n += 1) await run(`session-${n}`, `N=${n}`, { on: own });
     await expect(run('session-8', 'true', { on: own })).rejects.toThrow('This agent has as many sessions as it may: 8.');

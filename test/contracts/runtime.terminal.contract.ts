@@ -3,7 +3,7 @@ import type { Terminal, TerminalRequest } from '../../src/runtime/runtime.ts';
 import type { ContainerView } from '../../src/runtime/container.ts';
 import { RuntimeRefused } from '../../src/runtime/runtime.errors.ts';
 
-/** A shell as somebody sits before it. */
+/** A shell as a user sits in front of it. */
 class Sitting {
   shown = '';
 
@@ -15,7 +15,7 @@ class Sitting {
     this.terminal.stream.write(text);
   }
 
-  /** Types a line and waits for its output. The shell shows the line, too, so the output must not be a part of it. */
+  /** Types a line and waits for its output. The shell echoes the line, so the output must not be a part of it. */
   async run(line: string, output: string): Promise<void> {
     this.type(`${line}\r`);
     await eventually(async () => expect(this.shown).toContain(output));
@@ -38,14 +38,14 @@ export function terminals(bed: TestBed): void {
   }
   const size = `node -e "console.log('size' + process.stdout.getWindowSize().join('x'))"`;
 
-  it('have a shell, whose exit code is told', async () => {
+  it('have a shell, whose exit code is reported', async () => {
     const sitting = await open();
     await sitting.run('echo $((6 * 7))$TERM', '42xterm-256color');
     sitting.type('exit 3\r');
     expect(await sitting.terminal.ended).toBe(3);
   });
 
-  it('have the size that was asked for, and take another one', async () => {
+  it('have the requested size, and can be resized', async () => {
     const sitting = await open({ cols: 132, rows: 43 });
     await sitting.run(size, 'size132x43');
     await sitting.terminal.resize(100, 30);
@@ -54,7 +54,7 @@ export function terminals(bed: TestBed): void {
     await sitting.terminal.ended;
   });
 
-  it('send a signal to the program for Ctrl-C, and not to the shell', async () => {
+  it('send a signal to the program on Ctrl-C, and not to the shell', async () => {
     const sitting = await open();
     await sitting.run(`node -e "setInterval(() => 0, 1000); console.log('beg' + 'un')"`, 'begun');
     sitting.type('\u0003');
@@ -98,7 +98,7 @@ export function terminals(bed: TestBed): void {
     await sitting.terminal.ended;
   });
 
-  it('take input that no program reads without holding up anything else', async () => {
+  it('accept input that no program reads without blocking anything else', async () => {
     const sitting = await open();
     await sitting.run(`node -e "setInterval(() => 0, 1000); console.log('beg' + 'un')"`, 'begun');
     const { stream } = sitting.terminal;

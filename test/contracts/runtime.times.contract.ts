@@ -1,7 +1,7 @@
 import type { TestBed } from './runtime.bed.contract.ts';
 
 export function times(bed: TestBed): void {
-  it('tells when a run ended, until the next one begins', async () => {
+  it('reports when a run ended, until the next one begins', async () => {
     const begun = Date.now();
     const view = await bed.ended({ EXIT: '3' });
     const { startedAt, finishedAt } = view;
@@ -15,7 +15,7 @@ export function times(bed: TestBed): void {
     expect((await bed.look(running)).finishedAt).toBeNull();
   });
 
-  it('tells the changes of its states since a time, and none of one that nobody knows', async () => {
+  it('reports its state changes since a time, and none for an unknown container', async () => {
     const begun = new Date(Date.now() - 1_000).toISOString();
     const view = await bed.running();
     const statesSince = async (since: string) => (await bed.runtime.transitions(view.handle, since)).map(({ state }) => state);

@@ -7,7 +7,7 @@ import { ContainerGone, RuntimeRefused } from '../../src/runtime/runtime.errors.
 const LINE_BYTES = 256 * 1024;
 
 export function logs(bed: TestBed): void {
-  it('gives a container’s output from its start, and what follows, until it ends', async () => {
+  it('yields a container’s output from its start, and new output, until it ends', async () => {
     const view = await bed.running({ ON_SIGTERM: 'finish' });
     await bed.ask(view, 'POST', '/print/stdout', 'first\n');
     const lines: LogLine[] = [];
@@ -27,7 +27,7 @@ export function logs(bed: TestBed): void {
     expect(lines.every(({ cursor }) => cursor.generation === 1)).toBe(true);
   });
 
-  it('stops following when it is told to', async () => {
+  it('stops following when the signal aborts', async () => {
     const view = await bed.running();
     const controller = new AbortController();
     const following = linesOf(bed.runtime, view.handle, null, controller.signal);
@@ -38,7 +38,7 @@ export function logs(bed: TestBed): void {
     expect((await bed.look(view)).state).toBe('running');
   });
 
-  it('goes on after any line without loss or repeat, in a burst too', async () => {
+  it('resumes after any line without loss or repetition, in a burst too', async () => {
     const burst = Array.from({ length: 150 }, (_, index) => `line ${index}\n`).join('');
     const view = await bed.ended({ PRINT: base64(burst), PRINT_ERROR: base64(burst), EXIT: '0' });
     const all = await linesOf(bed.runtime, view.handle);
@@ -51,7 +51,7 @@ export function logs(bed: TestBed): void {
     expect(await linesOf(bed.runtime, view.handle, (all.at(-1) as LogLine).cursor)).toEqual([]);
   });
 
-  it('goes on after the last line seen, over a stop and a start', async () => {
+  it('resumes after the last line that was read, across a stop and a start', async () => {
     const view = await bed.running({ ON_SIGTERM: 'finish' });
     await bed.ask(view, 'POST', '/print/stdout', 'before\n');
     const [before] = await firstLines(bed.runtime, view.handle, null, 1);
@@ -70,7 +70,7 @@ export function logs(bed: TestBed): void {
     expect(await linesOf(bed.runtime, view.handle, old)).toHaveLength(2);
   });
 
-  it('gives the last lines so far, of a running container too, and all of them if they are fewer', async () => {
+  it('returns the last lines so far, also of a running container, and all of them if there are fewer', async () => {
     const view = await bed.running({ ON_SIGTERM: 'finish' });
     expect(await bed.runtime.lastLines(view.handle, 3)).toEqual([]);
     await bed.ask(view, 'POST', '/print/stdout', 'first\nsecond\n');
@@ -81,7 +81,7 @@ export function logs(bed: TestBed): void {
     await expect(bed.runtime.lastLines(view.handle, 3)).rejects.toThrow(ContainerGone);
   });
 
-  it('makes valid lines of whatever a program prints', async () => {
+  it('turns any output of a program into valid lines', async () => {
     const view = await bed.ended({
       PRINT: [
         base64('plain\n\n'),
@@ -105,7 +105,7 @@ export function logs(bed: TestBed): void {
 }
 
 export function events(bed: TestBed): void {
-  it('tells that a container ended by itself, or was killed, within two seconds', async () => {
+  it('reports within two seconds that a container ended by itself, or was killed', async () => {
     const controller = new AbortController();
     const seen: RuntimeEvent[] = [];
     const listening = (async () => {
@@ -134,7 +134,7 @@ export function exec(bed: TestBed): void {
     view = await bed.running({ FROM_SPEC: 'spec' });
   });
 
-  it('gives the arguments as they are, and the exit code', async () => {
+  it('passes the arguments unchanged, and returns the exit code', async () => {
     const odd = ['two words', '', '$HOME', '`id`', '-x', 'ü', "'"];
     const code = 'console.log(JSON.stringify(process.argv.slice(1))); process.exit(9)';
     const result = await bed.runtime.exec(view.handle, command(['node', '-e', code, '--', ...odd]));
@@ -148,7 +148,7 @@ export function exec(bed: TestBed): void {
     expect([result.exitCode, result.stdout.toString(), result.stderr.toString()]).toEqual([0, 'out', 'err']);
   });
 
-  it('hands standard input on, whole or in parts, and ends it', async () => {
+  it('passes standard input on, whole or in chunks, and ends it', async () => {
     const code = 'process.stdin.pipe(process.stdout)';
     const bytes = Buffer.from(Array.from({ length: 200_000 }, (_, index) => index % 256));
     const limit = { outputLimitBytes: 1_000_000 };
@@ -174,7 +174,7 @@ export function exec(bed: TestBed): void {
     expect(result.stdout.toString()).toBe('spec+own\n');
   });
 
-  it('runs in the volume, or in the folder that is asked for', async () => {
+  it('runs in the volume, or in the requested folder', async () => {
     const pwd = (cwd?: string) => bed.runtime.exec(view.handle, { ...command(['/bin/sh', '-c', 'mkdir -p inner; pwd']), cwd });
     const volume = (await pwd()).stdout.toString().trim();
     await bed.ask(view, 'PUT', '/file/in-volume', 'x');
@@ -183,14 +183,14 @@ export function exec(bed: TestBed): void {
     expect(await pwd('nowhere')).toMatchObject({ exitCode: 126, stdout: Buffer.alloc(0) });
   });
 
-  it('cuts the output at the limit, and lets the command finish', async () => {
+  it('truncates the output at the limit, and lets the command finish', async () => {
     const code = 'process.stdout.write("o".repeat(300000), () => process.stderr.write("e".repeat(300000)))';
     const result = await bed.runtime.exec(view.handle, { ...command(['node', '-e', code]), outputLimitBytes: 1_000 });
     expect(result).toMatchObject({ exitCode: 0, truncated: true });
     expect(result.stdout.length + result.stderr.length).toBe(1_000);
   });
 
-  it('kills the command and its children when the time is over', async () => {
+  it('kills the command and its children at the timeout', async () => {
     const beat = 'setInterval(() => require("fs").appendFileSync(process.env.MOORING_VOLUME + "/beats", "x"), 20)';
     const code =
       'require("child_process").spawn("node", ["-e", process.argv[1]], { stdio: "inherit" }); console.log("begun"); setInterval(() => 0, 1000)';
@@ -217,7 +217,7 @@ export function exec(bed: TestBed): void {
     await expect(bed.runtime.exec(view.handle, { ...say('late'), signal: leaving.signal })).rejects.toBe(gone);
   });
 
-  it('hands the output out as it comes', async () => {
+  it('passes the output on as it arrives', async () => {
     const code = 'process.stdin.once("data", () => process.stderr.write("two", () => process.exit(3))); process.stdout.write("one")';
     const seen: string[] = [];
     let goOn = () => {};
@@ -239,12 +239,12 @@ export function exec(bed: TestBed): void {
     expect((await bed.runtime.exec(view.handle, command(['no-such-command-anywhere']))).exitCode).toBe(127);
   });
 
-  it('runs several at once', async () => {
+  it('runs several commands at once', async () => {
     const results = await Promise.all(['a', 'b', 'c', 'd'].map((word) => bed.runtime.exec(view.handle, say(word))));
     expect(results.map(({ stdout }) => stdout.toString())).toEqual(['a', 'b', 'c', 'd']);
   });
 
-  it('names an agent’s container as running only while it runs, also after commands were run in it', async () => {
+  it('reports an agent’s container as running only while it runs, also after commands were run in it', async () => {
     const other = await bed.running();
     const running = () => bed.runtime.running(other);
     const run = async () => expect((await bed.runtime.exec(other.handle, say('x'))).stdout.toString()).toBe('x');
@@ -269,7 +269,7 @@ export function exec(bed: TestBed): void {
     await eventually(async () => expect(await running()).toBeNull());
   });
 
-  it('refuses if the container does not run', async () => {
+  it('refuses a command if the container does not run', async () => {
     const still = await bed.created();
     await expect(bed.runtime.exec(still.handle, say('x'))).rejects.toThrow(RuntimeRefused);
     const over = await bed.ended({ EXIT: '0' });

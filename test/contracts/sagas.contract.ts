@@ -72,7 +72,7 @@ export function sagaContract(): void {
     expect(seen).toEqual(['Ark']);
   });
 
-  it('goes on with other events after one whose key it can not tell', async () => {
+  it('continues with other events after one whose key it can’t determine', async () => {
     const seen: string[] = [];
     const keyOf: Saga['keyOf'] = (event) => {
       if (event.type === 'BoatLeft') throw new Error('which boat?');
@@ -97,7 +97,7 @@ export function sagaContract(): void {
     const resync = async () =>
       (await log.database.query<{ name: string }>('select name from boats_v1')).map(({ name }) => ({ key: name, account: null }));
 
-    it('takes up what resync names', async () => {
+    it('reconciles the keys that resync returns', async () => {
       await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
       const seen: string[] = [];
       await start(
@@ -107,7 +107,7 @@ export function sagaContract(): void {
       await eventually(() => seen.includes('Ark'));
     });
 
-    it('takes up what the read models do not show yet, without waiting for them', async () => {
+    it('reconciles keys that the read models do not show yet, without waiting for them', async () => {
       await stop(
         await start(
           harbour(async () => null),
@@ -115,7 +115,7 @@ export function sagaContract(): void {
         ),
       );
       await log.database.transaction(async (client) => {
-        // The lock lets rows be read, but not written by any projection.
+        // The lock lets rows be read, but no projection can write them.
         await client.query('lock table boats_v1 in exclusive mode');
         await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
         const seen: string[] = [];
@@ -139,7 +139,7 @@ export function sagaContract(): void {
     });
   });
 
-  it('is woken from outside too, and does not run before that returns', async () => {
+  it('is also woken from outside, and does not run before that call returns', async () => {
     const seen: string[] = [];
     const { sagas } = await start(harbour(async (key) => (seen.push(key), null)));
     await listening(seen);
@@ -149,7 +149,7 @@ export function sagaContract(): void {
     expect(() => sagas.wake('nobody', 'Ark')).toThrow('there is no saga nobody');
   });
 
-  it('is told the position up to which the log was heard when its keys were taken over, but not after a failure', async () => {
+  it('gets the position up to which the log was followed when its keys were taken over, but not after a failure', async () => {
     const seen: string[] = [];
     const told: (string | undefined)[] = [];
     const { position } = await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
@@ -172,7 +172,7 @@ export function sagaContract(): void {
     expect(told[2]).toBe(told[0]);
   });
 
-  it('does not repeat what another process recorded, though the one that takes over hears of it late', async () => {
+  it('does not repeat a step that another process recorded, although the new process reads it late', async () => {
     const loading: Decider<boolean, null, { type: 'BoatLoaded'; data: JsonObject }> = {
       initialState: () => false,
       decide: () => [{ type: 'BoatLoaded', data: {} }],
@@ -202,7 +202,7 @@ export function sagaContract(): void {
     second.sagas.register(loader('second', () => second));
     let hearAgain = () => {};
     await second.start(async () => {
-      // It knows the boat as of before the load, and hears of nothing for a while.
+      // Its state of the boat is from before the load, and it receives no events for a while.
       expect(await second.aggregates.load('boat-Ark', loading)).toMatchObject({ state: false, revision: 0 });
       hearing = new Promise((resolve) => (hearAgain = resolve));
       const first = await start(loader('first', () => processes.at(-1) as SagaProcess));
@@ -210,7 +210,7 @@ export function sagaContract(): void {
       await stop(first);
     });
     await eventually(() => second.sagas.shardCount === 64, 'the takeover');
-    // A pass that did not wait for unheard events would have come by then.
+    // A pass that did not wait for unread events would have run by then.
     for (let looks = 0; looks < 50 && !loads.includes('second'); looks += 1) await log.database.query('select 1');
     hearAgain();
     await eventually(() => passes.includes('second'), 'the pass of the second process');
@@ -229,8 +229,8 @@ export function sagaContract(): void {
     await eventually(() => (sagas.wake('harbour', 'Ark'), runs >= 2));
   });
 
-  describe('that wants to be woken later', () => {
-    it('is woken then, without any signal, and its deadline is deleted once it wants none', async () => {
+  describe('that requests a later wake', () => {
+    it('is woken then, without any event, and its deadline is deleted once none is requested', async () => {
       const seen: string[] = [];
       await start(
         harbour(async (key) => {
@@ -263,7 +263,7 @@ export function sagaContract(): void {
       await eventually(async () => (await deadlines()).length === 0);
     });
 
-    it('keeps an overdue deadline until a run has replaced it, so that a crash in that run forgets nothing', async () => {
+    it('keeps an overdue deadline until a run has replaced it, so that a crash in that run loses nothing', async () => {
       await log.database.query(`insert into saga_deadlines values ('harbour', 'Ark', now() - interval '1 minute')`);
       let running = false;
       const first = await start(
@@ -292,7 +292,7 @@ export function sagaContract(): void {
     });
   });
 
-  it('is aborted when the service stops, and the service waits for it', async () => {
+  it('is aborted when the service stops, which waits for it', async () => {
     let told = false;
     let ended = false;
     const process = await start(
@@ -309,7 +309,7 @@ export function sagaContract(): void {
     expect([told, ended]).toEqual([true, true]);
   });
 
-  it('is told when its replica loses the lease; the key is taken up again by whoever has the lease then, and the late deadline is refused', async () => {
+  it('is aborted when its replica loses the lease; the next holder reconciles the key again, and the late deadline is refused', async () => {
     const runs: { key: string; signal: AbortSignal }[] = [];
     const late = new Date(Date.now() + 3_600_000);
     let release: () => void = () => undefined;
@@ -341,7 +341,7 @@ export function sagaContract(): void {
     expect(await deadlines()).toEqual([]);
   });
 
-  it('lets a pass do nothing more once the lease may have expired, before any signal aborts', async () => {
+  it('stops a pass once the lease may have expired, before any signal aborts', async () => {
     let release: () => void = () => undefined;
     const held = new Promise<void>((resolve) => (release = resolve));
     const outcome: { aborted: boolean; refused: string }[] = [];
@@ -359,7 +359,7 @@ export function sagaContract(): void {
       }),
     );
     await eventually(() => (started.sagas.wake('harbour', 'Ark'), started.sagas.stats().harbour?.working === 1));
-    // A suspension of the machine stops the other clock.
+    // A suspended machine stops the other clock.
     const now = jest.spyOn(Date, 'now').mockReturnValue(Date.now() + 10_000);
     release();
     await eventually(() => outcome.length > 0);
@@ -367,7 +367,7 @@ export function sagaContract(): void {
     expect(outcome[0]).toEqual({ aborted: false, refused: 'the lease has expired' });
   });
 
-  it('publishes each step that it completed', () => {
+  it('publishes each completed step', () => {
     const told: unknown[] = [];
     const listen = (step: unknown) => told.push(step);
     sagaStep('harbour', 'Ark', 'unheard');

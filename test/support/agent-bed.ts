@@ -10,7 +10,7 @@ import type { TestServer } from './http-server.ts';
 
 const deadlineAt = () => new Date(Date.now() + 60_000).toISOString();
 
-/** Makes agents without an engine: a test sends the commands that a saga would send. */
+/** Creates agents without an engine: a test sends the commands that a saga would send. */
 export class AgentBed {
   constructor(private readonly server: TestServer) {}
 
@@ -23,7 +23,7 @@ export class AgentBed {
     await aggregates.execute(`account-${accountId}`, accountDecider, plan, context);
   }
 
-  /** Makes an agent that is not deployed. */
+  /** Creates an agent that is not deployed. */
   async created(accountId: string, settings: Partial<AgentSettings> & { externalId?: string } = {}): Promise<string> {
     const agentId = uuidv7();
     const { externalId = null, ...given } = settings;
@@ -36,7 +36,7 @@ export class AgentBed {
     return agentId;
   }
 
-  /** Makes an agent whose container runs. */
+  /** Creates an agent whose container runs. */
   async active(accountId: string, settings: Partial<AgentSettings> & { externalId?: string } = {}): Promise<string> {
     const agentId = await this.created(accountId, settings);
     await this.says(agentId, {

@@ -4,7 +4,7 @@ import { agentDecider, type AgentCommand } from '../../src/features/agents/aggre
 import type { AgentEvent, AgentSettings } from '../../src/features/agents/aggregate/agents.events.ts';
 import { fold, given, NOON } from './decider-spec.ts';
 
-/** Agents in every status, as the events that lead to it, and the commands of their owner. */
+/** Agents in every status, as the events that lead to it, and their owner's commands. */
 
 export const accountId = 'account-1';
 export const deadlineAt = '2026-03-01T12:05:00.000Z';
@@ -116,7 +116,7 @@ export const everyStatus = {
 
 export const agent = (...events: AgentEvent[]) => given(agentDecider, ...events);
 export const stateAfter = (...events: AgentEvent[]) => fold(agentDecider, events) as Agent;
-/** The start timeouts of the installation with which the deadline of a start or a wake, and of a restart, at noon is `deadlineAt`. */
+/** The start timeouts of the installation that result in `deadlineAt` for a start, a wake or a restart at noon. */
 export const startTimes = { startTimeoutSeconds: 270 };
 export const restartTimes = { startTimeoutSeconds: 150 };
 const asked = { StartAgent: startTimes, StopAgent: { deadlineAt }, RestartAgent: restartTimes };

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 
 import type { TarEntry } from '../../src/runtime/docker/image-sources/build-context.ts';
 
-/** An image whose program answers on the agent's port with what is published in it. */
+/** An image whose program responds on the agent's port with published content. */
 export const answering = {
   command: ['/bin/busybox', 'httpd', '-f', '-p', '8080', '-h', '/www'],
   async files(content: string): Promise<TarEntry[]> {

@@ -48,7 +48,7 @@ export const boats: BoatProjection = {
   },
 };
 
-/** One process that maintains the read models, as far as the database can tell. */
+/** One process that maintains the read models, as far as the database can distinguish. */
 export class Harbour {
   private constructor(
     readonly log: OpenedLog,
@@ -83,7 +83,7 @@ export class Harbour {
   }
 }
 
-/** Holds the bulk reads of a store back: each yields its first events and then waits for `release`. */
+/** Blocks the bulk reads of a store: each yields its first events and then waits for `release`. */
 export function holdBulkReads({ store }: OpenedLog): { held: () => boolean; release: () => void } {
   const read = store.readBulk.bind(store);
   let reading = false;

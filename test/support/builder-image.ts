@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 
 const root = resolve(import.meta.dirname, '../..');
 
-/** The time for which a test waits for the image: on a clean machine another one is just making it. */
+/** The timeout of a test for the image: on a clean machine another test may just be building it. */
 export const BUILDER_IMAGE_MS = 20 * 60_000;
 
 let path: Promise<string> | undefined;

@@ -7,7 +7,9 @@ export function spellingsOf(secret: string): string[] {
   return [secret, encodeURIComponent(secret), Buffer.from(secret).toString('base64'), secret.split('/', 1)[0] as string];
 }
 
-/** Expects that no spelling of the secret, nor its part before the first slash, stands in the answers, a table, an event or a log line. */
+/**
+ * Expects that no spelling of the secret, nor its part before the first slash, occurs in the responses, a table, an event or a log line.
+ */
 export async function expectHidden(server: TestServer, secret: string, answers: Answer[]): Promise<void> {
   const spellings = spellingsOf(secret);
   const shown = (text: string) => spellings.filter((spelling) => text.includes(spelling));

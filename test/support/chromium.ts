@@ -22,7 +22,7 @@ interface Reply {
 
 type Listener = (method: string, params: Record<string, unknown>) => void;
 
-/** A headless Chromium, which is driven over a pipe by its own protocol. Its program is chromium of Debian. */
+/** A headless Chromium, controlled over a pipe with its own protocol. Its program is Debian's chromium. */
 export class Chromium {
   private nextId = 1;
   private readonly asked = new Map<number, { resolve: (result: Record<string, unknown>) => void; reject: (error: Error) => void }>();
@@ -99,7 +99,7 @@ export class Chromium {
 
 /** A page of a browser. */
 export class Page {
-  /** The browser's complaints: errors of scripts, and what the page's policy forbids. */
+  /** The browser's errors: those of scripts, and violations of the page's policy. */
   readonly complaints: string[] = [];
 
   constructor(readonly send: (method: string, params?: object) => Promise<Record<string, unknown>>) {}

@@ -12,15 +12,15 @@ import { systemContext } from '../../src/kernel/context/command-context.ts';
 import type { Features } from './feature-server.ts';
 import type { Answer, RequestOptions, TestServer } from './http-server.ts';
 
-/** The features of computers without their containers, whose saga a `ComputerBed` plays. */
+/** The features of computers without their containers. A `ComputerBed` plays their saga. */
 export const computerFeatures: Features = {
   modules: [AccountsModule, ComputersModule, HistoryModule],
   definitions: [accountEvents, agentEvents, computerEvents].flatMap((events) => Object.values(events)),
-  // A machine with room for all that tests make.
+  // A machine with room for everything that tests create.
   environment: { MOORING_COMPUTERS_MEMORY_MAX_MB: '1000000' },
 };
 
-/** Makes computers of one account, and records what the engine would do with them. */
+/** Creates computers of one account, and records what the engine would do with them. */
 export class ComputerBed {
   /** The account has no plan, unless `open` gave it one. */
   constructor(
@@ -58,7 +58,7 @@ export class ComputerBed {
     return computerId;
   }
 
-  /** Records that the container is ready, since that time. */
+  /** Records that the container is ready, and since when. */
   async ready(computerId: string, at?: Date): Promise<void> {
     const { state } = await this.computers.find(computerId);
     const generation = state?.generation ?? 0;
@@ -80,13 +80,16 @@ export class ComputerBed {
     await this.record(computerId, command);
   }
 
-  /** Does as `recordWhen`, while a request runs that waits for it. */
+  /** Same as `recordWhen`, while a request that waits for it is running. */
   recordLater(computerId: string, status: string, command: ComputerCommand): Promise<void> {
     this.recordWhen(computerId, status, command).catch((error: unknown) => console.error(error));
     return Promise.resolve();
   }
 
-  /** Stops the container as soon as the computer in that status is asked to be stopped, as the saga does; `after` runs before it is recorded. */
+  /**
+   * Stops the container as soon as a stop of the computer in that status is requested, as the saga does; `after` runs before the stop is
+   * recorded.
+   */
   async stopWhenAsked(computerId: string, status: string, after: () => Promise<void>): Promise<void> {
     const isAsked = async () => {
       const { state } = await this.computers.find(computerId);

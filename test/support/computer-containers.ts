@@ -36,7 +36,7 @@ createServer((socket) => {
 }).listen('vnc.sock', () => console.log('ready'));
 `;
 
-/** The containers of computers on a local runtime, whose desktops are stand-ins. */
+/** The containers of computers on a local runtime, with stand-ins for their desktops. */
 export class DesktopContainers {
   private readonly folder = mkdtempSync(join(tmpdir(), 'mooring-computers-'));
   private readonly listeners: Server[] = [];
@@ -56,7 +56,7 @@ export class DesktopContainers {
     await until('the desktop', async () => ((await runtime.lastLines(handle, 1)).includes('ready') ? true : undefined));
   }
 
-  /** Has the service make the containers of all computers with that desktop, so that the machine needs no programs of one. */
+  /** Makes the service create the containers of all computers with that desktop, so that the machine does not need a desktop's programs. */
   async serve(desktop: RfbStandIn): Promise<void> {
     const { runtime } = this;
     const source = await this.programOf(desktop);
@@ -98,7 +98,7 @@ export class DesktopContainers {
   }
 }
 
-/** Computers of a real server in containers of the local runtime, whose desktops are stand-ins. */
+/** Computers of a real server in containers of the local runtime, with stand-ins for their desktops. */
 export class ComputerContainers {
   private readonly containers: DesktopContainers;
 
@@ -119,7 +119,7 @@ export class ComputerContainers {
     return new ComputerContainers(server, await ComputerBed.open(server, 'acme', computers));
   }
 
-  /** Makes a computer that is awake, whose desktop it returns. */
+  /** Creates a computer that is awake, and returns its desktop. */
   async awake(endUserId: string): Promise<{ computerId: string; desktop: RfbStandIn }> {
     const display = { width: 640, height: 480 };
     const desktop = new RfbStandIn(display);

@@ -9,7 +9,7 @@ interface Place {
   y: number;
 }
 
-/** A step of somebody who operates a computer, in no vendor’s words. */
+/** A step of an operator of a computer, independent of any vendor's API. */
 export type Step =
   | { press: readonly string[] }
   | { type: string }
@@ -19,9 +19,9 @@ export type Step =
   /** Takes a picture. */
   | { look: true };
 
-/** Somebody who operates a computer, who has words of their own for it. */
+/** An operator of a computer, with its own vocabulary for the steps. */
 export interface Operator {
-  /** Takes the steps in order. Returns the pictures of those that look. */
+  /** Performs the steps in order. Returns the screenshots of steps that look. */
   run(computerId: string, steps: readonly Step[]): Promise<Buffer[]>;
 }
 
@@ -36,7 +36,7 @@ async function posted(service: StartedService, computerId: string, body: unknown
   return answer.results.flatMap(({ screenshot }) => (screenshot === undefined ? [] : [Buffer.from(screenshot.data, 'base64')]));
 }
 
-/** Returns the step in the words of Anthropic's computer tool. */
+/** Returns the step in the vocabulary of Anthropic's computer tool. */
 function toAnthropic(step: Step): { action: string } & Record<string, unknown> {
   if ('press' in step) return { action: 'key', text: step.press.join('+') };
   if ('type' in step) return { action: 'type', text: step.type };
@@ -45,7 +45,7 @@ function toAnthropic(step: Step): { action: string } & Record<string, unknown> {
   return 'wait' in step ? { action: 'wait', duration: step.wait } : { action: 'screenshot' };
 }
 
-/** Returns the step in the words of OpenAI's computer tool, whose model can't say how long it waits. */
+/** Returns the step in the vocabulary of OpenAI's computer tool, whose model can't say how long it waits. */
 function toOpenai(step: Step): object {
   if ('press' in step) return { type: 'keypress', keys: step.press.map((key) => key.toUpperCase()) };
   if ('type' in step) return { type: 'type', text: step.type };
@@ -63,7 +63,7 @@ export class ApiOperator implements Operator {
   }
 }
 
-/** A program that posts each use of a tool of Anthropic's model as its SDK gives it: one by one, or those of the toolset as a batch. */
+/** A program that posts each tool use of Anthropic's model as its SDK returns it: one by one, or those of the toolset as a batch. */
 export class AnthropicOperator implements Operator {
   constructor(
     private readonly service: StartedService,
@@ -83,7 +83,7 @@ export class AnthropicOperator implements Operator {
   }
 }
 
-/** A program that posts the actions of OpenAI's model as its SDK gives them. */
+/** A program that posts the actions of OpenAI's model as its SDK returns them. */
 export class OpenaiOperator implements Operator {
   constructor(
     private readonly service: StartedService,
@@ -103,7 +103,7 @@ export interface ToolContent {
   mimeType?: string;
 }
 
-/** A model that has the tools of the service, by the client of the protocol's own SDK. */
+/** A model that has the service's tools, through the client of the protocol's own SDK. */
 export class ToolOperator implements Operator {
   private constructor(private readonly client: Client) {}
 

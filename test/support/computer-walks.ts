@@ -34,7 +34,7 @@ const accountId = fc.oneof({ weight: 9, arbitrary: fc.constant(owner) }, { weigh
 const generation = fc.integer({ min: 0, max: 12 });
 const depth = fc.constantFrom('frozen' as const, 'stopped' as const);
 const startTimeoutSeconds = fc.integer({ min: 1, max: 3_600 });
-/** The engine's clock may be a day behind or before the service's. */
+/** The engine's clock may be a day behind or ahead of the service's. */
 const at = fc.option(
   fc.integer({ min: -86_400_000, max: 86_400_000 }).map((ms) => new Date(NOON.getTime() + ms).toISOString()),
   { nil: undefined },

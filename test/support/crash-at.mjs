@@ -7,7 +7,7 @@ import { appendFileSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isMainThread } from 'node:worker_threads';
 
-// The service's threads have none of its variables, and complete no steps.
+// The service's threads have none of its environment variables, and complete no steps.
 const orderFile = isMainThread ? join(process.env.MOORING_DATA_DIR, 'crash-order') : '';
 let order = '';
 let seen = 0;

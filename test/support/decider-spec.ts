@@ -35,7 +35,7 @@ export function fold<State, Command, Event extends { type: string; data: unknown
   return events.reduce((state, event) => decider.evolve(state, event), decider.initialState());
 }
 
-/** Returns the refusal that the call throws, or null if it throws nothing; any other error is thrown on. */
+/** Returns the error that the call throws as a refusal, or null if it throws nothing; any other error is rethrown. */
 export function refusalOf(call: () => unknown): Refusal | null {
   try {
     call();

@@ -12,18 +12,21 @@ import { StartedService, type AnyBody, type ServiceOptions } from './started-ser
 import { TestRegistry } from './test-registry.ts';
 import { until } from './until.ts';
 
-/** The command of an agent that answers `/healthz` with the content of a file. */
+/** The command of an agent that responds to `/healthz` with the content of a file. */
 const command = ['/bin/busybox', 'httpd', '-f', '-p', '8080', '-h', '/www'];
 const healthz = { name: 'www/healthz', type: 'file', mode: 0o644, content: 'well' } as const;
 
-/** A started service on Docker whose agents come from a Git server and a registry on this machine, and what deployments leave behind. */
+/**
+ * A started service on Docker whose agents come from a Git server and a registry on this machine, and checks of what deployments leave
+ * behind.
+ */
 export class DeploymentBed {
   private constructor(
     readonly docker: Dockerode,
     readonly service: StartedService,
     readonly git: GitServer,
     readonly registry: TestRegistry,
-    /** The name of the image from which the repositories' Dockerfiles build. */
+    /** The name of the base image in the repositories' Dockerfiles. */
     readonly base: string,
   ) {}
 
@@ -48,7 +51,7 @@ export class DeploymentBed {
     return new DeploymentBed(docker, await StartedService.start(options), git, registry, base);
   }
 
-  /** Deploys an agent once, so that the installation's networks and helpers stand before times are measured. */
+  /** Deploys an agent once, so that the installation's networks and helpers exist before times are measured. */
   async warmUp(): Promise<void> {
     this.commit();
     const agentId = await this.agent('repository');
@@ -63,7 +66,7 @@ export class DeploymentBed {
     return this.git.commit('project', { Dockerfile: lines.join('\n'), 'www/healthz': 'well', ...files });
   }
 
-  /** Makes an agent without a deployment from the repository or from the registry's image, and returns its id. */
+  /** Creates an agent without a deployment from the repository or from the registry's image, and returns its id. */
   async agent(from: 'repository' | 'image'): Promise<string> {
     const source = from === 'repository' ? { repo_url: this.git.url('project') } : { image: 'docker', image_name: this.registry.image };
     const { status, body } = await this.service.call('POST', '/api/v1/provision', { name: from, auto_deploy: false, ...source });
@@ -71,7 +74,7 @@ export class DeploymentBed {
     return body.agent_id;
   }
 
-  /** Asks for a deployment, and returns its id as soon as the request is acknowledged. */
+  /** Requests a deployment, and returns its id as soon as the request is acknowledged. */
   async deploy(agentId: string): Promise<string> {
     const { status, body } = await this.service.call('POST', `/api/v1/agents/${agentId}/deploy`);
     expect([status, body]).toEqual([202, expect.anything()]);
@@ -101,7 +104,7 @@ export class DeploymentBed {
       for (const { Id, ImageID, Labels } of await this.docker.listContainers()) {
         const isBuilder = 'mooring.builder' in Labels && Labels['mooring.instance'] === instance;
         if (!isBuilder && !(await this.isOurs(ImageID))) continue;
-        // A container that ends meanwhile is refused, or answered with null in place of its processes.
+        // For a container that ends meanwhile, the call fails or returns null instead of the processes.
         const answer = await this.docker
           .getContainer(Id)
           .top({ ps_args: '-eo pid,args' })
@@ -113,7 +116,7 @@ export class DeploymentBed {
     });
   }
 
-  /** Waits until nothing but what these agents' containers need is left: no process, folder, container or image. */
+  /** Waits until only what these agents' containers need is left: no other process, folder, container or image. */
   async onlyNeeded(containers: number): Promise<void> {
     let left: string[] = [];
     await until('nothing is left over', async () => ((left = await this.leftOver(containers)).length === 0 ? true : undefined)).catch(
@@ -179,11 +182,11 @@ export class DeploymentBed {
     const images = await this.docker.listImages({ all: true });
     const instance = await this.service.instance();
     const isBase = ({ RepoTags }: Dockerode.ImageInfo) => RepoTags?.includes(this.base) === true;
-    // Projects have bases that other installations share, so that what is built on them is known by the label of this one.
+    // Projects have bases that other installations share, so images built on them are found by this installation's label.
     const isOfProject = ({ Labels }: Dockerode.ImageInfo) => Labels?.['mooring.instance'] === instance;
     const first = images.filter((image) => isBase(image) || this.isPulled(image) || isOfProject(image));
     const found = new Set(first.map(({ Id }) => Id));
-    // A set that grows meanwhile is walked to its end.
+    // A set that grows during its iteration is walked to its end.
     for (const id of found) for (const { Id, ParentId } of images) if (ParentId === id) found.add(Id);
     return found;
   }

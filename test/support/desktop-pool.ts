@@ -23,11 +23,11 @@ import type { StoredEvent } from '../../src/eventsourcing/event-store/event-stor
 import type { LogFollower, LogListener } from '../../src/eventsourcing/log/log-follower.ts';
 import { untilTrue } from './until.ts';
 
-/** The computers of a test, which are awake unless it says otherwise. */
+/** The computers of a test, which are awake unless the test changes that. */
 export class KnownComputers implements Pick<LiveComputers, 'screenOf' | 'isAwake' | 'whileAwake'> {
   readonly asleep = new Set<string>();
   readonly owners = new Map<string, string>();
-  /** The number of uses that hold a computer awake. */
+  /** The number of uses that keep a computer awake. */
   held = 0;
 
   constructor(private readonly display: Size = { width: 320, height: 240 }) {}
@@ -56,7 +56,7 @@ export class KnownComputers implements Pick<LiveComputers, 'screenOf' | 'isAwake
   }
 }
 
-/** Hands events to those who follow the log. */
+/** Delivers events to the followers of the log. */
 export class ToldEvents {
   private listener: LogListener | null = null;
   readonly follower = {
@@ -75,10 +75,10 @@ export class ToldEvents {
   }
 }
 
-/** Keeps what is recorded of acts. */
+/** Stores the records of acts. */
 export class KeptActs {
   readonly acts: (Omit<Acted, 'type'> & { computerId: string; actor: string })[] = [];
-  /** Called before each record is kept. */
+  /** Called before each record is stored. */
   onRecord: () => Promise<void> = () => Promise.resolve();
 
   readonly computers = {

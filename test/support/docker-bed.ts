@@ -63,7 +63,7 @@ export class DockerBed {
     return name;
   }
 
-  /** Notes an image that a test made otherwise, which is removed at the end. */
+  /** Registers an image that a test created otherwise, so that it is removed at the end. */
   remember(image: string): void {
     this.images.push(image);
   }

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { PrivateEngine, requirePrograms } from './private-engine.ts';
 import { until } from './until.ts';
 
-/** A private engine on a machine of its own, which has one address, and which this machine reaches by two addresses of its own. */
+/** A private engine on a separate machine with one address, which this machine reaches from two addresses. */
 export class FarEngine {
   private readonly folder = mkdtempSync(join(tmpdir(), 'mooring-far-'));
   private readonly network = `10.${randomInt(100, 200)}.${randomInt(256)}`;
@@ -19,7 +19,7 @@ export class FarEngine {
   readonly address = `${this.network}.1`;
   /** The address from which this machine reaches it. */
   readonly service = `${this.network}.2`;
-  /** Another one. */
+  /** Another address of this machine. */
   readonly stranger = `${this.network}.3`;
 
   private constructor(readonly engine: PrivateEngine) {}
@@ -36,7 +36,7 @@ export class FarEngine {
     return far;
   }
 
-  /** Starts the engine behind its socket file, and behind TLS. Returns the environment of a service that uses it so. */
+  /** Starts the engine behind its socket file and behind TLS. Returns the environment of a service that uses TLS. */
   async startWithTls(): Promise<Record<string, string>> {
     requirePrograms('openssl');
     const at = (name: string) => join(this.folder, name);
@@ -60,7 +60,7 @@ export class FarEngine {
     return { DOCKER_HOST: `tcp://${this.address}:2376`, DOCKER_TLS_VERIFY: '1', DOCKER_CERT_PATH: client };
   }
 
-  /** Starts sshd there. Returns the environment of a service that reaches the engine so, and the configuration of ssh. */
+  /** Starts sshd there. Returns the environment of a service that uses it, and the configuration of ssh. */
   async startSsh(): Promise<{ environment: Record<string, string>; config: string }> {
     requirePrograms('sshd', 'ssh', 'ssh-keygen');
     const at = (name: string) => join(this.folder, name);
@@ -81,7 +81,7 @@ export class FarEngine {
     return { environment: { DOCKER_HOST: `ssh://root@${this.address}${this.engine.socket}` }, config: at('config') };
   }
 
-  /** Returns a configuration of ssh to which the machine's key is not known. */
+  /** Returns an ssh configuration that does not know the machine's key. */
   withoutKnownHosts(config: string): string {
     writeFileSync(`${config}-unknown`, readFileSync(config, 'utf8').replace(/^(UserKnownHostsFile .*)$/m, '$1-none'));
     return `${config}-unknown`;
@@ -95,7 +95,7 @@ export class FarEngine {
     await until('sshd listens', () => this.isOpen(22));
   }
 
-  /** Ends sshd with all of its connections, which are processes of one session. */
+  /** Kills sshd with all of its connections, which are processes of one session. */
   async cutSshOff(): Promise<void> {
     if (this.server?.pid === undefined) return;
     const ended = once(this.server, 'exit');

@@ -18,14 +18,14 @@ interface Fault {
   when: 'before' | 'after';
 }
 
-/** The local runtime, of which one chosen call for an agent fails once, and whose images are all the probe of the contract suite. */
+/** The local runtime, with one chosen call for an agent that fails once, and the probe of the contract suite as every image. */
 export class FaultyRuntime {
   readonly runtime: ContainerRuntime;
   /** The calls so far, by agent. */
   readonly calls = new Map<string, string[]>();
   private readonly faults = new Map<string, Fault>();
   private readonly program = mkdtempSync(join(tmpdir(), 'mooring-probe-'));
-  /** The work that replaces making an image. */
+  /** The work that replaces the build of an image. */
   imageWork: (log: (line: string) => void, signal: AbortSignal) => Promise<void> = () => Promise.resolve();
 
   private constructor(readonly inner: LocalRuntime) {
@@ -67,17 +67,17 @@ export class FaultyRuntime {
     this.faults.set(agentId, fault);
   }
 
-  /** Returns true if the fault has happened. */
+  /** Returns whether the fault has happened. */
   failed(agentId: string): boolean {
     return !this.faults.has(agentId);
   }
 
-  /** Takes back the fault, so that no later call meets it. Returns true if it has happened. */
+  /** Cancels the fault, so that no later call fails. Returns whether it has happened. */
   takeBack(agentId: string): boolean {
     return !this.faults.delete(agentId);
   }
 
-  /** Removes all containers and volumes that were made. */
+  /** Removes all containers and volumes that were created. */
   async clear(): Promise<void> {
     const { containers, volumes } = await this.inner.list();
     for (const { handle } of containers) await this.inner.remove(handle);
@@ -108,7 +108,7 @@ function agentOf(subject: string | ContainerName): string {
   return typeof subject === 'string' ? subject.replace(/-g\d+$/, '') : subject.agentId;
 }
 
-/** Provides the runtime that the test holds, and ends its agents when the application stops. */
+/** Provides the test's runtime, and stops its agents when the application stops. */
 @Module({})
 export class FaultyRuntimeModule implements OnApplicationShutdown {
   constructor(@Inject(FaultyRuntime) private readonly faulty: FaultyRuntime) {}

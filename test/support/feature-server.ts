@@ -52,7 +52,7 @@ export interface Features {
   credentials?: Type;
 }
 
-/** Starts a real server with all that features stand on and its own database, and only the features that a test is about. */
+/** Starts a real server with everything that features depend on and its own database, and only the features under test. */
 export function startFeatureServer({ modules, definitions, environment, intervals, credentials }: Features): Promise<TestServer> {
   return startTestServer(
     () => ({

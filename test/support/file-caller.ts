@@ -7,7 +7,7 @@ export type Field = [name: string, value: string] | [name: string, value: Blob, 
 
 export const file = (name: string, content: string | Buffer): Field => ['file', new Blob([content]), name];
 
-/** The form of a refused call's answer. */
+/** The form of the response to a refused call. */
 export const problem = (status: number, code: string) => ({ status, json: { status, code } });
 
 export function query(path: string): string {
@@ -52,7 +52,7 @@ export class FileCaller {
     return this.ask('DELETE', `delete${query(path)}`);
   }
 
-  /** Asks for a file and returns the response, of which nothing was read. */
+  /** Requests a file and returns the response with an unread body. */
   download(path: string, headers: Record<string, string> = {}, method = 'GET'): Promise<Response> {
     const all = { authorization: 'Bearer mk_acme', ...headers };
     return fetch(`${this.talk.server.url}${this.address('download')}${query(path)}`, { method, headers: all });

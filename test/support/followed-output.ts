@@ -5,12 +5,12 @@ export interface OutputEvent {
   data: { offset: number; text?: string; base64?: string; status?: string; exitCode?: number | null; code?: string };
 }
 
-/** One reader of a command's output, who may go away. */
+/** One reader of a command's output, which can disconnect. */
 export class FollowedOutput {
   readonly events: OutputEvent[] = [];
-  /** Resolves when the stream is over, however it ended. */
+  /** Resolves when the stream has ended in any way. */
   readonly over: Promise<void>;
-  /** The status of the response; 0 until it has come. */
+  /** The status of the response; 0 before it has arrived. */
   status = 0;
   private readonly leaving = new AbortController();
 
@@ -31,7 +31,7 @@ export class FollowedOutput {
       .join('');
   }
 
-  /** The offset to go on from. */
+  /** The offset to continue from. */
   get next(): number {
     return this.events.at(-1)?.id ?? 0;
   }

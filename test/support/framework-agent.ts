@@ -17,7 +17,7 @@ export const frameworkEnvironment: Record<string, string> = {
   ...(existsSync(caFile) ? { MOORING_BUILD_CA_FILE: caFile } : {}),
 };
 
-/** Returns true if npm's registry answers, as `npm` on this machine is set up. */
+/** Returns whether npm's registry responds with this machine's settings of `npm`. */
 export async function npmAnswers(): Promise<boolean> {
   const ask = promisify(execFile)('npm', ['view', 'is-number@7.0.0', 'version', '--fetch-retries=0', '--fetch-timeout=20000']);
   return ask.then(
@@ -26,7 +26,7 @@ export async function npmAnswers(): Promise<boolean> {
   );
 }
 
-/** Returns the ids of all processes of an agent of the local runtime: their variables name its volume. */
+/** Returns the ids of all processes of an agent of the local runtime, found by its volume in their environment. */
 export async function processesOf(agentId: string): Promise<number[]> {
   const own: number[] = [];
   for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
@@ -49,8 +49,8 @@ export class FrameworkAgent {
   ) {}
 
   /**
-   * Makes an agent of a template or a repository, whose model is at the address, and waits until it is active. Throws with the end of the build
-   * log if it fails.
+   * Creates an agent from a template or a repository, with the model at the address, and waits until it is active. Throws with the end of
+   * the build log if it fails.
    */
   static async deploy(service: StartedService, modelUrl: string, source: FrameworkSource, timeoutMs: number): Promise<FrameworkAgent> {
     const variables = { OPENAI_BASE_URL: modelUrl, OPENAI_API_KEY: 'none' };
@@ -73,7 +73,7 @@ export class FrameworkAgent {
     return body.response as string;
   }
 
-  /** Kills the agent's processes, as the kernel does if the memory is used up, and waits until the service has started it again. */
+  /** Kills the agent's processes, as the kernel does at the memory limit, and waits until the service has started it again. */
   async kill(timeoutMs: number): Promise<void> {
     const killed = await processesOf(this.id);
     for (const pid of killed) process.kill(pid, 'SIGKILL');

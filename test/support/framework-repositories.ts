@@ -1,8 +1,8 @@
 import type { GitEntry } from './git-server.ts';
 
 /**
- * Repositories as their owners have them: each is laid out as the framework's own tool begins a project. Their versions are ranges, as those of
- * beginners are, so what is installed is what the registries have that day.
+ * Repositories as their owners have them: each has the layout that the framework's own tool generates. Their versions are ranges, so the
+ * current versions of the registries are installed.
  */
 
 type Repository = Record<string, GitEntry>;

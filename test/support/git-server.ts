@@ -25,13 +25,13 @@ type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 
 /** A server on loopback that serves repositories over Git's smart protocol, by `git http-backend`. */
 export class GitServer {
-  /** The `Authorization` headers that came, decoded, and null for each request that brought none. */
+  /** The decoded `Authorization` headers of all requests, and null for each request without one. */
   readonly seen: (string | null)[] = [];
   /** The time of commits; null stands for now. */
   time: string | null = null;
-  /** Answers instead of Git if it is set. */
+  /** If set, responds instead of Git. */
   answer: Answer | null = null;
-  /** The requests that are left unanswered. */
+  /** The requests that get no response. */
   readonly held = new HeldRequests();
   private readonly server = createServer((request, response) => this.serve(request, response));
 
@@ -40,7 +40,7 @@ export class GitServer {
     private readonly credential: string | null,
   ) {}
 
-  /** The credential is a user name and a password, separated by a colon; null lets everybody fetch. */
+  /** The credential is a user name and a password, separated by a colon; with null everybody can fetch. */
   static async start(credential: string | null = null): Promise<GitServer> {
     const server = new GitServer(await mkdtemp(join(tmpdir(), 'mooring-git-server-')), credential);
     server.server.listen(0, '127.0.0.1');
@@ -60,7 +60,7 @@ export class GitServer {
     return join(this.folder, `${name}.git`);
   }
 
-  /** Commits exactly these files to the branch, and returns the commit's hash. The repository is made if there is none. */
+  /** Commits exactly these files to the branch, and returns the commit's hash. A missing repository is created. */
   commit(name: string, files: Record<string, GitEntry>, branch = 'main'): string {
     this.git(name, ['init', '--bare', '--quiet', '--initial-branch=main', this.path(name)]);
     return this.commitTree(name, this.tree(name, files), branch);

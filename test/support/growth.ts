@@ -1,11 +1,11 @@
 /** The size of the largest files that are read whole, in characters. */
 export const FILE_SIZE = 256 * 1024;
-/** A quarter of the size takes a quarter of the time, or a tenth where a machine is busy; with time that grows by the square it takes a sixteenth. */
+/** A quarter of the size takes a quarter of the time, or a tenth on a busy machine; with quadratic time it takes a sixteenth. */
 const RATIO_MAX = 10;
-/** The processor time within which no ratio is looked at, in ms: collections of garbage and compilations take as much. */
+/** The processor time below which no ratio is checked, in ms: garbage collections and compilations take as much. */
 const NOISE_MS = 400;
 
-/** The processor time that a text of the full size may take, in ms, however it grows: a large factor blocks a service as a square does. */
+/** The limit of the processor time for a text of the full size, in ms: a large constant factor blocks a service as quadratic time does. */
 const PROCESSOR_MAX_MS = 10_000;
 
 /** Repeats the text until it has about that many characters. */

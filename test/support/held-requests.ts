@@ -6,20 +6,20 @@ export class HeldRequests {
   private came = () => {};
   private readonly waiting = new Set<ServerResponse>();
 
-  /** Holds all requests for a path like this from now on. The promise resolves when the first one came. */
+  /** Holds all requests whose path matches from now on. The promise resolves when the first one has arrived. */
   hold(path: RegExp): Promise<void> {
     this.path = path;
     return new Promise((resolve) => (this.came = resolve));
   }
 
-  /** Breaks the connections of the requests that wait, and holds no more. */
+  /** Closes the connections of the waiting requests, and holds no further ones. */
   release(): void {
     this.path = null;
     for (const response of this.waiting) response.destroy();
     this.waiting.clear();
   }
 
-  /** Returns true if the request is held, so that nobody may answer it. */
+  /** Returns whether the request is held, so that no handler may respond to it. */
   take({ url = '' }: IncomingMessage, response: ServerResponse): boolean {
     if (this.path?.test(url) !== true) return false;
     this.waiting.add(response);

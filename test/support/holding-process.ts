@@ -18,7 +18,7 @@ const driver = new DesktopDriver({
     await once(socket, 'connect');
     const write = socket.write.bind(socket);
     socket.write = (bytes: unknown) => {
-      // The server answers once it has done it.
+      // The server responds once it has processed the input.
       if ((bytes as Buffer).includes(keyEvent(CONTROL, true))) socket.once('data', () => process.stdout.write('holding\n'));
       return write(bytes as Buffer);
     };

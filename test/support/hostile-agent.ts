@@ -68,24 +68,24 @@ export const outputsOfAHostileAgent: Record<string, () => Buffer> = {
 };
 const PRINT_EVERY_MS = 100;
 
-/** The prefix of messages whose remaining text names the answer that health checks get from then on. */
+/** The prefix of messages whose remaining text names the response to health checks from then on. */
 const SICKEN = 'be sick with ';
-/** The prefix of messages whose remaining text names the output that it prints until it ends. */
+/** The prefix of messages whose remaining text names the output that is printed until the container ends. */
 const FLOOD = 'flood with ';
-/** The message at which it ends as if it had run out of memory. */
+/** The message at which the agent ends as if it had run out of memory. */
 export const CRASH = 'crash';
 
-/** The prefix of messages whose remaining text names the answer at the first attempt; further ones are answered properly. */
+/** The prefix of messages whose remaining text names the response to the first attempt; further ones get a proper response. */
 export const AT_FIRST = 'at first ';
 
 /** The prefix of messages whose remaining text is printed, each as a line of output; `\n` separates several. */
 const PRINT = 'print ';
 
-/** The ids of the messages that were answered otherwise at the first attempt. */
+/** The ids of the messages that got another response at the first attempt. */
 const askedBefore = new Set<string>();
 
 /**
- * Serves a connection as a hostile agent does: it is healthy unless `sickness` names one of its hostile responses, and answers properly to
+ * Serves a connection as a hostile agent does: it is healthy unless `sickness` names one of its hostile responses, and responds properly to
  * every message that names none of them.
  */
 export function serveHostilely(socket: Socket, onMessage: (text: string) => void = () => undefined, sickness = ''): void {

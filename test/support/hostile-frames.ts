@@ -32,13 +32,13 @@ const ends = [['ok'], ['exit', '0', '0'], ['refused', 'not_found', '']].map((res
 interface Choice {
   /** The numbers of streams that are used. */
   streams: number;
-  /** One of so many frames is of no known form. */
+  /** One of this many frames has an unknown form. */
   hostile: number;
-  /** A folder in which calls may do something. */
+  /** A folder that calls may change. */
   folder: string;
 }
 
-/** Numbers that follow from a seed, so that a failure can be repeated. */
+/** Pseudo-random numbers from a seed, so that a failure can be reproduced. */
 export class Chance {
   private known = 0;
 
@@ -61,7 +61,7 @@ export class Chance {
     return bytes;
   }
 
-  /** A frame of one of these types: mostly one that has a meaning, sometimes any bytes under any type. */
+  /** Returns a frame of one of these types: mostly a valid one, sometimes any bytes under any type. */
   frame(types: readonly FrameType[], { streams, hostile, folder }: Choice): Buffer {
     if (this.below(hostile) === 0) return this.hostile(streams);
     const type = this.of(types);

@@ -6,7 +6,7 @@ import type { DockerBed } from './docker-bed.ts';
 import { busyboxEntries } from './images.ts';
 import { requirePrograms } from './private-engine.ts';
 
-/** Makes an image with busybox, the usual names of its programs, and a perl, in which an agent can make any call of the system. */
+/** Builds an image with busybox, the usual names of its programs, and a perl, with which an agent can make any system call. */
 export async function hostileImage(bed: DockerBed): Promise<string> {
   requirePrograms('perl');
   const name = `mooring-test-${bed.instance}:hostile`;
@@ -16,7 +16,7 @@ export async function hostileImage(bed: DockerBed): Promise<string> {
   return name;
 }
 
-/** The numbers of system calls that perl has no words for. */
+/** The numbers of system calls that perl has no function for. */
 export const numbers =
   process.arch === 'arm64'
     ? {

@@ -1,6 +1,6 @@
 const digest = `sha256:${'a'.repeat(64)}`;
 
-/** Texts that are no names of images, and must be refused. */
+/** Texts that are not names of images, and must be refused. */
 export const hostileImageNames: string[] = [
   ' ',
   '-x',
@@ -53,7 +53,7 @@ export const hostileImageNames: string[] = [
   'a'.repeat(256),
 ];
 
-/** Names of images at registries with private addresses, in the spellings that a resolver takes for addresses, too. */
+/** Names of images at registries with private addresses, including the spellings that a resolver accepts as addresses. */
 export const privateImageNames: string[] = [
   '127.0.0.1/x',
   '127.0.0.1:5000/x:1',

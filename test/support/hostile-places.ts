@@ -1,4 +1,4 @@
-/** Paths of custom files that must be refused, by path and by what they try. */
+/** Paths of custom files that must be refused, with a description of the attack. */
 export const hostilePaths: string[] = [
   '',
   '.',

@@ -63,7 +63,7 @@ export async function startTestServer(
   const config = readConfig({ MOORING_DATA_DIR: dataDir, DATABASE_URL: database.url, PORT: '0', ...log, ...environment });
   const logLines: string[] = [];
   const logger = pino({ level: 'info' }, { write: (line: string) => void logLines.push(line) });
-  // A server that does not start stays a witness until the file ends.
+  // A server that does not start stays registered as a witness until the file ends.
   const forget = addWitness('test server', async () => `${lastLogLines(logLines)}\n${await lastEvents(database.url)}`);
   const { imports = [], ...rest } = await parts(config);
   const module: DynamicModule = {

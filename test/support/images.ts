@@ -12,8 +12,8 @@ import { importImage } from '../../src/runtime/docker/image-sources/registry.ts'
 const importMs = 60_000;
 
 /**
- * Imports an image of this machine's own Node under the given name, as if from a registry. The base image that it is made from is kept:
- * each machine makes it once.
+ * Imports an image of this machine's own Node under the given name, as if from a registry. Its base image is kept: each machine builds it
+ * once.
  */
 export async function importNodeImage(docker: Dockerode, name = 'mooring-test-node:1'): Promise<string> {
   const [repo = '', tag] = name.split(':');
@@ -30,7 +30,7 @@ export async function importBusyboxImage(docker: Dockerode, name = 'mooring-test
   return name;
 }
 
-/** Makes an image of this machine's own Node that runs the program. */
+/** Builds an image of this machine's own Node that runs the program. */
 export async function importNodeProgram(docker: Dockerode, name: string, program: string): Promise<void> {
   const base = await ensureNodeBase(docker, AbortSignal.timeout(importMs));
   const container = await docker.createContainer({ Image: base, Cmd: ['true'] });
@@ -69,8 +69,8 @@ export async function removeInstance(docker: Dockerode, instance: string, images
 }
 
 /**
- * Removes the images in as many rounds as they are made of each other. Those with names lose only the instance's own: the engine may have lent
- * the same image to a build of another test, which then goes on to use it.
+ * Removes the images, in as many rounds as they are built on each other. Named images lose only the instance's own names: the engine may
+ * have reused the same image for a build of another test, which still needs it.
  */
 async function removeImages(docker: Dockerode, instance: string, filters: string): Promise<void> {
   for (let left = Infinity; ;) {
@@ -89,7 +89,7 @@ function unlessNeeded(error: unknown): void {
   if (![404, 409].includes((error as { statusCode?: number }).statusCode ?? 0)) throw error;
 }
 
-/** Without nft no rules were made, so a refusal is ignored. */
+/** Without nft no rules were loaded, so a refusal is ignored. */
 function unlessRefused(error: unknown): void {
   if (!(error instanceof RuntimeRefused)) throw error;
 }

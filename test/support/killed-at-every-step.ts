@@ -25,12 +25,12 @@ class Killed extends Kills {
     return made.body.agent_id;
   }
 
-  /** Orders the service to die right after the n-th step that concerns the agent, or any if none is named. */
+  /** Orders the service to die right after the n-th step that concerns the agent, or after any n-th step without an agent. */
   arm(after: number, key: string | null): Promise<void> {
     return this.order({ after, key, saga: 'deployments' });
   }
 
-  /** Performs the operation. Returns true if it was acknowledged before the service died. */
+  /** Performs the operation. Returns whether it was acknowledged before the service died. */
   async attempt(operation: () => Promise<{ status: number }>): Promise<boolean> {
     return operation().then(
       ({ status }) => status < 300,
@@ -38,7 +38,7 @@ class Killed extends Kills {
     );
   }
 
-  /** Waits until the service dies or the agent settles. Returns true if it died, after starting it again. */
+  /** Waits until the service dies or the agent settles. Returns whether it died, after starting it again. */
   diedAndCameBack(agentId: string): Promise<boolean> {
     return this.diesAndComesBack(async () => {
       const { status, body } = await this.service.call('GET', `/api/v1/agents/${agentId}`);
@@ -75,7 +75,7 @@ export function killedAtEveryStep(runtime: 'docker' | 'local'): void {
   let killed: Killed;
 
   beforeAll(async () => {
-    // On one of the runtimes agents sleep deeply at once, so that both depths are tested.
+    // On one of the runtimes agents are stopped as soon as they sleep, so that both depths of sleep are tested.
     const environment: Record<string, string> = runtime === 'local' ? { MOORING_DEEP_SLEEP_AFTER: '0' } : {};
     const service = await StartedService.start({ ...(await killable()), runtime, environment });
     killed = new Killed(service, runtime);

@@ -9,13 +9,13 @@ import { seenContainers, seenVolumes } from './engine.ts';
 import { processesOf } from './framework-agent.ts';
 import { until } from './until.ts';
 
-/** The numbers of the buttons and the codes of the keys that are down on a desktop. */
+/** The numbers of the buttons and the codes of the keys that are pressed on a desktop. */
 export interface HeldInput {
   buttons: number[];
   keys: number[];
 }
 
-/** Asks the X server of DISPLAY what is down, by the Perl that every Debian has: QueryPointer and QueryKeymap. */
+/** Queries the X server of DISPLAY for pressed buttons and keys, with Debian's standard Perl: QueryPointer and QueryKeymap. */
 const HELD_INPUT = String.raw`
 use strict; use Socket;
 sub take { my $all = ''; while (length($all) < $_[0]) { sysread(X, $all, $_[0] - length($all), length($all)) or die "cut off" } $all }
@@ -36,16 +36,16 @@ my @keys = split //, unpack('x8 b256', take(40));
 print '{"buttons":[', join(',', grep { $mask >> (7 + $_) & 1 } 1 .. 5), '],"keys":[', join(',', grep { $keys[$_] } 0 .. 255), "]}\n";
 `;
 
-/** The container of a computer as the machine has it, whatever became of the service. */
+/** The container of a computer as the machine has it, independent of the service. */
 export interface SeenComputer {
   heldInput(): Promise<HeldInput>;
-  /** Ends the container from outside. */
+  /** Kills the container from outside. */
   kill(): Promise<void>;
   /** Waits until the container has ended, and returns that time, in ms since the epoch. */
   ended(): Promise<number>;
 }
 
-/** Returns the container of the computer, which is up. */
+/** Returns the running container of the computer. */
 export function seenComputer(runtime: 'docker' | 'local', computerId: string): Promise<SeenComputer> {
   return runtime === 'docker' ? inDocker(computerId) : onMachine(computerId);
 }
@@ -68,7 +68,7 @@ async function inDocker(computerId: string): Promise<SeenComputer> {
       const exec = await container.exec({ Cmd: ['perl', '-e', HELD_INPUT], AttachStdout: true, AttachStderr: true });
       let text = '';
       for await (const chunk of await exec.start({})) text += String(chunk);
-      // The engine puts a header before each piece of the output.
+      // The engine puts a header before each chunk of the output.
       const [told] = /\{.*\}/.exec(text) ?? [];
       if (told === undefined) throw new Error(`the desktop did not tell what is held down: ${text}`);
       return JSON.parse(told) as HeldInput;

@@ -40,7 +40,7 @@ export class Kills {
     return writeFile(this.orderFile, '');
   }
 
-  /** Waits until the service dies as ordered or `isOver` returns true, and cancels the order. Returns true if the service died. */
+  /** Waits until the service dies as ordered or `isOver` returns true, and cancels the order. Returns whether the service died. */
   async dies(isOver: () => Promise<boolean>, wait?: Wait): Promise<boolean> {
     const outcome = await until(
       'the service dies, or what it works on is over',
@@ -56,7 +56,7 @@ export class Kills {
     return died;
   }
 
-  /** Does what `dies` does, and starts the service again if it died. */
+  /** Same as `dies`, and starts the service again if it died. */
   async diesAndComesBack(isOver: () => Promise<boolean>): Promise<boolean> {
     const died = await this.dies(isOver);
     if (died) await this.service.start();

@@ -108,7 +108,7 @@ ms@2.1.3:
 
 const ANSWER_MS = 10_000;
 
-/** Returns whether the registry of npm or of Python answers, and says on the console that a test does nothing if it does not. */
+/** Returns whether the registry of npm or of Python responds; if not, prints on the console that a test does nothing. */
 export async function isReached(registry: 'npm' | 'PyPI', test: string): Promise<boolean> {
   const url = registry === 'npm' ? 'https://registry.npmjs.org/ms' : 'https://pypi.org/simple/six/';
   const isThere = await fetch(url, { signal: AbortSignal.timeout(ANSWER_MS) }).then(

@@ -49,7 +49,7 @@ export async function openLog(url: string, newer: readonly AnyEventDefinition[] 
   return { database, store, aggregates, catalogue, close };
 }
 
-/** Opens the aggregates of one process. Its follower of the log does not run until it is started. */
+/** Opens the aggregates of one process. Its follower of the log runs only after it is started. */
 export function openAggregates(database: Database, store: EventStore, catalogue: EventCatalogue, follower = new LogFollower(store)) {
   const snapshots = new Snapshots(database);
   const states = new StreamStates(store, follower, snapshots, readConfig({ MOORING_DATA_DIR: tmpdir() }));
@@ -84,7 +84,7 @@ export function eventually<T>(look: () => Promise<T | undefined | false> | T | u
   return until(what, found, { everyMs: 5 });
 }
 
-/** Runs one statement as the operator of the server, who may do what the service's role may not. */
+/** Runs one statement as the operator of the server, whose role has more privileges than the service's. */
 export async function operate(url: string, statement: string, values: unknown[] = []): Promise<Record<string, unknown>[]> {
   const client = new Client({ connectionString: url });
   await client.connect();

@@ -8,12 +8,12 @@ interface Asked {
   stream?: boolean;
 }
 
-/** The words by which a test tells the messages of its people from all else that a framework sends to its model. */
+/** The words by which a test distinguishes its people's messages from everything else that a framework sends to its model. */
 const WORD = /#[a-z0-9-]+/g;
 
 /**
- * A model behind chat completions, streamed or not, which ignores tools. It replies with the words beginning with # of all messages of
- * people that it was sent, in their order and each once: the reply shows which messages the agent remembers.
+ * A model with the chat completions API, streamed or not, which ignores tools. It replies with the words beginning with # of all messages
+ * of people that it got, in their order and each once: the reply shows which messages the agent remembers.
  */
 export class ModelServer {
   /** The requests so far. */

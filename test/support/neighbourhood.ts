@@ -83,7 +83,7 @@ export class Neighbourhood {
     return execFileSync(program, [...inside, 'ip', ...words], { encoding: 'utf8', input: input ?? '', stdio: ['pipe', 'pipe', 'pipe'] });
   }
 
-  /** Returns the address that the engine's machine has in the container's network. Not every engine tells the one of a closed network. */
+  /** Returns the address that the engine's machine has in the container's network. Some engines do not report that of a closed network. */
   async gatewayOf(container: string): Promise<string> {
     const [network] = Object.values((await this.engine.docker.getContainer(container).inspect()).NetworkSettings.Networks);
     const [link] = JSON.parse(this.ip('-json', '-4', 'address', 'show', `br-${network?.NetworkID.slice(0, 12)}`)) as {

@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url';
 import { build, type Plugin } from 'esbuild';
 
 const dist = resolve(import.meta.dirname, '../../dist');
-/** The file lies in dist, so that it is made anew after a build, which replaces the folder. */
+/** The file lies in dist, so that it is created again after a build, which replaces the folder. */
 const file = join(dist, 'one-file.mjs');
 
 /** The modules that our packages use only if they are installed. */
@@ -22,7 +22,7 @@ const optional = [
 /** The packages with parts that are not JavaScript. */
 const native = ['@lydell/node-pty', 'ssh2'];
 
-/** Lets each of our modules keep its own address, by which it finds files beside it. */
+/** Preserves each module's own address, by which it finds files beside it. */
 const ownAddresses: Plugin = {
   name: 'own addresses',
   setup(bundler) {
@@ -35,8 +35,8 @@ const ownAddresses: Plugin = {
 };
 
 /**
- * Returns the built service as one file. A start from it takes little more than half of the processor time of one from dist/main.js, because
- * Node reads one file instead of some 2,000. It is for services that are started again and again.
+ * Returns the built service as one file. A start from it takes little more than half of the processor time of one from dist/main.js,
+ * because Node reads one file instead of some 2,000. It is for services that are started again and again.
  */
 export async function oneFile(): Promise<string> {
   if (existsSync(file)) return file;

@@ -1,7 +1,7 @@
 import type Dockerode from 'dockerode';
 
 /**
- * Puts a container as earlier releases made them in the place of the agent's own: with a name of its id and generation, and without a code.
+ * Puts a container as earlier releases made them instead of the agent's own: with a name of its id and generation, and without a code.
  * It runs, is frozen, or has ended, as the own one. Returns its name.
  */
 export async function makeOutdated(docker: Dockerode, agentId: string, environment: Record<string, string> = {}): Promise<string> {
@@ -12,7 +12,7 @@ export async function makeOutdated(docker: Dockerode, agentId: string, environme
   const { 'mooring.code': _, 'mooring.supervised': __, ...Labels } = Config.Labels;
   const name = `mooring-${agentId}-g${Labels['mooring.generation']}`;
   const { Cmd, User, WorkingDir } = Config;
-  // The command stands behind the supervisor and its first word.
+  // The command follows the supervisor and its first argument.
   const Entrypoint = [Config.Entrypoint ?? []].flat().slice(2);
   const Env = Object.entries(environment).map(([variable, value]) => `${variable}=${value}`);
   const made = await docker.createContainer({ name, Image, Entrypoint, Cmd, Env, User, WorkingDir, Labels, HostConfig });

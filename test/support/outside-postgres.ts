@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { startEmbeddedPostgres } from '../../src/postgres/embedded/embedded-postgres.ts';
 import { removeDataDir } from './data-dir.ts';
 
-/** A PostgreSQL that no service started. It forces commits to disk, which the one of the other tests does not. */
+/** A PostgreSQL that no service started. It flushes commits to disk, unlike that of the other tests. */
 export class OutsidePostgres {
   private constructor(
     private readonly dataDir: string,

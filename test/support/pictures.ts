@@ -28,7 +28,7 @@ export function partOf({ pixels, width }: Picture, { x, y, width: partWidth, hei
   return { pixels: Buffer.concat(rows), width: partWidth, height };
 }
 
-/** Returns the smallest box around all that differs, above so many rows at the bottom; null if nothing does. */
+/** Returns the smallest box around all differences above so many rows at the bottom; null if there are none. */
 export function changedBox(before: Picture, after: Picture, ignoredRows = 0): Box | null {
   return boxOf(after, ignoredRows, (at) => before.pixels.readUInt32LE(at) !== after.pixels.readUInt32LE(at));
 }

@@ -13,7 +13,8 @@ const modernEngine = process.env.TEST_ENGINE;
 
 /**
  * An engine of one test, which can be stopped and started again, in its own network namespace, because an engine manages the machine's
- * bridge and packet filter. Only root can start one. With `TEST_ENGINE` it is a newer one than the machine's, and has containerd's store of images.
+ * bridge and packet filter. Only root can start one. With `TEST_ENGINE` it is a newer one than the machine's, and uses containerd's image
+ * store.
  */
 export class PrivateEngine {
   private readonly folder = mkdtempSync(join(tmpdir(), 'mooring-engine-'));
@@ -74,11 +75,11 @@ export class PrivateEngine {
     this.resume();
     await ended;
     this.daemon = null;
-    // Its containerd ends with it, and an engine that finds the pid waits for it, even when nobody has reaped that process yet.
+    // Its containerd ends with it, and an engine that finds the pid waits for it, even if the process was not reaped yet.
     if (signal === 'SIGKILL') rmSync(join(this.folder, 'exec', 'containerd', 'containerd.pid'), { force: true });
   }
 
-  /** Ends the engine and all of its containers at once, as when its machine loses its power: nothing in memory, or under /run, is left. */
+  /** Kills the engine and all of its containers at once, as a power loss does: nothing in memory, or under /run, is left. */
   async crash(): Promise<void> {
     const listed = await this.docker.listContainers();
     const views = await Promise.all(listed.map(({ Id }) => this.docker.getContainer(Id).inspect()));
@@ -89,7 +90,7 @@ export class PrivateEngine {
     rmSync(join(this.folder, 'exec'), { recursive: true, force: true });
   }
 
-  /** Lets the engine hang: its socket takes connections, and nobody answers. */
+  /** Suspends the engine: its socket accepts connections, but there are no responses. */
   suspend(): void {
     this.daemon?.kill('SIGSTOP');
   }
@@ -98,9 +99,9 @@ export class PrivateEngine {
     this.daemon?.kill('SIGCONT');
   }
 
-  /** Ends the engine and everything in it. Containers needn't be removed before: their files go with the engine's folder. */
+  /** Stops the engine and everything in it. Containers need not be removed before: their files are removed with the engine's folder. */
   async close(): Promise<void> {
-    // The engine is stopped in any case, and ends the containers that can't be killed.
+    // The engine is stopped in any case, and kills the containers that can't be stopped here.
     await this.killContainers().catch(() => undefined);
     await this.stop();
     const ended = once(this.holder, 'exit');
@@ -108,13 +109,13 @@ export class PrivateEngine {
     await ended;
     this.killLeftBehind();
     // Mounts are removed first: containers on the network of the engine's machine have their namespace mounted there.
-    // One may have gone by itself meanwhile. The removal of the folder fails if one is left.
+    // A mount may be gone by now. The removal of the folder fails if one is left.
     for (const point of this.mountPoints()) spawnSync('umount', ['--lazy', point]);
     rmSync(this.folder, { recursive: true, force: true });
     this.forget();
   }
 
-  /** Returns where something is mounted in the engine's folder, the innermost first. The second word of a line of the table is the place. */
+  /** Returns the mount points in the engine's folder, the innermost first. The second field of a line of the table is the path. */
   private mountPoints(): string[] {
     const points = readFileSync('/proc/mounts', 'utf8')
       .split('\n')
@@ -122,7 +123,7 @@ export class PrivateEngine {
     return points.filter((point) => point.startsWith(`${this.folder}/`)).toReversed();
   }
 
-  /** Kills the processes that watch containers of the engine, of which one that began while it stopped is sometimes left behind. */
+  /** Kills the processes that watch the engine's containers, because one that started while the engine stopped is sometimes left. */
   private killLeftBehind(): void {
     for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name)))
       try {
@@ -132,7 +133,7 @@ export class PrivateEngine {
       }
   }
 
-  /** Kills what runs, since an engine that stops waits ten seconds for a program that ignores its signal. */
+  /** Kills running containers, since a stopping engine waits ten seconds for a program that ignores its signal. */
   private async killContainers(): Promise<void> {
     if (this.daemon === null) return;
     this.resume();

@@ -11,19 +11,19 @@ const MIB = 1_048_576;
 /** The piece of which the large bodies consist. */
 const piece = Buffer.alloc(MIB, 'agent');
 
-/** A request as the agent's program got it. */
+/** A request as the agent's program received it. */
 export interface Seen {
   method: string;
   url: string;
   headers: Record<string, string>;
 }
 
-/** The program of a public agent: it serves what web servers serve, and everything that a hostile one answers. */
+/** The program of a public agent: it serves what web servers serve, and everything that a hostile one sends. */
 export class PublicAgent {
   readonly seen: Seen[] = [];
   /** The responses that are open until the test ends them, by path. */
   readonly held = new Map<string, ServerResponse>();
-  /** The connections that asked for another protocol. */
+  /** The connections that requested another protocol. */
   readonly upgraded: Socket[] = [];
   private latest: { socket: Socket; sentBefore: number } | null = null;
   private readonly sockets = new WebSocketServer({ noServer: true });
@@ -55,7 +55,7 @@ export class PublicAgent {
     return { host: '127.0.0.1', port: (this.server.address() as AddressInfo).port };
   }
 
-  /** The bytes that it could send since the last request, those included that wait in the system. */
+  /** The number of bytes that it could send since the last request, including those that the system buffers. */
   get sentBytes(): number {
     return this.latest === null ? 0 : this.latest.socket.bytesWritten - this.latest.sentBefore;
   }

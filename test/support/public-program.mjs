@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { createServer } from 'node:http';
 
-/** The program of a public agent in a container: it hashes what is uploaded, and answers each piece of a WebSocket with `heard`. */
+/** The program of a public agent in a container: it hashes uploads, and responds to each piece of a WebSocket with `heard`. */
 
 const HANDSHAKE = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
 const frame = (text) => Buffer.concat([Buffer.from([0x81, text.length]), Buffer.from(text)]);

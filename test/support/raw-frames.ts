@@ -73,7 +73,7 @@ for name, target in {'UDP of an ordinary program': victim_ip, 'UDP of an ordinar
 if last == 'end': frame('end', victim, 0x88b5)
 `;
 
-/** A network namespace with a device that is on a link. */
+/** A network namespace with a device on a link. */
 export interface Station {
   /** The id of a process in the namespace. */
   pid: number;
@@ -83,8 +83,8 @@ export interface Station {
 }
 
 /**
- * Sends frames of many kinds from one station to another, as a program there with the right to raw sockets could, and returns the names of those
- * that arrive. `end` then sends one that ends the wait; by default the sender itself does.
+ * Sends frames of many kinds from one station to another, as a program there with access to raw sockets could, and returns the names of
+ * those that arrive. `end` then sends one that ends the wait; by default the sender itself does.
  */
 export async function arrivals(from: Station, to: Station, gateway: string, end?: () => Promise<void>): Promise<string[]> {
   const inside = ({ pid }: Station) => [`--net=/proc/${pid}/ns/net`, 'python3', '-c'];

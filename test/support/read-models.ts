@@ -43,7 +43,7 @@ export function foldedProjections(catalogue: EventCatalogue): Projection[] {
   ];
 }
 
-/** Returns true if the projection's filter accepts the event. */
+/** Returns whether the projection's filter accepts the event. */
 export function follows({ filter }: Projection, event: StoredEvent): boolean {
   return filter.eventClass === classOf(event.stream) && matches(filter)(event);
 }

@@ -40,13 +40,13 @@ export class RealDesktop {
     return socket;
   }
 
-  /** Ends the connections, not the desktop. */
+  /** Closes the connections, not the desktop. */
   cut(): void {
     for (const socket of this.sockets) socket.destroy();
     this.sockets.clear();
   }
 
-  /** Ends the programs by SIGTERM, upon which the server removes its lock. */
+  /** Stops the programs with SIGTERM, upon which the server removes its lock. */
   async stop(): Promise<void> {
     this.cut();
     for (const program of this.programs.toReversed()) {

@@ -13,7 +13,7 @@ export interface Blob {
 export class RegistryContent {
   readonly blobs = new Map<string, Blob>();
 
-  /** Adds an image with these files in its only layer, or replaces the one with this tag. Returns the names of what is new. */
+  /** Adds an image with these files in its only layer, or replaces the one with this tag. Returns the names of the new content. */
   async publish(tag: string, files: TarEntry[], command: string[]): Promise<string[]> {
     const layer = Buffer.concat((await tarOf(files).toArray()) as Buffer[]);
     const config = Buffer.from(

@@ -63,8 +63,8 @@ export class SeenLog {
   }
 
   /**
-   * Returns, for each read model, the number of rows that are missing from it or that a fold of the whole log does not produce. Compares again
-   * if something was appended meanwhile, since agents print lines and fall asleep at any time.
+   * Returns, for each read model, the number of rows that are missing from it or that an application of the whole log does not produce.
+   * Compares again if something was appended meanwhile, since agents print lines and fall asleep at any time.
    */
   async differences(): Promise<Record<string, number>> {
     for (;;) {

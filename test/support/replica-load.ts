@@ -19,7 +19,7 @@ ServerResponse.prototype.end = function (...of) {
 };`;
 const slow = { NODE_OPTIONS: `--import=data:text/javascript;base64,${Buffer.from(slowly).toString('base64')}` };
 
-/** One user who has one agent at a time, calls any replica that answers, and remembers what was acknowledged. */
+/** One user who has one agent at a time, calls any replica that responds, and remembers the acknowledged writes. */
 export class ReplicaUser {
   agentId = '';
   /** The ids of the requests whose change of the agent was acknowledged, each with the agent. */
@@ -35,7 +35,7 @@ export class ReplicaUser {
     private readonly replicas: readonly StartedService[],
     readonly name: string,
     private readonly idleSeconds: number,
-    /** The value true means that its agents answer slowly. */
+    /** While the value is true, its agents respond slowly. */
     private readonly patient: boolean,
   ) {}
 
@@ -103,7 +103,7 @@ export class ReplicaUser {
 
   private async remove(signal: AbortSignal): Promise<void> {
     const { agentId } = this;
-    // Nobody knows whether a deletion was done that nothing answered before the end.
+    // It is unknown whether a deletion without a response before the end was done.
     this.agentId = '';
     const answer = await this.insist(signal, () => this.ask('DELETE', `/api/v1/agents/${agentId}`));
     if (answer !== null) this.gone.push(agentId);
@@ -122,7 +122,7 @@ export class ReplicaUser {
 
   /** Returns null if there was no response; the operation may or may not have been performed. */
   private async ask(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer | null> {
-    // Most callers come through a load balancer, which leaves out a replica that does not answer.
+    // Most callers come through a load balancer, which skips a replica that does not respond.
     const able = this.replicas.filter((replica) => replica.running && (!replica.suspended || randomInt(8) === 0));
     const replica = able[randomInt(Math.max(1, able.length))];
     const late = new Promise<null>((resolve) => setTimeout(() => resolve(null), PATIENCE_MS).unref());

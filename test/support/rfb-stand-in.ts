@@ -8,7 +8,7 @@ export interface RfbStandInOptions {
   height?: number;
   /** Knows fences and the extended clipboard, as TigerVNC does; by default it does. */
   isModern?: boolean;
-  /** Sends the rectangles of an update in so many parts. */
+  /** Sends the rectangles of an update in this many parts. */
   parts?: number;
 }
 
@@ -22,12 +22,12 @@ interface Place {
 /** The events that the desktop got, such as `key ff0d down` and `pointer 10,20 1`. */
 type DeskEvent = string;
 
-/** A desktop in memory that speaks RFB: it records input, and shows one colour until it is painted anew. */
+/** A desktop in memory that speaks RFB: it records input, and shows one colour until it is painted again. */
 export class RfbStandIn {
   readonly events: DeskEvent[] = [];
   /** The texts that the desktop's programs got from the clipboard. */
   readonly pasted: string[] = [];
-  /** The number of frames that were asked for, and of connections. */
+  /** The number of requested frames, and of connections. */
   wholeFrames = 0;
   connections = 0;
   width: number;
@@ -35,7 +35,7 @@ export class RfbStandIn {
   colour = 0x10_20_30;
   /** Answers nothing. */
   isSilent = false;
-  /** Answers the next request of a frame with this part of it alone, and the rest when it is asked again. */
+  /** Responds to the next frame request with only this part of it, and with the rest to the following request. */
   leavesOut: { first: Place[]; rest: Place[] } | null = null;
   /** Called with each event before it is recorded. */
   onEvent: (event: DeskEvent) => void = () => undefined;
@@ -77,7 +77,7 @@ export class RfbStandIn {
     return [...keys, ...(buttons === '0' ? [] : [`buttons ${buttons}`])];
   }
 
-  /** True while the client has not ended the latest connection. */
+  /** The value is true while the client has not ended the latest connection. */
   get isConnected(): boolean {
     return this.client?.destroyed === false;
   }
@@ -203,7 +203,7 @@ export class RfbStandIn {
     return Buffer.alloc(4 * count, pixel);
   }
 
-  /** Asks for a text at once when the client has one, as a program does in which shift and Insert are pressed. */
+  /** Requests a text at once when the client has one, as a program does in which shift and Insert are pressed. */
   private async takeText(server: Duplex, reader: ByteReader): Promise<void> {
     const length = (await reader.read(7)).readInt32BE(3);
     const body = await reader.read(Math.abs(length));
@@ -224,7 +224,7 @@ export class RfbStandIn {
   }
 }
 
-/** Returns the first two messages of a server that wants no password. */
+/** Returns the first two messages of a server that requires no password. */
 export function greeting(): Buffer {
   return Buffer.concat([Buffer.from('RFB 003.008\n'), Buffer.of(1, 1)]);
 }
@@ -253,7 +253,7 @@ export function rectangle(place: Place, encoding: number): Buffer {
   return head;
 }
 
-/** Returns a message about the clipboard with its length as it is told, which is negative for an extended one. */
+/** Returns a clipboard message with its declared length, which is negative for an extended one. */
 export function cutText(length: number, body: Buffer): Buffer {
   const head = Buffer.alloc(8);
   head[0] = 3;

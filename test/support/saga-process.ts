@@ -11,7 +11,7 @@ import { ShardLeases } from '../../src/eventsourcing/sagas/shard-leases.ts';
 import { UnseenEvents } from '../../src/eventsourcing/sagas/unseen-events.ts';
 import { openAggregates, openPasses, type OpenedLog } from './log.ts';
 
-/** A clock that a test can set ahead. */
+/** A clock that a test can move forward. */
 class TestClock extends Clock {
   ahead = 0;
   override now(): Date {

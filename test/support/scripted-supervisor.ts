@@ -4,7 +4,7 @@ import { encodeFields, encodeFrame, FrameType } from '../../src/runtime/channel/
 
 export const greeting = encodeFrame(0, FrameType.hello, encodeFields(['mooring-supervisor', '1', '262144', '64']));
 
-/** A supervisor that says what a test wants it to. */
+/** A supervisor that sends what a test specifies. */
 export class Scripted implements ChannelTransport {
   readonly input = new PassThrough();
   isClosed = false;

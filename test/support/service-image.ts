@@ -14,7 +14,7 @@ const run = promisify(execFile);
 /** Programs of this machine that the Dockerfile and the service itself start. */
 const PROGRAMS = ['/bin/bash', '/usr/bin/ldd', '/usr/bin/env', '/bin/mkdir', '/bin/rm', '/bin/busybox'];
 
-/** Asks the Docker CLI; throws with what it printed where it fails. */
+/** Runs the Docker CLI; throws with its output if it fails. */
 export async function docker(...words: string[]): Promise<string> {
   const environment = { ...process.env, DOCKER_BUILDKIT: '0' };
   try {
@@ -25,14 +25,13 @@ export async function docker(...words: string[]): Promise<string> {
   }
 }
 
-/** The names of the images that `buildServiceImage` makes: the service's, that of its first stage, and their base. */
+/** The names of the images that `buildServiceImage` builds: the service's, that of its first stage, and their base. */
 export function serviceImages(tag: string): [service: string, build: string, base: string] {
   return [`mooring-test-service:${tag}`, `mooring-test-service-build:${tag}`, `mooring-test-service-base:${tag}`];
 }
 
 /**
- * Builds the service's image as its Dockerfile says, without a pull: the base has this machine's own Node, npm and shell in place of
- * Debian's.
+ * Builds the service's image with its Dockerfile, without a pull: the base has this machine's own Node, npm and shell instead of Debian's.
  */
 export async function buildServiceImage(tag: string): Promise<void> {
   const [service, build, base] = serviceImages(tag);

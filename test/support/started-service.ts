@@ -210,7 +210,7 @@ export class StartedService {
     if (this.process !== null && this.running) await once(this.process, 'exit');
   }
 
-  /** Returns true if the process ends within the time, in ms. */
+  /** Returns whether the process ends within the time, in ms. */
   async endsWithin(ms: number): Promise<boolean> {
     const patience = new AbortController();
     const timer = setTimeout(() => patience.abort(), ms);

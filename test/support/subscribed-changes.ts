@@ -10,9 +10,9 @@ import { until } from './until.ts';
 const AGENTS = 3;
 /** The share of events whose first delivery the receiver answers with an error. */
 const FAILING = 0.1;
-/** The time between two changes of an agent, ms: each failed delivery holds up the agent's later events for a second. */
+/** The time between two changes of an agent, in ms: each failed delivery holds up the agent's later events for a second. */
 const CHANGE_EVERY_MS = 100;
-/** The longest time in which nothing more arrives, ms, before the test gives up. */
+/** The longest time in which nothing more arrives, in ms, before the test gives up. */
 const STALLED_AFTER_MS = 90_000;
 
 interface Item {

@@ -7,7 +7,7 @@ import { addWitness } from '../runner/evidence.ts';
 
 const processors: Readonly<Record<string, string>> = { x64: 'amd64', arm64: 'arm64' };
 
-/** The supervisor for this machine, as the service brings it, or one that was compiled otherwise, such as with a sanitizer. */
+/** The supervisor for this machine that is shipped with the service, or one that was compiled differently, for example with a sanitizer. */
 export const supervisorPath =
   process.env.TEST_SUPERVISOR ??
   fileURLToPath(new URL(`../../supervisor/bin/supervisor-${processors[process.arch] ?? process.arch}`, import.meta.url));

@@ -15,7 +15,7 @@ export interface Said {
   status: string;
 }
 
-/** A message as the agent's program gets it. */
+/** A message as the agent's program receives it. */
 export interface Told {
   id: string;
   channel: string;
@@ -82,7 +82,7 @@ export class Talk {
     return conversation;
   }
 
-  /** Returns the pages of a thread as they are answered, the latest first. */
+  /** Returns the pages of a thread as the API returns them, the latest first. */
   async pages(conversationId: string, query = '', agentId = this.agentId): Promise<Said[][]> {
     const pages: Said[][] = [];
     let path: string | undefined = `/api/agents/${agentId}/conversations/${conversationId}/messages${query}`;
@@ -104,7 +104,7 @@ export class Talk {
     return (await this.linesOf('heard', this.agentId)).map((line) => [line.slice(0, 36), line.slice(37)]);
   }
 
-  /** Returns the messages that the agent's program received, in order and whole. */
+  /** Returns the complete messages that the agent's program received, in order. */
   async messages(agentId: string): Promise<Told[]> {
     return (await this.linesOf('messages', agentId)).map((line) => JSON.parse(line) as Told);
   }

@@ -7,12 +7,12 @@ import type { TarEntry } from '../../src/runtime/docker/image-sources/build-cont
 import { HeldRequests } from './held-requests.ts';
 import { digestOf, RegistryContent } from './registry-content.ts';
 
-/** The length of a blob that comes byte by byte, and the time between two bytes, ms. */
+/** The length of a blob that is sent byte by byte, and the time between two bytes, in ms. */
 const ENDLESS_BYTES = 2 ** 40;
 const TRICKLE_MS = 20;
 
 export interface RegistryOptions {
-  /** The user name and password that every request has to bring, separated by a colon; null lets everybody pull. */
+  /** The user name and password that every request has to contain, separated by a colon; with null everybody can pull. */
   credential: string | null;
   /** The origin to which requests for layers are redirected. */
   redirectsTo?: string;
@@ -20,13 +20,15 @@ export interface RegistryOptions {
   content?: string;
 }
 
-/** A registry on loopback with one image and those that are published, which speaks as much of the distribution protocol as a pull needs. */
+/**
+ * A registry on loopback with one image and those that are published. It implements as much of the distribution protocol as a pull needs.
+ */
 export class TestRegistry {
-  /** The `Authorization` headers that came, decoded, and null for each request that brought none. */
+  /** The decoded `Authorization` headers of all requests, and null for each request without one. */
   readonly seen: (string | null)[] = [];
-  /** If true, a blob comes byte by byte, without end. */
+  /** The value is true if a blob is sent byte by byte, without end. */
   trickle = false;
-  /** The requests that are left unanswered. */
+  /** The requests that get no response. */
   readonly held = new HeldRequests();
   private readonly content = new RegistryContent();
   private readonly server = createServer((request, response) => this.answer(request, response));

@@ -167,7 +167,7 @@ class NotedReadModels extends ReadModels {
 @Module({})
 class Parts {}
 
-/** Starts a server with the routes above, or with another controller, and credentials whose names say what they may do. */
+/** Starts a server with the routes above, or with another controller, and credentials whose names say what they allow. */
 export function startThings(controller: NestType = ThingsController, environment: Environment = {}): Promise<TestServer> {
   const parts = () => ({
     imports: [
@@ -199,7 +199,7 @@ export function expectProblem(answer: Answer, status: number, code: string) {
   expect(answer.headers.get('x-content-type-options')).toBe('nosniff');
 }
 
-/** Sends the text unchanged and returns everything that comes back. */
+/** Sends the text unchanged and returns the whole response. */
 export function sendRaw(url: string, text: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect(Number(new URL(url).port), '127.0.0.1', () => socket.write(text));

@@ -31,14 +31,14 @@ export interface ToolResult {
   content: Content[];
 }
 
-/** A server with an agent of the account acme that was made by a tool, and clients of its tools. */
+/** A server with an agent of the account acme that a tool created, and clients of its tools. */
 export class ToolBed {
   agentId = '';
   private readonly clients: Client[] = [];
 
   constructor(readonly server: TestServer) {}
 
-  /** The waits of calls, which a test may shorten. */
+  /** The timeouts of calls, which a test may shorten. */
   get times(): ToolCalls['times'] {
     return this.server.app.get(ToolCalls, { strict: false }).times;
   }
@@ -60,12 +60,12 @@ export class ToolBed {
     return { isError: isError === true, text, notes: parts[1]?.text ?? '', json: parsed(text), content: parts };
   }
 
-  /** Sends a message, or several, as they are. */
+  /** Sends a message, or several, unchanged. */
   post(json: unknown, headers: Record<string, string> = {}) {
     return this.server.request('POST', '/api/mcp', { json, credential: 'mk_acme', headers });
   }
 
-  /** Sends messages on a connection that the signal breaks off. */
+  /** Sends messages on a connection that the signal closes. */
   send(json: unknown, signal: AbortSignal): Promise<string> {
     const headers = { authorization: 'Bearer mk_acme', 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
     const asked = fetch(`${this.server.url}/api/mcp`, { method: 'POST', headers, body: JSON.stringify(json), signal });

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import ts from 'typescript';
 
 /**
- * Finds the errors that `npm run typecheck` finds in chosen files of a folder. The folder may change between two calls: only what has changed
- * is read again, so that a call after the first takes a second where the command takes half a minute.
+ * Finds the errors that `npm run typecheck` finds in chosen files of a folder. The folder may change between two calls: only what has
+ * changed is read again, so that a call after the first takes a second where the command takes half a minute.
  */
 export class TypeCheck {
   private readonly service: ts.LanguageService;
@@ -30,7 +30,7 @@ export class TypeCheck {
     });
   }
 
-  /** Returns the errors in the files as the command prints them, or nothing. A `state` that was named before must mean the same content. */
+  /** Returns the errors in the files as the command prints them, or nothing. A `state` that was used before must mean the same content. */
   errorsIn(files: string[], state: string): string {
     this.settings = this.readSettings();
     this.state = state;

@@ -1,17 +1,17 @@
-import { setTimeout as after } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 
-/** The default timeout of a wait, in ms: long enough for a machine with ten times the work that it can do. */
+/** The default timeout of a wait, in ms: long enough for a machine that is overloaded tenfold. */
 const GIVE_UP_AFTER_MS = 90_000;
 
 export interface Wait {
-  /** The time after which the wait is given up, in ms. Only a test that claims a time, or waits for something slower, has its own. */
+  /** The timeout of the wait, in ms. Only a test that claims a time, or waits for something slower, sets its own. */
   timeoutMs?: number;
   everyMs?: number;
 }
 
 /**
- * Calls `probe` until it returns something other than undefined, and returns that. Throws an error that names the awaited condition after
- * the timeout.
+ * Calls `probe` until it returns something other than undefined, and returns that. After the timeout it throws an error that names the
+ * condition.
  */
 export async function until<T>(
   what: string,
@@ -23,7 +23,7 @@ export async function until<T>(
     const answer = await probe();
     if (answer !== undefined) return answer;
     if (performance.now() > deadline) throw new Error(`waited ${timeoutMs} ms in vain: ${what}`);
-    await after(everyMs);
+    await sleep(everyMs);
   }
 }
 
@@ -35,5 +35,5 @@ export async function untilTrue(condition: () => Promise<boolean> | boolean): Pr
 
 /** Waits for a time (ms) over which something is measured; `until` waits for something to happen. */
 export function span(ms: number): Promise<void> {
-  return after(ms);
+  return sleep(ms);
 }

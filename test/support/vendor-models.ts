@@ -8,7 +8,7 @@ const usage = { input_tokens: 1, output_tokens: 1 };
 const message = { id: 'msg_1', type: 'message', role: 'assistant', model: 'claude', stop_reason: 'tool_use', stop_sequence: null, usage };
 const call = { type: 'computer_call', id: 'cu_1', call_id: 'call_1', status: 'completed', pending_safety_checks: [] };
 
-/** A server that says what the vendors' models would say, asked with their own SDKs. */
+/** A server that responds as the vendors' models would, called with their own SDKs. */
 export class VendorModels {
   private nextAnswer: object = {};
   private readonly server: Server;
@@ -28,7 +28,7 @@ export class VendorModels {
     return new VendorModels(server);
   }
 
-  /** Returns the uses of tools in the answer of Anthropic's model, as its SDK gives them. */
+  /** Returns the tool uses in the response of Anthropic's model, as its SDK returns them. */
   async anthropicUses(content: object[]): Promise<Anthropic.Beta.BetaToolUseBlock[]> {
     this.nextAnswer = { ...message, content: content.map((block, index) => ({ type: 'tool_use', id: `toolu_${index}`, ...block })) };
     const client = new Anthropic({ apiKey: 'none', baseURL: this.url });
@@ -41,7 +41,7 @@ export class VendorModels {
     return answer.content.filter((block) => block.type === 'tool_use');
   }
 
-  /** Returns the call of the computer in the answer of OpenAI's model, as its SDK gives it. */
+  /** Returns the computer call in the response of OpenAI's model, as its SDK returns it. */
   async openaiCall(more: object): Promise<OpenAI.Responses.ResponseComputerToolCall> {
     this.nextAnswer = { id: 'resp_1', object: 'response', status: 'completed', model: 'gpt', output: [{ ...call, ...more }] };
     const client = new OpenAI({ apiKey: 'none', baseURL: this.url });

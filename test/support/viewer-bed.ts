@@ -24,14 +24,14 @@ interface StandInComputer {
   desktop: { dial: () => Duplex | Promise<Duplex> };
 }
 
-/** Computers whose desktops are in memory, in place of those in containers. */
+/** Computers with desktops in memory, instead of those in containers. */
 export class StandInDesktops extends ViewedDesktops {
   readonly computers = new Map<string, StandInComputer>();
   /** The computers that were woken, and those that are held, one for each hold. */
   readonly woken: string[] = [];
   readonly held: string[] = [];
   readonly moves: string[] = [];
-  /** Tells by its ids which computers count as used, and by its values how often that was said anew. */
+  /** The computers that are reported as in use, with the number of repeated reports, by id. */
   readonly keptAwake = new Map<string, number>();
 
   requireOwned(computerId: string, accountId: string): Promise<void> {
@@ -109,7 +109,7 @@ export class ViewerBed {
     return this.server.request(method, path, { credential, json });
   }
 
-  /** Makes a session of the computer, and returns its id and the path of its link. */
+  /** Creates a session of the computer, and returns its id and the path of its link. */
   async session(computerId: string, json: object = {}): Promise<{ id: string; path: string }> {
     const { status, text, json: made } = await this.ask('POST', `/api/v1/computers/${computerId}/viewer`, json);
     if (status !== 201) throw new Error(`no session was made: ${text}`);
@@ -147,7 +147,7 @@ export function problemOf({ status, json }: Answer): unknown[] {
   return [status, (json as { code?: string } | null)?.code];
 }
 
-/** A browser, as far as a link concerns it: its cookies, and the origin of the page that it shows. */
+/** A browser, as far as a link is concerned: its cookies, and the origin of the page that it shows. */
 export class Browser {
   private cookie: string | null = null;
 
@@ -156,7 +156,7 @@ export class Browser {
     private readonly origin: string | null = server.url,
   ) {}
 
-  /** Returns the same browser, with its cookies, as it opens the pages of another address of the service. */
+  /** Returns the same browser, with its cookies, on pages of another address of the service. */
   at(server: Pick<TestServer, 'url' | 'request'>): Browser {
     const same = new Browser(server);
     same.cookie = this.cookie;
@@ -211,7 +211,7 @@ export class Browser {
 export class Viewing {
   /** The bytes that came from the desktop, after the greeting. */
   received = Buffer.alloc(0);
-  /** The states that the service told. */
+  /** The states that the service sent. */
   readonly states: { mode: string; control: boolean }[] = [];
   readonly closed: Promise<[number, string]>;
 
@@ -225,7 +225,7 @@ export class Viewing {
     this.closed.catch(() => undefined);
   }
 
-  /** Greets as a browser does, and waits until the desktop has told its size. */
+  /** Sends a browser's greeting, and waits until the desktop has sent its size. */
   async greet(): Promise<void> {
     await once(this.socket, 'open');
     this.socket.send(Buffer.from('RFB 003.008\n'));
@@ -240,7 +240,7 @@ export class Viewing {
     this.socket.send(Buffer.concat(messages));
   }
 
-  /** Waits until so many bytes have come. */
+  /** Waits until so many bytes have arrived. */
   async has(bytes: number): Promise<void> {
     await until(`${bytes} bytes came from the desktop`, () => (this.received.length >= bytes ? true : undefined));
   }

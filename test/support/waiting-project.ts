@@ -5,8 +5,8 @@ import type { GitEntry } from './git-server.ts';
 const WORD = '# wait';
 
 /**
- * A Node project without a Dockerfile, whose installation waits for as long as the operator's file with certificates says so. So one installation
- * of a commit can wait for ever and the next one of the same commit not.
+ * A Node project without a Dockerfile, whose installation waits for as long as the operator's certificate file says so. One installation of
+ * a commit can wait for ever while the next one of the same commit does not.
  */
 export const waitingProject: Record<string, GitEntry> = {
   'package.json': JSON.stringify({ name: 'agent', main: 'agent.js', scripts: { postinstall: 'node wait.js' } }),
@@ -18,7 +18,7 @@ export const waitingProject: Record<string, GitEntry> = {
 /** The command line of an installation that waits. */
 export const waitingCommand = 'node wait.js';
 
-/** A Python project that waits likewise, while its one package is built, which is in a folder of its own. */
+/** A Python project that waits likewise, while its only package is built, which is in a local folder. */
 export const waitingPythonProject: Record<string, GitEntry> = {
   'requirements.txt': '--no-index\n./slow\n',
   'slow/pyproject.toml': '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n',
@@ -48,7 +48,7 @@ HTTPServer((os.environ.get('HOST', '0.0.0.0'), int(os.environ['PORT'])), Handler
 `,
 };
 
-/** Says in the file, which `MOORING_BUILD_CA_FILE` names, whether the next installations wait. */
+/** Writes into the file, which `MOORING_BUILD_CA_FILE` names, whether the next installations wait. */
 export function tellBuilds(file: string, { toWait }: { toWait: boolean }): Promise<void> {
   return writeFile(file, toWait ? WORD : '');
 }

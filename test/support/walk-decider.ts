@@ -28,11 +28,11 @@ export function plansOf<Command>(kinds: {
   );
 }
 
-/** A life that commands lead through. */
+/** A random sequence of states that commands lead through. */
 export interface Walked<State, Command, Event extends { type: string; data: unknown }> {
   decider: Decider<State | null, Command, Event>;
   create: Command;
-  /** Directs the command at what is current, as a saga's commands mostly are. */
+  /** Directs the command at the current state, as most commands of a saga are. */
   aim: (command: Command, state: State) => Command;
 }
 

@@ -5,16 +5,16 @@ import { pause } from '../../src/kernel/async/pause.ts';
 import type { Answer, StartedService } from './started-service.ts';
 import { until } from './until.ts';
 
-/** The pause of a sender after each answer, ms. */
+/** The pause of a sender after each response, in ms. */
 const SENDS_EVERY_MS = 30;
 
-/** One agent, a sender of its webhooks that waits for each answer, and a person who chats with it. */
+/** One agent, a sender of its webhooks that waits for each response, and a person who chats with it. */
 export class Addressed {
   /** The ids of the accepted webhooks in the order in which they were accepted. */
   readonly accepted: string[] = [];
   readonly acceptedTexts: string[] = [];
   readonly refusedTexts: string[] = [];
-  /** The ids of the messages in the order in which the agent first got them. */
+  /** The ids of the messages in the order in which the agent first received them. */
   readonly heard: string[] = [];
   /** The ids of the chats that were answered. */
   readonly chats: string[] = [];
@@ -70,7 +70,7 @@ export class Addressed {
     }
   }
 
-  /** Reads what the agent has written down: the ids of the latest messages, each once. */
+  /** Reads the agent's own record: the ids of the latest messages, each once. */
   async readHeard(): Promise<void> {
     this.file ??= await fileOf(this.service.dataDir, this.agentId);
     if (this.file === null) return;
@@ -79,7 +79,7 @@ export class Addressed {
     this.heard.push(...answers.map(([id]) => id).filter((id) => !known.has(id)));
   }
 
-  /** Reads that often enough, since the agent remembers only some messages. */
+  /** Polls the agent's record often enough, since the agent remembers only some messages. */
   async listen(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await this.readHeard();
@@ -113,7 +113,10 @@ async function fileOf(dataDir: string, agentId: string): Promise<string | null> 
   return found === undefined ? null : join(dataDir, found);
 }
 
-/** Webhooks and chats to an agent that is awake and to one that is put to sleep now and then, and to one whose webhooks come without its token. */
+/**
+ * Webhooks and chats to an agent that is awake and to one that is put to sleep now and then, and to one whose webhooks come without its
+ * token.
+ */
 export class WebhookStream {
   private readonly ending = new AbortController();
   private readonly over = new AbortController();
@@ -157,7 +160,7 @@ export class WebhookStream {
     await until('the service takes webhooks or refuses them', () => (this.agents.every(isTaken) ? true : undefined));
   }
 
-  /** Ends the stream once a webhook was refused, and waits until all that were accepted have been delivered. */
+  /** Ends the stream once a webhook was refused, and waits until all accepted ones have been delivered. */
   async end(): Promise<void> {
     await until('one webhook was refused', () => (this.agents.some(({ refusedTexts }) => refusedTexts.length > 0) ? true : undefined));
     this.ending.abort();
@@ -168,7 +171,7 @@ export class WebhookStream {
     for (const agent of this.agents) await agent.readHeard();
   }
 
-  /** Ends what is still going on, after a failure. */
+  /** Ends everything that still runs, after a failure. */
   abandon(): void {
     this.ending.abort();
     this.over.abort();

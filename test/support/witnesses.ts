@@ -9,7 +9,7 @@ import { readPostmaster } from '../../src/postgres/embedded/postgres-process.ts'
 /** The last lines and events of a service, which are enough to see what led to a failure. */
 const LOG_LINES_SHOWN = 40;
 const EVENTS_SHOWN = 30;
-/** The characters that are shown of a long line's beginning and of its end, where its message stands. */
+/** The number of characters that are shown of a long line's beginning and end, where its message is. */
 const LINE_BEGINNING_MAX = 300;
 const LINE_END_MAX = 200;
 const CONNECT_TIMEOUT_MS = 2_000;
@@ -25,7 +25,7 @@ function shortened(line: string): string {
   return `${line.slice(0, LINE_BEGINNING_MAX)} … ${line.slice(-LINE_END_MAX)}`;
 }
 
-/** Returns the last events of all accounts without their data, in which secrets may stand. Never throws. */
+/** Returns the last events of all accounts without their data, which may contain secrets. Never throws. */
 export async function lastEvents(databaseUrl: string): Promise<string> {
   const client = new Client({
     connectionString: databaseUrl,

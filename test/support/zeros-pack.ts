@@ -5,7 +5,7 @@ import { constants, crc32, deflateRawSync } from 'node:zlib';
 
 const MIB = 1024 ** 2;
 const GIB = 1024 ** 3;
-/** The file of 10 GiB zeros that is packed, and its name in Git, which takes seconds to compute. */
+/** The packed file of 10 GiB of zeros, and its name in Git, which takes seconds to compute. */
 const SIZE_BYTES = 10 * GIB;
 const BLOB = '1119181c4708377b56e8dedc83bba16a2ce4a254';
 const BLOB_TYPE = 3;
@@ -46,7 +46,7 @@ function entryHeader(): Buffer {
   return Buffer.from(bytes);
 }
 
-/** Returns the zeros as zlib compresses them. Each MiB is a part of its own, so that one is computed and repeated. */
+/** Returns the zeros as zlib compresses them. Each MiB is a separate part, so that one is computed and repeated. */
 function zlibOfZeros(): Buffer {
   const part = deflateRawSync(Buffer.alloc(MIB), { finishFlush: constants.Z_FULL_FLUSH });
   const lastPart = Buffer.from([0x03, 0x00]);

@@ -133,7 +133,7 @@ export class StandInContainer {
     this.onExit(this);
   }
 
-  /** Delivers SIGTERM. Returns true if the program ended. */
+  /** Delivers SIGTERM. Returns whether the program ended. */
   terminate(): boolean {
     const code = this.parts.program.terminate === undefined ? SIGTERM_EXIT : this.parts.program.terminate(this.run());
     if (code !== null) this.exit(code);
@@ -149,7 +149,7 @@ export class StandInContainer {
     for (const resolve of this.waitingForThaw.splice(0)) resolve();
   }
 
-  /** Waits until the container is thawed: the callers of a frozen program wait. */
+  /** Waits until the container is thawed: callers of a frozen program wait. */
   async thawed(): Promise<void> {
     while (this.status === 'paused') await new Promise<void>((resolve) => this.waitingForThaw.push(resolve));
   }

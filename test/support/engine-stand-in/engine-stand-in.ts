@@ -45,9 +45,9 @@ const TRICKLE_MS = 1_000;
 const HELPER = /^mooring-helper[-:]/;
 
 /**
- * Implements the Docker Engine's HTTP API (1.41) as far as Mooring uses it, over a socket file, and keeps thousands of containers in
- * memory: each has its own address on which a program in this process answers. Chosen images can be left to the machine's own engine. It
- * refuses what the engine refuses, and can be told to misbehave. It has no exec.
+ * Implements the part of the Docker Engine's HTTP API (1.41) that Mooring uses, over a socket file, and keeps thousands of containers in
+ * memory: each has its own address on which a program in this process responds. Chosen images can be passed to the machine's own engine. It
+ * refuses what the engine refuses, and can be configured to misbehave. It has no exec.
  */
 export class EngineStandIn {
   readonly socket = join(tmpdir(), `mooring-stand-in-${randomBytes(6).toString('hex')}.sock`);
@@ -122,7 +122,7 @@ export class EngineStandIn {
     }
   }
 
-  /** Takes the variables of a container on its standard input. Connections for others go to the machine's own engine. */
+  /** Reads the variables of a container from its standard input. Connections for other containers go to the machine's own engine. */
   private attach(request: IncomingMessage, socket: Duplex): void {
     const [, name = ''] = /\/containers\/([^/]+)\/attach\?/.exec(request.url ?? '') ?? [];
     if (!this.containers.has(name)) {
@@ -183,7 +183,7 @@ export class EngineStandIn {
     const text = await bodyOf(request);
     const body = JSON.parse(text.toString('utf8')) as CreateBody;
     if (this.real !== null && this.images.find(body.Image) === undefined) {
-      // The volume was made here, before it was known which engine the container goes to.
+      // The volume was created here, before it was known which engine gets the container.
       for (const { Source } of body.HostConfig?.Mounts ?? []) await this.moveVolume(Source);
       return this.real.pass(request, response, text);
     }
@@ -227,7 +227,7 @@ export class EngineStandIn {
     });
   }
 
-  /** Returns a file of the image or of the agent's volume; programs here make no others. */
+  /** Returns a file of the image or of the agent's volume; programs here create no others. */
   private archive(call: Call): unknown {
     return this.onContainer(call, (container) => {
       const path = (call.query.get('path') ?? '').replace(/^\//, '');

@@ -7,8 +7,9 @@ import type { Labels } from './container.ts';
 import { EngineProblem } from './engine-problem.ts';
 
 /**
- * The stores of images that engines have. In the graph store an image's id is none of its digests at registries, and `name@digest` is a name like others.
- * In containerd's store the id is the digest, and `name@digest` means whatever has this id as long as a tag of that name points at it.
+ * The image stores that engines have. In the graph store an image's id is none of its digests at registries, and `name@digest` is a name
+ * like others. In containerd's store the id is the digest, and `name@digest` means the image with this id as long as a tag of that name
+ * points at it.
  */
 export type ImageStoreKind = 'graph' | 'containerd';
 
@@ -44,12 +45,12 @@ export class StandInImages {
     return this.byId.values();
   }
 
-  /** Has the registry of that name serve this content under it from now on. */
+  /** Makes the registry of that name serve this content under it from now on. */
   publish(name: string, content: string): void {
     this.served.set(name, content).set(digestOf(content), content);
   }
 
-  /** Adds the image as a pull does. What nobody has published is served too, with its name as the content. */
+  /** Adds the image as a pull does. An image that was not published is served too, with its name as the content. */
   pulled(name: string): StandInImage {
     const [repository, digest] = name.split('@');
     if (digest === undefined && !this.served.has(name)) this.publish(name, name);
@@ -87,14 +88,14 @@ export class StandInImages {
     return image;
   }
 
-  /** Gives the image the tag, which another one may lose. That one stays, and is found by its id. */
+  /** Assigns the tag to the image. Another image may lose it, and is then found by its id. */
   tag(image: StandInImage, name: string): void {
     this.byName.get(name)?.names.delete(name);
     image.names.add(name);
     this.byName.set(name, image);
   }
 
-  /** Removes the names that are meant, and the image with the last one unless it is used. Throws what the engine answers to that. */
+  /** Removes the names in question, and the image with the last one unless it is used. Throws the engine's error. */
   remove(nameOrId: string, isForced: boolean, isUsed: (image: StandInImage) => boolean): void {
     const image = this.find(nameOrId);
     if (image === undefined) throw new EngineProblem(404, `No such image: ${nameOrId}`);
@@ -113,7 +114,7 @@ export class StandInImages {
     if (isLast) this.byId.delete(image.id);
   }
 
-  /** Returns the image as the engine tells it, with all of its names. */
+  /** Returns the image as the engine describes it, with all of its names. */
   inspect(image: StandInImage): object {
     const { id, labels, entrypoint } = image;
     return {
@@ -124,7 +125,7 @@ export class StandInImages {
     };
   }
 
-  /** Returns the image as the engine lists it. containerd's store tells one digest only, that of the last name in its order. */
+  /** Returns the image as the engine lists it. containerd's store lists only one digest, that of the last name in its order. */
   listed(image: StandInImage): object {
     const { id, labels } = image;
     const digests = this.digestsOf(image);
@@ -140,7 +141,7 @@ export class StandInImages {
     };
   }
 
-  /** containerd's store tells names with a digest among the tags as well. */
+  /** containerd's store lists names with a digest among the tags as well. */
   private tagsOf({ names, digests }: StandInImage): string[] {
     return [...names, ...(this.store === 'graph' ? [] : digests)];
   }

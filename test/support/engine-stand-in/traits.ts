@@ -21,14 +21,14 @@ export class StandInTraits {
     CgroupDriver: 'cgroupfs',
     CgroupVersion: '1',
   };
-  /** The versions of the API that are served, by their minor numbers. */
+  /** The API versions that are served, by their minor numbers. */
   api = { lowest: 12, highest: 41 };
   /** The message with which each pause is refused; null stands for an engine that can pause. */
   pauseRefusal: string | null = null;
-  /** The versions of the API that calls asked for; an empty one stands for none. */
+  /** The API versions that calls requested; an empty one stands for none. */
   readonly asked = new Set<string>();
 
-  /** Checks the version of the API in a call's path, and returns the path without it. Throws the engine's refusal. */
+  /** Checks the API version in a call's path, and returns the path without it. Throws the engine's refusal. */
   servedPath(path: string): string {
     const [prefix = '', version = '', minor] = /^\/v(1\.(\d+))(?=\/)/.exec(path) ?? [];
     this.asked.add(version);

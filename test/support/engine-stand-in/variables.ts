@@ -3,7 +3,10 @@ import { decodeFields } from '../../../src/runtime/channel/frames.ts';
 
 const MAGIC = 'MOORING2';
 
-/** Calls back with the variables once they have come whole, as a supervisor that waits for them on its standard input starts its agent. */
+/**
+ * Calls back with the variables once they have arrived completely, as a supervisor that reads them from its standard input starts its
+ * agent.
+ */
 export function onVariables(socket: Duplex, callback: (variables: Record<string, string>) => void): void {
   const chunks: Buffer[] = [];
   socket.on('error', () => undefined);
@@ -15,7 +18,7 @@ export function onVariables(socket: Duplex, callback: (variables: Record<string,
   });
 }
 
-/** Parses what a supervisor reads at its start; null if it has not come whole. */
+/** Parses what a supervisor reads at its start; null if it is incomplete. */
 function parseVariables(bytes: Buffer): Record<string, string> | null {
   if (bytes.length < 16 || bytes.toString('latin1', 0, 8) !== MAGIC || bytes.length < 16 + bytes.readUInt32LE(8)) return null;
   const fields = decodeFields(bytes.subarray(16, 16 + bytes.readUInt32LE(8))).map(String);

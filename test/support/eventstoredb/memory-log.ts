@@ -11,7 +11,7 @@ export interface LogRecord extends Proposed {
   stream: string;
   revision: number;
   position: bigint;
-  /** The time of the append, in milliseconds since 1970. */
+  /** The time of the append, in ms since 1970. */
   created: number;
 }
 

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { setTimeout as wait } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import gossip from '@eventstore/db-client/generated/gossip_pb.js';
 import { GossipService } from '@eventstore/db-client/generated/gossip_grpc_pb.js';
 import features from '@eventstore/db-client/generated/serverfeatures_pb.js';
@@ -31,7 +31,7 @@ export type ReadFault = 'ok' | 'silent' | 'fails' | 'denied' | 'twice' | 'slow';
 
 const states = gossip.MemberInfo.VNodeState;
 const backwards = streams.ReadReq.Options.ReadDirection.BACKWARDS;
-/** The longest time after which a server was seen to answer the repeat of an append that is in flight, and a little more, in milliseconds. */
+/** The longest observed time after which a server responds to a repeated append that is in flight, with a margin, in ms. */
 const LATE_MS = 3_200;
 
 /**
@@ -41,13 +41,13 @@ const LATE_MS = 3_200;
 export class StandIn {
   /** Returns the outcome of each append to the stream. */
   onAppend: (stream: string) => AppendFault = () => 'ok';
-  /** Returns the outcome of each read: one for the end of a stream or of the log goes backwards, and one for what follows goes forwards. */
+  /** Returns the outcome of each read: a search for the end of a stream or of the log reads backwards, all other reads go forwards. */
   onRead: (direction: 'forwards' | 'backwards') => ReadFault = () => 'ok';
   /** The number of reads and subscriptions that any node could have answered, even one that is behind. */
   forAnyNode = 0;
-  /** The number of times that a client asked for the nodes of the cluster, as it does before it connects. */
+  /** The number of times that a client requested the nodes of the cluster, as it does before it connects. */
   searches = 0;
-  /** The leader: while it is set, this node is a follower that knows its leader, or thinks that it does. */
+  /** The leader: while it is set, this node is a follower that knows its leader, or believes that it does. */
   leader: StandIn | null = null;
   /**
    * The last position that this node knows: while it is set, the node is a leader that was frozen and deposed, and it refuses appends by
@@ -56,7 +56,7 @@ export class StandIn {
   deposedAt: bigint | null = null;
   /** The other nodes of the cluster. */
   others: StandIn[] = [];
-  /** The behaviour of new subscriptions: they send nothing, or every event twice. */
+  /** The behaviour of new subscriptions: normal, silent, or with every event twice. */
   subscriptions: 'ok' | 'silent' | 'twice' = 'ok';
   private readonly live = new Set<StandInSubscription>();
   private server: Server | null = null;
@@ -195,7 +195,7 @@ export class StandIn {
       if (fault === 'silent') return;
       if (fault === 'fails') throw unavailable('Connection dropped');
       if (fault === 'denied') throw failure(status.UNAUTHENTICATED, 'Access Denied');
-      if (fault === 'slow') await wait(200);
+      if (fault === 'slow') await sleep(200);
       const records = found(this.log, options, this.deposedAt ?? undefined);
       await sendAll(call, records, streamName(options.getStream()?.getStreamIdentifier()), fault === 'twice');
     } catch (error) {

@@ -15,7 +15,7 @@ import {
 import { noteTurn, untilReleased } from './volume.mjs';
 
 const version = process.argv[2];
-// The address leads away from the agent, so that a client which used it would not reach it.
+// The address does not lead to the agent, so that a client which used it would fail.
 const url = 'http://192.0.2.1:1/rpc?tenant=a';
 const states = { submitted: 1, working: 2, completed: 3, failed: 4, inputRequired: 6 };
 const agentRole = 2;

@@ -5,7 +5,7 @@ import { END, interrupt, MessagesAnnotation, START, StateGraph } from '@langchai
 import { noteTurn, untilReleased } from './volume.mjs';
 
 const behaviours = {
-  /** The words of a model that streams them, and after them a reply of the graph's own. */
+  /** Streams the words of a model, and then a reply of the graph's own. */
   stream: async ({ messages }) => {
     const model = new FakeListChatModel({ responses: ['the words of a model'], sleep: 5 });
     return { messages: [await model.invoke(messages)] };

@@ -6,7 +6,7 @@ import { endpointAt } from '../endpoint.ts';
 import { unboundedMemory } from '../exchange-memory.ts';
 import type { ProtocolAgent } from './protocol-agent.ts';
 
-/** The time that an agent has for its start and for each reply, in milliseconds. */
+/** The timeout of an agent for its start and for each reply, in ms. */
 const AGENT_TIMEOUT_MS = 60_000;
 
 /** Sends the agent a message of a conversation by its protocol, and returns the reply. */
