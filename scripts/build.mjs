@@ -20,7 +20,7 @@ for (const file of readdirSync(source, { recursive: true, encoding: 'utf8' })) {
   if (/\.(mjs|html|css)$/.test(file)) copyFileSync(join(source, file), placeFor(file));
   if (file.endsWith('.ts')) compile(file);
 }
-// A process that runs the old build keeps its files open, and no process finds half of a new build.
+// A process that runs the old build keeps its files open, and no process finds a partial new build.
 rmSync(target, { recursive: true, force: true });
 renameSync(made, target);
 

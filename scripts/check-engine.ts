@@ -104,7 +104,7 @@ async function walkOver(parts: Part[], engine: Engine, service: Service, git: Gi
   return [...results, ...(await runParts(others, walk, ending.signal, print))];
 }
 
-/** Removes everything that the walk has made, whatever became of it, and says what is left. */
+/** Removes everything that the check has created, whatever happened to it, and reports leftovers. */
 async function cleanUp(engine: Engine, service: Service, git: GitServer): Promise<Result> {
   const began = performance.now();
   const instance = await service.instance();

@@ -1,4 +1,4 @@
-/** Runs every check that needs neither a database nor an engine, prints how long each took, and names those that failed at the end. */
+/** Runs every check that needs neither a database nor an engine, prints the time of each, and lists the failed ones at the end. */
 import { spawnSync } from 'node:child_process';
 
 const checks = ['typecheck', 'lint', 'lint:imports', 'lint:unused', 'format:check', 'build'];

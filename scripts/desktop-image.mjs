@@ -1,7 +1,8 @@
 /**
- * Makes the image of computers without any registry of images, for tests: where its Dockerfile begins at an image of Debian, this begins at Debian's
- * packages, and does what the Dockerfile says. It prints the path of a tar that an engine can load. It is made once for each version, outside of the
- * checkout, while other processes that want it wait; what takes minutes is done again only if that part of the Dockerfile has changed.
+ * Makes the image of computers without any registry of images, for tests: where its Dockerfile begins at an image of Debian, this begins at
+ * Debian's packages, and does what the Dockerfile says. It prints the path of a tar that an engine can load. It is made once for each
+ * version, outside of the checkout, while other processes that want it wait; what takes minutes is done again only if that part of the
+ * Dockerfile has changed.
  */
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
@@ -12,7 +13,7 @@ import { cache, makeOnce, run, say, shortHash } from './go-programs.mjs';
 const debian = 'http://deb.debian.org';
 const folder = resolve(import.meta.dirname, '../deploy/computer');
 const dockerfile = readFileSync(join(folder, 'Dockerfile'), 'utf8');
-/** The instructions, each with its words. */
+/** The instructions, each with its arguments. */
 const instructions = dockerfile
   .replaceAll(/^#.*\n/gm, '')
   .replaceAll('\\\n', '')
@@ -21,7 +22,7 @@ const instructions = dockerfile
   .map((line) => /^([A-Z]+) +(.*)$/.exec(line)?.slice(1) ?? [line, '']);
 const [[, base], [, command], ...others] = instructions;
 const release = /^debian:(\w+)-slim$/.exec(base)?.[1];
-/** A part of the name, so that a change of how this makes the system makes another one. */
+/** A part of the name, so that a change of this script's system layer results in a new image. */
 const layout = 1;
 const names = readdirSync(join(folder, 'desktop')).toSorted();
 const contents = names.map((name) => [name, readFileSync(join(folder, 'desktop', name), 'utf8')]);
@@ -47,7 +48,7 @@ function make() {
   }
 }
 
-/** Makes the layers of Debian's image and of the first command as one. */
+/** Builds the layers of Debian's image and of the first command as one. */
 function makeSystem(work) {
   say('making the image of computers of Debian’s packages, which takes some minutes once');
   const tree = join(work, 'tree');
@@ -58,7 +59,7 @@ function makeSystem(work) {
   run('tar', [...all, '--one-file-system', '-C', tree, '-cf', 'system.tar', '.'], { cwd: work });
 }
 
-/** Makes the layer of the files that are copied, and returns what the other instructions say of the image. */
+/** Builds the layer of the copied files, and returns the image's settings from the other instructions. */
 function makeFiles(work) {
   const config = { Env: ['PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'] };
   const words = { WORKDIR: 'WorkingDir', USER: 'User' };
@@ -77,7 +78,7 @@ function makeFiles(work) {
   return config;
 }
 
-/** Packs the layers as an image, in the form in which engines save images. */
+/** Packs the layers as an image, in the format in which engines save images. */
 function pack(work, config) {
   const layers = ['system.tar', 'files.tar'];
   const sums = layers.map((layer) => `sha256:${run('sha256sum', [layer], { cwd: work, stdio: 'pipe' }).slice(0, 64)}`);

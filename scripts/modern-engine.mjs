@@ -1,7 +1,7 @@
 /**
- * Makes a newer Docker Engine than that of the machine, for tests: `dockerd` and `docker-proxy` from the engine's Go module. It prints the folder with
- * both; containerd, runc and docker-init are the machine's own. It is made once for each version, outside of the checkout. Without Go it ends with the
- * exit code 77, which says that what needs this engine can't be run.
+ * Makes a newer Docker Engine than that of the machine, for tests: `dockerd` and `docker-proxy` from the engine's Go module. It prints the
+ * folder with both; containerd, runc and docker-init are the machine's own. It is made once for each version, outside of the checkout.
+ * Without Go it ends with the exit code 77, which says that what needs this engine can't be run.
  */
 import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,7 +16,7 @@ const version = '28.5.2';
 const engine = 'github.com/docker/docker';
 const settings = [
   '-tags=exclude_graphdriver_btrfs',
-  // The module has no go.mod, so Go would take it for as old as 1.16, whose loops share one variable among all rounds.
+  // The module has no go.mod, so Go would treat it as version 1.16, in which all iterations of a loop share one variable.
   `-gcflags=${engine}/...=-lang=go1.24`,
   `-ldflags=-s -w -X ${engine}/dockerversion.Version=${version}`,
 ];
@@ -37,7 +37,7 @@ function make() {
     mkdirSync(made);
     const env = { ...process.env, CGO_ENABLED: '0', GOFLAGS: '-buildvcs=false -mod=mod', GOTOOLCHAIN: process.env.GOTOOLCHAIN ?? 'auto' };
     const source = moduleFolder(go, `${engine}@v${version}+incompatible`, { env, cwd: work });
-    // The versions of what it needs are in files of its own.
+    // The versions of its dependencies are in files of its own.
     const needs = readFileSync(join(source, 'vendor.mod'), 'utf8').replace(/^module .*$/m, 'module engine');
     writeFileSync(join(work, 'go.mod'), needs.replace('require (', `require (\n\t${engine} v${version}+incompatible`));
     copyFileSync(join(source, 'vendor.sum'), join(work, 'go.sum'));

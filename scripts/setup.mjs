@@ -1,6 +1,6 @@
 /**
- * Makes a checkout ready, so that `npm start` and `npm test` need no other step on a clean clone.
- * It imports nothing but Node itself, because node_modules may not exist yet. With `--build` it also builds when a source is newer than the build.
+ * Makes a checkout ready, so that `npm start` and `npm test` need no other step on a clean clone. It imports nothing but Node itself,
+ * because node_modules may not exist yet. With `--build` it also builds when a source is newer than the build.
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -35,8 +35,8 @@ function ensureInstalled() {
 }
 
 /**
- * Returns true if all locked packages are installed. That is so after `npm install <package>`, and `npm ci` would only remove node_modules
- * while other processes use it.
+ * Returns whether all locked packages are installed. That is also true after `npm install <package>`, and `npm ci` would only remove
+ * node_modules while other processes use it.
  */
 function holdsWhatTheLockSays() {
   const installed = readJson(join(modules, '.package-lock.json'))?.packages;
@@ -50,7 +50,7 @@ function holdsWhatTheLockSays() {
 }
 
 /**
- * Returns true if the entry is meant for this machine. An entry without system and processor belongs to another one that is not for this
+ * Returns whether the entry is for this machine. An entry without system and processor belongs to another entry that is not for this
  * machine, and one with `libc` is one of two alternatives for the same system.
  */
 function isForThisMachine(entry) {
@@ -59,7 +59,7 @@ function isForThisMachine(entry) {
 }
 
 /**
- * Makes the symbolic links that npm packages can't contain, because the package's own install script does not run everywhere (npm 12,
+ * Creates the symbolic links that npm packages can't contain, because the package's own install script does not run everywhere (npm 12,
  * ignore-scripts).
  */
 function linkPostgresLibraries() {

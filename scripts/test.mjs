@@ -1,6 +1,6 @@
 /**
- * Runs the tests: `node scripts/test.mjs [--tiers=unit,int] [what jest takes]`. Without `--tiers` it runs the unit and integration tests, or,
- * if a path is named, what that names in any tier. It imports nothing but Node itself, because node_modules may not exist yet.
+ * Runs the tests: `node scripts/test.mjs [--tiers=unit,int] [what jest takes]`. Without `--tiers` it runs the unit and integration tests,
+ * or, if a path is named, what that names in any tier. It imports nothing but Node itself, because node_modules may not exist yet.
  */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -10,7 +10,7 @@ const allTiers = ['unit', 'int', 'docker', 'e2e'];
 /** The tiers that need nothing but Node and the installed packages. */
 const everywhere = ['unit', 'int'];
 
-/** The options of jest whose value is a word of its own, and so no path. */
+/** The jest options whose value is a separate argument, and therefore not a path. */
 const text = { type: 'string' };
 const options = { tiers: text, testNamePattern: { ...text, short: 't' }, maxWorkers: { ...text, short: 'w' }, outputFile: text };
 const { values, positionals: paths } = parseArgs({ options, strict: false, allowPositionals: true });
@@ -19,7 +19,7 @@ const tiers = values.tiers?.split(',') ?? (paths.length > 0 ? allTiers : everywh
 const leftOut = allTiers.filter((tier) => !tiers.includes(tier));
 const jestArguments = process.argv.slice(2).filter((argument) => !argument.startsWith('--tiers='));
 
-// Only those that need an engine start the built service.
+// Only tests that need an engine start the built service.
 const build = leftOut.includes('docker') && leftOut.includes('e2e') ? [] : ['--build'];
 const ready = run('scripts/setup.mjs', ...build);
 process.exitCode = ready === 0 ? runJest() : ready;

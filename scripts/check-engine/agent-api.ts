@@ -1,4 +1,4 @@
-import { setTimeout as after } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 import type { Answer, Body, Service } from './service.ts';
 import { check } from './outcome.ts';
@@ -12,11 +12,11 @@ interface Dependency {
   detail?: string;
 }
 
-/** The calls of the steps to the service, which throw unless they are answered as expected. */
+/** The steps' calls to the service, which throw unless the response is as expected. */
 export class AgentApi {
   constructor(private readonly service: Service) {}
 
-  /** Makes an agent, and waits until it is active. Returns its id. */
+  /** Creates an agent, and waits until it is active. Returns its id. */
   async provision(name: string, source: object): Promise<string> {
     const made = await this.service.call('POST', '/api/v1/provision', { name, ...source });
     check(made.status === 201, `making the agent was answered ${shown(made)}`);
@@ -54,7 +54,7 @@ export class AgentApi {
     return (await this.service.call('GET', `/api/v1/agents/${agentId}/deployments?limit=50`)).body;
   }
 
-  /** Stops, starts, restarts or puts the agent to sleep, and checks that it ends in that status. */
+  /** Stops, starts, restarts or suspends the agent, and checks its status afterwards. */
   async change(agentId: string, verb: 'start' | 'stop' | 'restart' | 'sleep', status: string): Promise<void> {
     const answer = await this.service.call('POST', `/api/agents/${agentId}/${verb}`, undefined, { prefer: 'wait=90' });
     check(answer.body.status === status, `${verb} was answered ${shown(answer)}, and ${status} was expected`);
@@ -67,7 +67,7 @@ export class AgentApi {
     return { reply: answer.body.response, woken: answer.headers.get('x-agent-woken') === 'true' };
   }
 
-  /** Checks that the agent's reply has the text in it. */
+  /** Checks that the agent's reply contains the text. */
   async replies(agentId: string, text: string): Promise<void> {
     const { reply } = await this.chat(agentId, 'hello');
     check(reply.includes(text), `the agent replied “${reply}”, and “${text}” was expected`);
@@ -79,12 +79,12 @@ export class AgentApi {
     return answer.body;
   }
 
-  /** Asks until the probe returns something other than undefined. The step's time ends it. */
+  /** Polls until the probe returns something other than undefined. The step's timeout ends it. */
   async until<T>(probe: () => Promise<T | undefined>): Promise<T> {
     for (;;) {
       const found = await probe();
       if (found !== undefined) return found;
-      await after(PAUSE_MS, undefined, { signal: this.service.signal });
+      await sleep(PAUSE_MS, undefined, { signal: this.service.signal });
     }
   }
 
@@ -92,13 +92,13 @@ export class AgentApi {
     return (await this.service.call('GET', '/ready')).body;
   }
 
-  /** Returns the reason for which a dependency is unavailable; null if it is not. */
+  /** Returns the reason why a dependency is unavailable; null if it is available. */
   async lackOf(name: string): Promise<string | null> {
     const found = (await this.ready()).dependencies.find((dependency) => dependency.name === name);
     return found === undefined || found.status === 'ok' ? null : (found.detail ?? 'no reason');
   }
 
-  /** Returns the first detail in `/ready` that the pattern fits; null if there is none. */
+  /** Returns the first detail in `/ready` that matches the pattern; null if there is none. */
   async readiness(pattern: RegExp): Promise<string | null> {
     const details = (await this.ready()).dependencies.map(({ detail }) => detail ?? '');
     return details.find((detail) => pattern.test(detail)) ?? null;
@@ -114,7 +114,7 @@ export class AgentApi {
   }
 }
 
-/** Returns an unexpected answer in short. */
+/** Returns a short form of an unexpected response. */
 export function shown({ status, body }: Answer): string {
   const text = typeof body === 'string' ? body : (body.detail ?? body.message ?? JSON.stringify(body));
   return `${status} ${typeof body === 'string' ? '' : (body.code ?? body.status ?? '')} (${String(text).slice(0, 400)})`;

@@ -11,7 +11,7 @@ const TIMED_OUT = 124;
 const first = (walk: Walk): string => agentNamed(walk, 'first');
 const filesOf = (walk: Walk): string => `/api/agents/${first(walk)}/files`;
 
-/** The life of the agent that `npm start` makes. */
+/** The life of the agent that `npm start` creates. */
 export const agentsPart: Part = {
   name: 'agents',
   steps: [

@@ -8,10 +8,10 @@ const BUILD_SECONDS = 300;
 const KEPT = 5;
 const VERSIONS = KEPT + 2;
 
-/** The service's words where a Dockerfile can't be built for want of a builder. */
+/** The service's message if a Dockerfile can't be built for lack of a builder. */
 const noBuilder = /No Dockerfile can be built/;
 
-/** The builds of repositories, which are fetched from this machine. */
+/** Builds of repositories, which are fetched from this machine. */
 export const buildsPart: Part = {
   name: 'builds',
   steps: [
@@ -62,7 +62,7 @@ async function rollsBack(walk: Walk): Promise<void> {
   }
 }
 
-/** The server of a project, which replies with the text of a file. */
+/** The server of a project, which responds with the content of a file. */
 const server = `
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';

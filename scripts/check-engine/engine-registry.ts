@@ -11,7 +11,7 @@ const HIGHEST_PORT = 34_000;
 const REPOSITORY = 'team/agent';
 const folder = 'registry';
 
-/** The registry's program: one process for each connection sends a file and its type, as far as a pull needs. */
+/** The registry's program: one process for each connection sends a file and its content type, as far as a pull needs that. */
 const program = `#!/bin/busybox sh
 read -r method path protocol
 while read -r line; do
@@ -28,7 +28,10 @@ printf 'HTTP/1.1 %s\\r\\nContent-Type: %s\\r\\nContent-Length: %d\\r\\nConnectio
 [ "$method" = HEAD ] || /bin/busybox cat "$file"
 `;
 
-/** A registry in a container on the network of the engine's host: an engine reaches that wherever it is, and allows plain HTTP on its loopback. */
+/**
+ * A registry in a container on the network of the engine's host: the engine can reach it wherever it runs, and allows plain HTTP on its
+ * loopback.
+ */
 export class EngineRegistry {
   private readonly content = new RegistryContent();
 
@@ -68,7 +71,7 @@ export class EngineRegistry {
   }
 }
 
-/** Returns the file that is sent, and that of its type. */
+/** Returns the file that is sent, and the file with its content type. */
 const filesOf = (name: string, type: string, content: string | Buffer): TarEntry[] => [
   { name: `${folder}/${name}`, type: 'file', mode: 0o644, content },
   { name: `${folder}/${name}.type`, type: 'file', mode: 0o644, content: type },

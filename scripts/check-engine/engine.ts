@@ -7,7 +7,7 @@ import { pull } from '../../src/runtime/docker/image-sources/registry.ts';
 import { removeInstance } from '../../test/support/images.ts';
 import type { EngineInfoAnswer, EngineVersionAnswer } from './report.ts';
 
-/** The label of the containers that the walk itself makes. */
+/** The label of the containers that the check itself creates. */
 const LABEL = 'mooring-check';
 const PULL_TIMEOUT_MS = 15_000;
 const MEGABYTE = 1024 * 1024;
@@ -17,16 +17,16 @@ export interface Ran {
   output: string;
 }
 
-/** The engine that is checked, spoken to beside the service. */
+/** The checked engine, accessed directly rather than through the service. */
 export class Engine {
   readonly docker: Dockerode;
-  /** The beginnings of the names of images that are the walk's. */
+  /** The prefixes of the names of images that belong to the check. */
   readonly own: string[];
-  /** The ids of the images that the walk has made: one whose tag has moved has no name. */
+  /** The ids of the images that the check has created: one whose tag has moved has no name. */
   readonly made: string[] = [];
 
   private constructor(
-    /** Part of the names of all that the walk makes on the engine. */
+    /** A part of the names of everything that the check creates on the engine. */
     readonly suffix: string,
     private readonly connection: EngineConnection,
   ) {
@@ -44,7 +44,7 @@ export class Engine {
     return this.connection.close();
   }
 
-  /** Returns the address by which the engine is reached. */
+  /** Returns the address under which the engine is reached. */
   async address(): Promise<string> {
     const modem = this.docker.modem as unknown as { getSocketPath(): Promise<string | undefined> | undefined };
     return process.env.DOCKER_HOST ?? `unix://${(await modem.getSocketPath()) ?? ''}`;
@@ -63,7 +63,7 @@ export class Engine {
     return this.docker.getContainer(found.Id).inspect();
   }
 
-  /** Returns the agent's address on the network that it is on. */
+  /** Returns the agent's address on its network. */
   async addressOf(agentId: string): Promise<string> {
     const { NetworkSettings } = await this.containerOf(agentId);
     const address = Object.values(NetworkSettings.Networks)
@@ -90,7 +90,7 @@ export class Engine {
     const configs = (found?.IPAM?.Config ?? []) as { Gateway?: string; Subnet?: string }[];
     const { Gateway, Subnet } = configs[0] ?? {};
     if (Gateway !== undefined && Gateway !== '') return Gateway;
-    // Engines leave the gateway out where it is the first address of the range.
+    // Engines omit the gateway if it is the first address of the range.
     return Subnet === undefined ? null : Subnet.replace(/\.\d+\/\d+$/, '.1');
   }
 
@@ -119,8 +119,8 @@ export class Engine {
   }
 
   /**
-   * Starts a container that goes on, in the network of the engine's host, with these files beside those of its image. It throws if that container
-   * ends at once.
+   * Starts a long-running container in the network of the engine's host, with these files in addition to those of its image. It throws if
+   * that container ends at once.
    */
   async keepOnHost(image: string, command: string[], files: TarEntry[] = []): Promise<Dockerode.Container> {
     const container = await this.make(image, command, 'host');
@@ -137,13 +137,13 @@ export class Engine {
       Entrypoint: command,
       Cmd: [],
       Labels: { [LABEL]: this.suffix },
-      // The output then comes as it is, not in frames.
+      // The output is then not framed.
       Tty: true,
       HostConfig: { NetworkMode: network, Memory: 64 * MEGABYTE },
     });
   }
 
-  /** Removes all that the installation and the walk have on the engine. */
+  /** Removes everything that belongs to the installation and to the check from the engine. */
   async clean(instance: string | null): Promise<void> {
     const own = await this.docker.listContainers({ all: true, filters: { label: [`${LABEL}=${this.suffix}`] } });
     for (const { Id } of own) await this.docker.getContainer(Id).remove({ force: true, v: true });
@@ -171,7 +171,7 @@ export class Engine {
     return this.own.some((beginning) => name.startsWith(beginning));
   }
 
-  /** Returns what is left on the engine of the installation and the walk. */
+  /** Returns leftovers of the installation and of the check on the engine. */
   async leftOvers(instance: string | null): Promise<string[]> {
     const labels = [...(instance === null ? [] : [`mooring.instance=${instance}`]), `${LABEL}=${this.suffix}`];
     const found: string[] = [];

@@ -10,7 +10,7 @@ const VERSIONS = KEPT + 2;
 
 const agent = (walk: Walk): string => agentNamed(walk, 'image');
 
-/** Deployments of images, of the engine and of a registry. */
+/** Deployments of images from the engine and from a registry. */
 export const imagesPart: Part = {
   name: 'images',
   steps: [
@@ -38,7 +38,7 @@ async function redeploys(walk: Walk): Promise<void> {
   await walk.api.replies(agent(walk), 'image 1');
 }
 
-/** An operator who builds an image anew moves its tag in the same way. */
+/** An operator who rebuilds an image moves its tag in the same way. */
 async function moves(walk: Walk): Promise<void> {
   await walk.images.make('1', 'image 1, made anew');
   await walk.api.change(agent(walk), 'restart', 'active');
@@ -81,11 +81,11 @@ async function keepsNewest(walk: Walk): Promise<Exception | void> {
 
 async function keepsNewestOf({ api, engine, images }: Walk, registry: EngineRegistry): Promise<Exception | void> {
   const publish = async (version: number): Promise<string | null> => {
-    // The content is the walk's own: an image that the engine had before would be kept for others.
+    // The content is unique to this check: an image that the engine already had would be kept for others.
     const files = await images.filesOf(`pulled ${version} of ${engine.suffix}`);
     return files === null ? null : registry.publish(`v${version}`, files, serverOn(AGENT_PORT));
   };
-  // One that the engine had before its deployment would be kept, too.
+  // An image that the engine had before its deployment would be kept, too.
   const tried = await publish(0);
   const first = await publish(1);
   if (tried === null || first === null) return notTried('this machine has no static busybox that the engine could run');
@@ -104,7 +104,7 @@ async function keepsNewestOf({ api, engine, images }: Walk, registry: EngineRegi
   await api.replies(agentId, `pulled ${VERSIONS - KEPT + 1} of`);
   const left = (await present()).slice(VERSIONS - KEPT);
   check(!left.includes(false), `of the newest five these are there, the oldest first: ${left.join(', ')}`);
-  // The oldest comes back from its registry.
+  // The oldest image is pulled from its registry again.
   await api.rollBack(agentId, records[0].id);
   await api.replies(agentId, 'pulled 1 of');
 }

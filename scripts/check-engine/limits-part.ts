@@ -2,14 +2,14 @@ import { check, differs, type Exception } from './outcome.ts';
 import { agentNamed, type Part, type Walk } from './step.ts';
 
 const AGENT = 'an agent with limits runs';
-/** The limits of the walk's agents. */
+/** The limits of the check's agents. */
 export const LIMITS = { memoryMb: 192, pids: 64 };
 const PROCESSES = 100;
 const MARK = 'all began';
 
 const agent = (walk: Walk): string => agentNamed(walk, 'limited');
 
-/** The limits of agents, measured inside of one: engines repeat what they were asked for, also where they don't enforce it. */
+/** The limits of agents, measured inside of one: engines report the requested limits even if they do not enforce them. */
 export const limitsPart: Part = {
   name: 'limits',
   steps: [
@@ -31,7 +31,7 @@ async function holdsMemory(walk: Walk): Promise<Exception | void> {
   const { exitCode } = await walk.api.exec(agent(walk), ['/bin/busybox', 'dd', 'if=/dev/zero', 'of=/dev/null', block, 'count=1'], 60);
   if (exitCode === 0)
     return unlimited(walk, `a process took ${2 * LIMITS.memoryMb} MiB in an agent with ${LIMITS.memoryMb}`, /limit.*memory/i);
-  // It is the agent's memory that was short, not the agent that ended.
+  // The memory limit ended the process, not the agent.
   await walk.api.active(agent(walk));
   await walk.api.replies(agent(walk), 'within limits');
 }
@@ -42,7 +42,7 @@ async function holdsProcesses(walk: Walk): Promise<Exception | void> {
   if (stdout.includes(MARK)) return unlimited(walk, `${PROCESSES} processes began in an agent with ${LIMITS.pids}`, /limit.*process/i);
 }
 
-/** An engine without a limit is a difference only if the service says so. */
+/** An engine without a limit counts as a difference only if the service reports it. */
 async function unlimited(walk: Walk, seen: string, words: RegExp): Promise<Exception> {
   const said = await walk.api.readiness(words);
   check(said !== null, `${seen}, and /ready says nothing of it`);

@@ -8,13 +8,13 @@ const CONNECT_SECONDS = 3;
 const ANSWER_SECONDS = 2;
 const REQUEST_SECONDS = 10;
 const busybox = '/bin/busybox';
-/** An address of the internet that answers on this port. */
+/** An internet address that responds on this port. */
 const INTERNET = ['1.1.1.1', '443'];
 
-/** The service's words for an agent that it does not start, since nothing would keep it from what it may not reach. */
+/** The service's message for an agent that it does not start, because the agent's egress could not be restricted. */
 const refused = /can be run only where|can't be (held to|kept from)/;
 
-/** The places that an agent tries to reach, beside the internet. */
+/** The destinations that an agent tries to reach, besides the internet. */
 interface Places {
   /** A server on the engine's host that the operator has opened to agents. */
   open: string;
@@ -23,10 +23,10 @@ interface Places {
   /** Another agent. */
   other: string;
 }
-/** The responses of the places; empty for one that was not reached. */
+/** The responses of the destinations; empty for one that was not reached. */
 type Responses = Record<keyof Places, string>;
 
-/** The egress of agents, tried from inside of one. */
+/** The egress of agents, tested from inside of one. */
 export const networkPart: Part = {
   name: 'network',
   steps: [
@@ -48,7 +48,7 @@ async function prepares(walk: Walk): Promise<Exception | void> {
   await engine.keepOnHost(image, serverOn(host.openPort));
   await engine.keepOnHost(image, serverOn(host.closedPort));
   for (const port of [host.openPort, host.closedPort]) {
-    // A plain container shows that an agent that does not reach it is kept from it.
+    // A plain container shows that the destination is reachable, so that the agent's failure is due to its restrictions.
     const { output } = await engine.run(image, request(`${host.address} ${port}`, false));
     if (!output.includes('reached'))
       return notTried(`a plain container does not reach a server on the engine’s host (${host.address}): ${output}`);
@@ -66,13 +66,13 @@ async function placesOf(walk: Walk): Promise<Places> {
 function request(place: string, byProxy: boolean): string[] {
   const [target = '', ask = ''] = byProxy ? ['$host $port', `http://${place.replace(' ', ':')}/`] : [place, '/'];
   const proxy = byProxy ? 'p=${HTTP_PROXY#http://}; p=${p%/}; host=${p%:*}; port=${p##*:}; ' : '';
-  // The input stays open for a while: a proxy gives a request up whose sender has ended the connection on its side.
+  // The input stays open for a while: a proxy aborts a request whose sender has closed its side of the connection.
   const input = `{ printf 'GET ${ask} HTTP/1.0\\r\\n\\r\\n'; ${busybox} sleep ${ANSWER_SECONDS}; }`;
   const send = `${input} | ${busybox} timeout ${REQUEST_SECONDS} ${busybox} nc -w ${CONNECT_SECONDS} ${target}`;
   return [busybox, 'sh', '-c', proxy + send];
 }
 
-/** Tries each place from inside of the agent. */
+/** Tries each destination from inside of the agent. */
 async function responsesTo(walk: Walk, byProxy = false): Promise<Responses> {
   const responses: Partial<Responses> = {};
   for (const [place, address] of Object.entries(await placesOf(walk)) as [keyof Places, string][]) {
@@ -82,7 +82,7 @@ async function responsesTo(walk: Walk, byProxy = false): Promise<Responses> {
   return responses as Responses;
 }
 
-/** Checks that these places and no others were reached. A difference is one that `/ready` names. */
+/** Checks that exactly these destinations were reached. A difference is one that `/ready` reports. */
 async function reachesOnly(walk: Walk, wanted: (keyof Places)[], responses: Responses): Promise<Exception | void> {
   const places = Object.entries(responses) as [keyof Places, string][];
   const wrong = places.filter(([place, response]) => response.includes('reached') !== wanted.includes(place));
@@ -105,7 +105,7 @@ async function reachesInternet(walk: Walk): Promise<Exception | void> {
   check(exitCode === 0, `it does not reach ${INTERNET.join(':')}, which a plain container does: ${stderr}`);
 }
 
-/** Sets the agent's egress, and makes its container anew. Returns the refusal of the service, if it refuses. */
+/** Sets the agent's egress, and creates its container again. Returns the service's refusal, if it refuses. */
 async function setEgress(walk: Walk, egress: unknown): Promise<string | null> {
   const patched = await walk.service.call('PATCH', `/api/v1/agents/${agent(walk)}`, { egress });
   if (patched.status >= 400 && patched.status < 500) return shown(patched);

@@ -3,7 +3,7 @@ import type { Exception } from './outcome.ts';
 export interface Result {
   name: string;
   state: 'holds' | 'failed' | Exception['state'];
-  /** The reason; null if the step holds, or was not tried because of another one. */
+  /** The reason; null if the step succeeded, or was skipped because of another one. */
   why: string | null;
   ms: number;
 }
@@ -35,7 +35,7 @@ export interface EngineInfoAnswer {
   PidsLimit?: boolean;
 }
 
-/** Returns what is known of an engine before anything was tried, a label and a text each. */
+/** Returns the known facts about an engine before the first step, with a label and a text for each. */
 export function engineFacts(version: EngineVersionAnswer, info: EngineInfoAnswer, address: string): [label: string, text: string][] {
   const name = version.Components?.[0]?.Name ?? 'Engine';
   const product = /podman/i.test(name) ? name : 'Docker Engine';
@@ -72,7 +72,7 @@ export function resultLines({ name, state, why, ms }: Result): string[] {
   return [`  ${shown}${time}  ${name}`, ...reason];
 }
 
-/** Returns the end of the report: the counts, and what differs or failed once more. */
+/** Returns the end of the report: the counts, and the differences and failures once more. */
 export function summaryLines(results: readonly Result[], ms: number): string[] {
   const of = (state: Result['state']) => results.filter((result) => result.state === state);
   const named = (state: Result['state']) => of(state).flatMap(({ name, why }) => (why === null ? [] : [`  ${name}: ${oneLine(why)}`]));
@@ -86,18 +86,18 @@ export function summaryLines(results: readonly Result[], ms: number): string[] {
   ];
 }
 
-/** Returns the exit status: differences are documented, so that only failures count, and a walk that tried nothing. */
+/** Returns the exit status. Differences are documented, so only failures count, and a check that tried nothing. */
 export function exitStatus(results: readonly Result[]): 0 | 1 {
   const tried = results.some(({ state }) => state === 'holds');
   return tried && results.every(({ state }) => state !== 'failed') ? 0 : 1;
 }
 
-/** Returns whether a step can't be tried, since the one that it needs does not hold. */
+/** Returns whether a step can't be tried, since a step that it needs has failed. */
 export function isBlocked(step: { needs?: string }, results: readonly Result[]): boolean {
   return step.needs !== undefined && results.find(({ name }) => name === step.needs)?.state !== 'holds';
 }
 
-/** Returns the parts of these names, in the order of the walk; all of them if no name is given. Throws if a name is unknown. */
+/** Returns the parts with these names, in the order of the check; all of them if no name is given. Throws if a name is unknown. */
 export function chosenParts<T extends { name: string }>(parts: readonly T[], names: readonly string[]): T[] {
   const unknown = names.find((name) => !parts.some((part) => part.name === name));
   if (unknown !== undefined) throw new Error(`There is no part ${unknown}: choose of ${parts.map(({ name }) => name).join(', ')}.`);

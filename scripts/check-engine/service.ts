@@ -5,7 +5,7 @@ import { mkdtemp, readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
-import { setTimeout as after } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 import { removeDataDir } from '../../test/support/data-dir.ts';
 import { serviceEnvironment } from './service-environment.ts';
@@ -32,13 +32,13 @@ export interface FirstRun {
   agent_id: string;
 }
 
-/** The service as its users run it, with data and a port of its own. */
+/** The service as its users run it, with its own data and port. */
 export class Service {
   private child: ChildProcess | null = null;
   private address = '';
   private firstRun: FirstRun = { api_key: '', agent_id: '' };
   private readonly lastLines: string[] = [];
-  /** Ends the calls that are open. */
+  /** Aborts the open calls. */
   signal: AbortSignal = new AbortController().signal;
 
   private constructor(
@@ -56,7 +56,7 @@ export class Service {
     return this.firstRun.agent_id;
   }
 
-  /** Starts the service and waits until it answers. `own` are its settings beside the operator's. */
+  /** Starts the service and waits until it responds. `own` are its settings in addition to the operator's. */
   async start(own: Record<string, string>): Promise<void> {
     const settings = { PORT: '0', HOST: '127.0.0.1', MOORING_DATA_DIR: this.dataDir, MOORING_RUNTIME: 'docker', ...own };
     // In a group of its own, so that Ctrl-C leaves it alive until its agents are deleted.
@@ -73,7 +73,7 @@ export class Service {
       this.signal.throwIfAborted();
       if (!this.runs) throw new Error(`the service ended: ${this.lastLines.join(' | ')}`);
       if (performance.now() > deadline) throw new Error(`the service did not start within ${START_MS / 1_000} s`);
-      await after(100);
+      await sleep(100);
     }
     this.firstRun = JSON.parse(await readFile(join(this.dataDir, 'first-run.json'), 'utf8')) as FirstRun;
   }
@@ -88,7 +88,7 @@ export class Service {
     return health?.ok === true;
   }
 
-  /** Keeps the lines of the log; the welcome, which has the credentials, is no such line. */
+  /** Keeps the lines of the log, except for the welcome, which contains the credentials. */
   private keep(line: string): void {
     this.address = /^Mooring listens on (http:\/\/\S+)/.exec(line)?.[1] ?? this.address;
     if (/^ {2}(password|API key)|Bearer|curl/.test(line)) return;
@@ -97,7 +97,7 @@ export class Service {
     if (this.lastLines.length > LINES_SHOWN) this.lastLines.shift();
   }
 
-  /** Returns the installation's own id; null if the service has not begun. */
+  /** Returns the installation's id; null if the service has not started. */
   async instance(): Promise<string | null> {
     const text = await readFile(join(this.dataDir, 'instance-id'), 'utf8').catch(() => null);
     return text?.trim() ?? null;
@@ -115,7 +115,7 @@ export class Service {
     return { status: response.status, headers: response.headers, body: isJson && text !== '' ? JSON.parse(text) : text };
   }
 
-  /** Sends a request, and returns its response before its body was read. */
+  /** Sends a request, and returns its response with an unread body. */
   fetch(path: string, options: RequestInit = {}): Promise<Response> {
     const signal = AbortSignal.any([this.signal, AbortSignal.timeout(CALL_MS)]);
     const headers = { ...(options.headers as Record<string, string>), authorization: `Bearer ${this.firstRun.api_key}` };

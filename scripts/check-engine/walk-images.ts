@@ -10,7 +10,7 @@ const machinePaths = ['/bin/busybox', '/usr/bin/busybox'];
 const architectures: Record<string, string> = { x64: 'amd64', ia32: '386' };
 const LOAD_TIMEOUT_MS = 120_000;
 
-/** The agent's program: one process for each connection answers every request with the text of a file. */
+/** The agent's program: one process for each connection responds to every request with the content of a file. */
 const answer = `#!/bin/busybox sh
 read -r method path protocol
 length=0
@@ -24,13 +24,13 @@ body="{\\"response\\":\\"$(/bin/busybox cat /agent/version)\\"}"
 printf 'HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\nContent-Length: %d\\r\\nConnection: close\\r\\n\\r\\n%s' "\${#body}" "$body"
 `;
 
-/** Returns the command of a server that answers every request on the port. */
+/** Returns the command of a server that responds to every request on the port. */
 export const serverOn = (port: number): string[] => ['/bin/busybox', 'nc', '-ll', '-p', String(port), '-e', '/agent/answer'];
 
 /** The port of agents. */
 export const AGENT_PORT = 8080;
 
-/** Makes images of small agents, of this machine's own busybox or of one from a registry. */
+/** Builds images of small agents, from this machine's own busybox or from one of a registry. */
 export class WalkImages {
   constructor(private readonly engine: Engine) {}
 
@@ -43,7 +43,7 @@ export class WalkImages {
     return `${this.repository}-base:1`;
   }
 
-  /** Makes the image on which all others are made. */
+  /** Builds the base of all other images. */
   async ensureBase(): Promise<void> {
     const { docker } = this.engine;
     const signal = AbortSignal.timeout(LOAD_TIMEOUT_MS);
@@ -57,7 +57,7 @@ export class WalkImages {
     await docker.getImage(publicBase).tag({ repo, tag });
   }
 
-  /** Makes an image whose agent answers with the text, and gives it the tag. A tag that exists moves to it. Returns the image's name. */
+  /** Builds an image whose agent responds with the text, and assigns the tag. An existing tag moves to it. Returns the image's name. */
   async make(tag: string, text: string): Promise<string> {
     const { docker } = this.engine;
     const command = JSON.stringify(serverOn(AGENT_PORT));
@@ -74,7 +74,7 @@ export class WalkImages {
     return `${this.repository}:${tag}`;
   }
 
-  /** Returns all files of an agent that answers with the text; null if this machine has none that the engine could run. */
+  /** Returns all files of an agent that responds with the text; null if this machine has no program that the engine could run. */
   async filesOf(text: string): Promise<TarEntry[] | null> {
     const entries = await this.baseEntries();
     return entries === null ? null : [...entries, ...programEntries(text)];
@@ -103,7 +103,7 @@ export class WalkImages {
   }
 }
 
-/** Returns the files of an agent that answers with the text. */
+/** Returns the files of an agent that responds with the text. */
 function programEntries(text: string): TarEntry[] {
   return [
     { name: 'agent', type: 'directory', mode: 0o755 },

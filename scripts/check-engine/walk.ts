@@ -4,7 +4,7 @@ import type { Part, Step, Walk } from './step.ts';
 
 type Print = (line: string) => void;
 
-/** Runs the steps one after the other, and prints each. The signal ends the walk: steps that were not begun are not tried. */
+/** Runs the steps one after the other, and prints each. The signal ends the check: the remaining steps are skipped. */
 export async function runParts(parts: readonly Part[], walk: Walk, signal: AbortSignal, print: Print): Promise<Result[]> {
   const results: Result[] = [];
   for (const { name, steps } of parts) {
@@ -42,13 +42,13 @@ function ended(signal: AbortSignal): Promise<never> {
   });
 }
 
-/** Returns an error's message with that of its cause, which says more of a failed connection. */
+/** Returns an error's message with that of its cause, which has more details about a failed connection. */
 export function messageOf(error: unknown): string {
   const { message = String(error), cause } = error as { message?: string; cause?: { message?: string } };
   return cause?.message === undefined ? message : `${message}: ${cause.message}`;
 }
 
-/** The last part of every walk. */
+/** The last part of every check. */
 export const lastPart: Part = {
   name: 'at the end',
   steps: [
@@ -81,7 +81,7 @@ export async function deleteAgents(service: Walk['service']): Promise<void> {
   check(wrong === undefined, `a deletion was answered ${wrong?.status}`);
 }
 
-/** Returns the line that says how the service reaches its agents, by the container of one of them. */
+/** Returns the line that says how the service reaches its agents, determined from one of their containers. */
 export async function reachLine({ engine, agents }: Walk): Promise<string> {
   const [agentId] = agents.values();
   if (agentId === undefined) return factLine('agents', 'none was made');
