@@ -1,3 +1,18 @@
+/*
+ * One HTTP request to an agent and its response, for all protocols of agents. An agent is a program of a stranger, which may send anything.
+ *
+ * It owns the bounds on a response, and the release of memory while an exchange runs. It does not own connections (kept-connections.ts),
+ * the meaning of bodies (the protocols), retries (the caller), or how much memory there is (`ExchangeMemory`).
+ *
+ * Invariants:
+ * X1. An exchange settles exactly once: with a reply, an error, `ReplyTimeout`, or the reason of its signal. The request is destroyed then.
+ * X2. Everything that an agent sends is bounded: headers, informational responses, bytes, pieces, events and lines.
+ * X3. The memory of the request is released as soon as it is sent. Beyond READ_AHEAD_BYTES a reply is read only after memory for all of it
+ *     was reserved, and an exchange that waits for that holds none, so that exchanges can't block each other.
+ * X4. An error says whether the agent can have received the message: `AgentUnreachable` only if the request was not sent completely.
+ * X5. No redirect is followed, and nothing is decompressed.
+ */
+
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 
@@ -8,7 +23,7 @@ import { AgentErrorResponse, AgentBrokeConnection, AgentUnreachable, ReplyTimeou
 import { EventStreamParser, type ReceivedEvent } from './event-stream-parser.ts';
 import { REPLY_BYTES_MAX, shortened } from './reply-text.ts';
 
-/** The bytes of a reply that are read before there is room for all of it. */
+/** X3: the bytes of a reply that are read before memory for all of it is reserved. */
 const READ_AHEAD_BYTES = 16 * 1_024;
 /** The number of characters of a request's body that are encoded and written in one turn of the event loop. */
 const PIECE_CHARACTERS = 256 * 1_024;
@@ -33,9 +48,8 @@ export interface AgentCall extends Exchange {
 }
 
 /**
- * Calls an agent and returns the parsed body of a 2xx response, null if it is empty. It follows no redirect,
- * decompresses nothing, and reads at most 1 MiB in 20,000 pieces, 16 KiB of headers and 16 informational responses. It does not keep the
- * request's body in memory once that is sent.
+ * Calls an agent and returns the parsed body of a 2xx response; null if it is empty. It reads at most 1 MiB in 20,000 pieces, 16 KiB of headers
+ * and 16 informational responses. The body of the request is not kept in memory after it is sent.
  */
 export function callForJson(call: AgentCall): Promise<unknown> {
   return exchange(call, 'application/json').then(parsed);
@@ -102,6 +116,7 @@ function* piecesOf(text: string): Generator<Buffer> {
 
 function replyTo(asking: ClientRequest, { timeoutMs, signal, memory }: Exchange, onEvent?: EventListener): Promise<Reply> {
   return new Promise((resolve, reject) => {
+    // X1
     const settle = (outcome: () => void) => {
       clearTimeout(timer);
       signal.removeEventListener('abort', onAbort);
@@ -113,6 +128,7 @@ function replyTo(asking: ClientRequest, { timeoutMs, signal, memory }: Exchange,
     const onAbort = () => settle(() => reject(signal.reason as Error));
     signal.addEventListener('abort', onAbort);
     asking.on('finish', () => memory.releaseRequest());
+    // X4
     const fail = (error: Error) => settle(() => reject(asking.writableFinished ? brokenOff(error) : unreachable(error)));
     asking.on('error', fail);
     const onClose = () => fail(new Error('the connection closed before an answer'));
@@ -140,7 +156,7 @@ function isEventStream({ statusCode = 0, headers }: IncomingMessage): boolean {
   return statusCode >= 200 && statusCode < 300 && (headers['content-type'] ?? '').toLowerCase().startsWith(EVENT_STREAM);
 }
 
-/** Takes the body of a response in. */
+/** Reads the body of a response. */
 interface Body {
   readonly bytesMax: number;
   readonly piecesMax: number;
@@ -216,12 +232,12 @@ function read(asking: ClientRequest, answer: IncomingMessage, memory: Exchange['
       hasRoom = true;
       answer.pause();
       const bytes = Math.min(Number(answer.headers['content-length'] ?? REPLY_BYTES_MAX), REPLY_BYTES_MAX);
-      // An exchange that waits for memory must hold none, so the request has to be sent first.
+      // X3
       whenSent(asking)
         .then(() => memory.reserveReply(bytes))
         .then(() => answer.resume(), reject);
     };
-    // The bytes behind are not parsed any more.
+    // X2: the bytes that follow are not parsed any more.
     const refuse = (error: unknown) => {
       reject(error);
       asking.destroy();

@@ -1,10 +1,23 @@
+/*
+ * Runs the actions of one batch on one desktop, in order, and collects the results.
+ *
+ * It owns the results and the pictures of one batch. It does not own the checks of the batch (desktop/actions/), single actions
+ * (perform-action.ts), or when the batch runs (`DesktopDriver`).
+ *
+ * Invariants:
+ * B1. Actions run in order until one fails. The outcome says how many were completed, since they have taken effect. No action is repeated.
+ * B2. Whatever happens, the keys and buttons that the batch has pressed are released at its end, except buttons that are to stay pressed.
+ * B3. A picture is not taken before its delay after the last input of this batch is over.
+ * B4. The pictures of a batch are bounded in sum, and reserved in the account's memory.
+ */
+
 import { toDisplay, type Batch, type BatchStep, type Point, type Region, type Shot, type Size } from '../actions/canonical-actions.ts';
 import { pause } from '../../kernel/async/pause.ts';
 import type { Frame } from '../rfb/frame.ts';
 import { scaled, type EncodedImage, type ImageOptions } from '../screen/encode-image.ts';
 import { performAction, type Desk } from './perform-action.ts';
 
-/** The most that the pictures of a batch have in sum, bytes. */
+/** B4: the most bytes of all pictures of a batch together. */
 const BATCH_IMAGE_BYTES_MAX = 16 * 1_048_576;
 
 export interface StepError {
@@ -31,7 +44,7 @@ export interface BatchOutcome {
   results: StepResult[];
   cursor: Point;
   screenshot: EncodedImage | null;
-  /** Tells why there is no picture at the end although one was wanted. */
+  /** The reason why there is no picture at the end although one was wanted. */
   screenshotError?: StepError;
   durationMs: number;
 }
@@ -40,16 +53,16 @@ export interface BatchOutcome {
 export type TakePicture = (withCursor: boolean, optionsFor: (frame: Frame) => ImageOptions) => Promise<EncodedImage>;
 
 export interface BatchDesk extends Desk {
-  /** Aborts when the caller has gone. The signal for input may abort before, which ends the batch with an error. */
+  /** Aborts when the caller has gone. The signal for input may abort earlier, which ends the batch with an error. */
   caller: AbortSignal;
   picture: TakePicture;
-  /** Takes room in memory for a picture until the batch ends. Returns false if there is none. */
+  /** Reserves memory for a picture until the batch ends. Returns false if there is none. */
   hold: (bytes: number) => boolean;
 }
 
 /**
- * Does the actions in order until one fails, and releases what is held down, whatever happens. A failure of an action is in the outcome, since
- * the ones before it have taken effect. Throws the reason of the caller's signal if it aborts.
+ * Runs the actions in order until one fails. The failure of an action is in the outcome, since the actions before it have taken effect. Throws
+ * the reason of the caller's signal if it aborts.
  */
 export async function runBatch(batch: Batch, desk: BatchDesk): Promise<BatchOutcome> {
   const startedAt = performance.now();
@@ -62,7 +75,7 @@ export async function runBatch(batch: Batch, desk: BatchDesk): Promise<BatchOutc
       if (!result.ok) break;
     }
   } finally {
-    // A connection that is lost has released everything, or the next one does.
+    // B2. If the connection is lost, the server releases the keys, and the next connection releases the buttons.
     await desk.device.release().catch(() => undefined);
   }
   const completed = results.filter(({ ok }) => ok).length;
@@ -80,7 +93,7 @@ export async function runBatch(batch: Batch, desk: BatchDesk): Promise<BatchOutc
 
 class BatchRun {
   private imageBytes = 0;
-  /** The time before which nothing counts as input of this batch. */
+  /** B3: input before this time does not belong to this batch. */
   private readonly startedAt = performance.now();
 
   constructor(private readonly desk: BatchDesk) {}
@@ -115,13 +128,13 @@ class BatchRun {
     return toDisplay(device.pointer, display, connection.size);
   }
 
-  /** The server tells the place of a pointer that a program has moved before it answers. */
+  /** Returns the place of the pointer after the server has reported movements that programs have made. */
   private async askedCursor(display: Size): Promise<Point> {
     await this.desk.connection.barrier();
     return this.cursor(display);
   }
 
-  /** Takes a picture, of the size in which the caller sees the screen, unless it is of a part. */
+  /** Takes a picture in the size in which the caller sees the screen; one of a region in the size of the region. */
   private async picture(shot: Shot, display: Size | null, region?: Region): Promise<EncodedImage> {
     const { device, caller: signal } = this.desk;
     const { sentAt } = device;
@@ -136,8 +149,9 @@ class BatchRun {
     signal.throwIfAborted();
     this.imageBytes += image.data.length;
     if (this.imageBytes > BATCH_IMAGE_BYTES_MAX)
-      throw new ImagesTooLarge(`The pictures of a batch must have at most ${BATCH_IMAGE_BYTES_MAX / 1_048_576} MB in sum.`);
-    if (!this.desk.hold(image.data.length)) throw new ImagesTooLarge('The pictures of the account’s batches take too much memory at once.');
+      throw new ImagesTooLarge(`The pictures of a batch may have at most ${BATCH_IMAGE_BYTES_MAX / 1_048_576} MB together.`);
+    if (!this.desk.hold(image.data.length))
+      throw new ImagesTooLarge('The pictures of this account’s batches take too much memory at the moment.');
     return image;
   }
 }
@@ -146,7 +160,7 @@ class ImagesTooLarge extends Error {
   readonly code = 'payload_too_large';
 }
 
-/** An error without a code of ours is no fault of the desktop's, and says so to nobody but the log. */
+/** Returns the error for the outcome. Rethrows an unknown error, which is a fault of the service and belongs into its log only. */
 function toStepError(error: unknown): StepError {
   const { code, message } = error as { code?: unknown; message: string };
   if (error instanceof RangeError) return { code: 'invalid_action', message };

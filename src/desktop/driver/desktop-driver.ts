@@ -1,3 +1,19 @@
+/*
+ * Drives one desktop for one process: runs batches of actions, and takes pictures.
+ *
+ * It owns the connections to the desktop (one for input and pictures, one for pictures without the pointer), the queue of batches, and the
+ * latest encoded picture. It does not own how a connection is dialled, the memory of frames, or the turn among replicas: they come in as
+ * `DesktopPorts`.
+ *
+ * Invariants:
+ * D1. Batches run one at a time, in the order in which they came, and only while this process has the turn. Pictures are taken at any time.
+ * D2. A lost connection is opened once more for each use; what fails after input was sent is in the outcome, and is never repeated.
+ * D3. The first input on a new connection releases the buttons that an earlier connection may have left pressed, except those that are to
+ *     stay pressed.
+ * D4. The memory of a frame is reserved until the frame is encoded, even if the caller that asked for it has given up.
+ * D5. After `close` nothing is opened any more, and what is being opened is destroyed.
+ */
+
 import type { Duplex } from 'node:stream';
 
 import type { Batch, Point } from '../actions/canonical-actions.ts';
@@ -14,37 +30,37 @@ import { InputDevice } from './input-device.ts';
 import { Reopened } from './reopened.ts';
 import type { LeftInput, Turn } from './turn.ts';
 
-/** The longest time until there is a stream to the desktop, ms. */
+/** The longest time to open a stream to the desktop, in ms. */
 const DIAL_TIMEOUT_MS = 10_000;
-/** The most times that a picture is begun because the screen has become larger meanwhile. */
+/** A picture is started at most this many times because the screen has grown meanwhile. */
 const GROWTHS_MAX = 3;
 
 export interface DesktopPorts {
   /** Opens a stream to the desktop's RFB server. */
   dial(signal: AbortSignal): Promise<Duplex>;
   encode(frame: Frame, options: ImageOptions): Promise<EncodedImage>;
-  /** Resolves when there is room in memory for a frame, with a function that ends its use. */
+  /** Reserves memory for a frame. Resolves with the function that releases it. */
   reserve(bytes: number, signal: AbortSignal): Promise<() => void>;
-  /** The place of the pointer, as far as it is known; by default the middle, where a desktop has it at first. */
+  /** The place of the pointer if it is known. A new desktop has it in the middle of the screen. */
   pointer?: Point | null;
-  /** Waits until nobody else puts input into the desktop. By default nobody else ever does. Throws the signal's reason. */
+  /** Waits until no other process puts input into the desktop. Without it, there is no other process. Throws the signal's reason. */
   turn?(signal: AbortSignal): Promise<Turn>;
 }
 
-/** The wishes for a batch that waits for its turn. */
+/** A batch that waits for its turn. */
 export interface BatchOrder {
-  /** Returns the batch for a screen of this size. What it throws, `run` throws, and nothing was done. */
+  /** Returns the batch for a screen of this size. If it throws, `run` throws the same error and nothing was done. */
   batchFor: (size: ScreenSize) => Promise<Batch>;
-  /** Takes room in memory for a picture, until whoever ordered the batch has passed it on. Returns false if there is none. */
+  /** Reserves memory for a picture until the caller has sent it. Returns false if there is none. */
   hold: (bytes: number) => boolean;
-  /** Ends the input, with its reason as the error of the action that it interrupts. */
+  /** Stops the input. Its reason is the error of the interrupted action. */
   stop?: AbortSignal;
 }
 
 interface Link {
   connection: RfbConnection;
   device: InputDevice;
-  /** True once it has had input: pictures alone move no pointer. */
+  /** Whether input was sent over it. Taking pictures does not move the pointer. */
   hasInput: boolean;
 }
 
@@ -54,25 +70,25 @@ interface Encoded {
 }
 
 /**
- * Drives one desktop over one connection, which is opened when it is first needed, and once more when it was lost. Batches run one after the
- * other; pictures are taken beside them.
+ * Drives one desktop over one connection, which is opened at the first use, and opened once more when it was lost. Batches run one after the
+ * other, and pictures may be taken while a batch runs.
  */
 export class DesktopDriver {
   private readonly link = new Reopened<Link>(
     () => this.openLink(),
     ({ connection }) => connection.isOpen,
   );
-  /** A second connection, on which the pointer is not drawn; opened when such a picture is first wanted. */
+  /** A second connection for pictures without the pointer, opened when the first such picture is wanted. */
   private readonly bare = new Reopened<RfbConnection>(
     () => this.dial(true),
     ({ isOpen }) => isOpen,
   );
   private readonly batches = new BatchQueue();
-  /** Ends what is being opened when the driver is closed. */
+  /** D5: aborts what is being opened. */
   private readonly closing = new AbortController();
-  /** The place of the pointer on the connection before. */
+  /** Returns the place of the pointer on the latest connection. */
   private pointer: (() => Point) | null = null;
-  /** The bits of the buttons that somebody else has left down, until there is a connection. */
+  /** The bits of the buttons that another process has left pressed, until there is a connection. */
   private buttons = 0;
   /** The latest picture of each frame, for as long as the frame itself is in memory. */
   private images = new WeakMap<Frame, Encoded>();
@@ -106,7 +122,7 @@ export class DesktopDriver {
       const { size } = await unlessAborted(this.connectionFor(withCursor), signal);
       const bytes = frameBytes(size);
       const release = await this.ports.reserve(bytes, signal);
-      // A frame is shared, and awaited to its end when this caller gives up, so its room is used until then.
+      // D4
       const taken = this.captured(withCursor, bytes)
         .then((frame) => this.encoded(frame, optionsFor(frame)))
         .finally(release);
@@ -117,16 +133,16 @@ export class DesktopDriver {
         if (!(error instanceof ScreenGrew)) throw error;
       }
     }
-    throw new DesktopUnreachable('its screen becomes larger all the time');
+    throw new DesktopUnreachable('its screen keeps growing');
   }
 
-  /** The bytes in memory that are kept to be used again. */
+  /** The bytes of cached frames and pictures. */
   get keptBytes(): number {
     const frames = (this.link.value?.connection.keptBytes ?? 0) + (this.bare.value?.keptBytes ?? 0);
     return frames === 0 ? 0 : frames + this.imageBytes;
   }
 
-  /** Ends the use of what is kept, but not the connections. */
+  /** Evicts cached frames and pictures. The connections stay open. */
   forgetFrames(): void {
     this.link.value?.connection.forgetFrame();
     this.bare.value?.forgetFrame();
@@ -140,7 +156,7 @@ export class DesktopDriver {
     return true;
   }
 
-  /** Releases what somebody may have left held down, when the batches before it are done. Throws what `run` throws. */
+  /** Releases keys and buttons that another process may have left pressed, after the batches that wait. Throws what `run` throws. */
   releaseInput(signal: AbortSignal): Promise<void> {
     return this.inTurn(signal, async () => {
       const { device } = await unlessAborted(this.inputLink(), signal);
@@ -148,12 +164,12 @@ export class DesktopDriver {
     });
   }
 
-  /** The place of the pointer, as it is known; null if it is not. */
+  /** The place of the pointer; null if it is not known. */
   get place(): Point | null {
     return this.pointer?.() ?? null;
   }
 
-  /** True if a button is down that is to stay down after the batch which pressed it. */
+  /** Whether a button stays pressed after the batch that pressed it. */
   get holdsButton(): boolean {
     return this.left.buttons !== 0;
   }
@@ -162,13 +178,13 @@ export class DesktopDriver {
     return { pointer: this.place, buttons: this.link.value?.device.keptButtons ?? this.buttons };
   }
 
-  /** Tells where a person has put the pointer, which the server does not tell its other clients. */
+  /** Notes where a person has moved the pointer, which the server does not report to its other clients. */
   async movePointer(point: Point): Promise<void> {
     const link = await this.link.current;
     link?.connection.movePointer(point.x, point.y);
   }
 
-  /** Ends the connections. Nothing is opened any more. */
+  /** Closes the connections. D5 */
   async close(): Promise<void> {
     const [link, bare] = [this.link.forget(), this.bare.forget()];
     this.closing.abort(new DesktopUnreachable('the connection was closed'));
@@ -186,7 +202,7 @@ export class DesktopDriver {
     });
   }
 
-  /** Does as `checkedLink`, for input. The first input releases the buttons that an earlier connection has left down. */
+  /** Does as `checkedLink`, for input. D3 */
   private inputLink(): Promise<Link> {
     return this.again(async () => {
       const link = await this.link.get();
@@ -197,7 +213,7 @@ export class DesktopDriver {
     });
   }
 
-  /** Runs the work when no other process, and no other batch of this one, puts input into the desktop. */
+  /** D1: runs the work when no other batch, and no other process, puts input into the desktop. */
   private inTurn<T>(signal: AbortSignal, work: (lost: AbortSignal) => Promise<T>): Promise<T> {
     return this.batches.run(signal, async () => {
       const turn = await this.ports.turn?.(signal);
@@ -221,6 +237,7 @@ export class DesktopDriver {
     this.pointer = () => link.device.pointer;
   }
 
+  /** D2 */
   private async again<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work();
@@ -254,7 +271,7 @@ export class DesktopDriver {
     return image;
   }
 
-  /** Returns a frame of the connection on which the pointer is not drawn. The server draws it all the same for those who did not move it there. */
+  /** Returns a frame without the pointer. The server draws it for clients that did not move it to its place, so this one moves it there. */
   private async captureBare(bytes: number): Promise<Frame> {
     const { device } = await this.link.get();
     const bare = await this.bare.get();
@@ -280,7 +297,7 @@ export class DesktopDriver {
     const patience = timeoutSignal(DIAL_TIMEOUT_MS);
     const either = AbortSignal.any([signal, patience]);
     const dialled = this.ports.dial(either);
-    // A stream that comes later is of no use.
+    // D5
     const cut = (): void => void dialled.then((stream) => stream.destroy()).catch(() => undefined);
     signal.addEventListener('abort', cut, { once: true });
     try {

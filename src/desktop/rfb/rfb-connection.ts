@@ -1,3 +1,21 @@
+/*
+ * One connection to a desktop by RFB 3.8, as the client: input, frames of the screen, and the clipboard.
+ *
+ * It owns the stream and the protocol's state. It does not own reconnecting, the order of batches, or the encoding of pictures
+ * (`DesktopDriver`).
+ *
+ * Invariants:
+ * C1. Pixels are requested only when a frame is wanted. After each frame the server is asked to report the next change, which costs an idle
+ *     desktop nothing and tells that the frame is still what the screen shows.
+ * C2. A frame that is given out was on the screen after the caller asked, even if it comes from memory: the server has confirmed that
+ *     nothing changed.
+ * C3. Input is done when `input` resolves: a fence (or, without fences, a request for one pixel) comes back after it.
+ * C4. A server that breaks the protocol, does not answer in time, or does not read ends the connection; then every wait ends with the same
+ *     error.
+ * C5. Memory is bounded: at most two frames, what the stream buffers, and OUTPUT_BYTES_MAX. A server that sends what was not requested is
+ *     read slowly.
+ */
+
 import type { Duplex } from 'node:stream';
 
 import { pause } from '../../kernel/async/pause.ts';
@@ -10,19 +28,19 @@ import { checkSize, FrameAssembly, frameBytes, type Frame, type Rectangle, type 
 import { handshake } from './handshake.ts';
 import { readMessage, type ServerListener } from './server-messages.ts';
 
-/** The longest time until the server answers, ms. */
+/** C4: the longest wait for an answer of the server, in ms. */
 const ANSWER_TIMEOUT_MS = 10_000;
-/** A server draws at most so long after a change, ms: three frames of 30 a second. */
+/** A server has drawn a change after this time, in ms: three frames at 30 per second. */
 const SETTLED_MS = 100;
-/** The bytes that wait for a server which does not read. */
+/** C5: the most bytes that wait for a server that does not read. */
 const OUTPUT_BYTES_MAX = 1_048_576;
-/** After so many bytes that nobody asked for, the connection reads nothing for a while. A message counts for at least so many. */
+/** C5: after this many bytes that were not requested, reading pauses. A message counts as at least MESSAGE_BYTES_MIN. */
 const UNASKED_BYTES_MAX = 65_536;
 const MESSAGE_BYTES_MIN = 64;
 const UNASKED_PAUSE_MS = 100;
-/** The most times that a frame is begun because the screen has another size. */
+/** A frame is started again at most this many times because the screen has changed its size. */
 const SIZES_MAX = 8;
-/** A frame that nobody asked for again takes no memory after this time, ms. */
+/** A frame that is not asked for again is freed after this time, in ms. */
 const FRAME_KEPT_MS = 10_000;
 
 export interface RfbOptions {
@@ -32,16 +50,11 @@ export interface RfbOptions {
 }
 
 /**
- * A connection to a desktop by RFB 3.8.
- *
- * 1. It asks for pixels only when a frame is wanted. After each frame it asks to be told of the next change, which costs an idle desktop
- *    nothing, and says that the frame is still what the screen shows.
- * 2. A server that breaks the protocol or does not answer in time ends the connection. In memory are at most two frames, what the stream
- *    buffers and `OUTPUT_BYTES_MAX`; a server that talks unasked is read slowly.
+ * A connection to a desktop by RFB 3.8. It ends itself after a violation of the protocol or a timeout, and is not reopened.
  */
 export class RfbConnection implements ServerListener {
   size: ScreenSize = { width: 0, height: 0 };
-  /** The place of the pointer as the server last told it; null if it never did. */
+  /** The place of the pointer as the server last reported it; null if it never did. */
   pointer: { x: number; y: number } | null = null;
 
   private readonly reader: ByteReader;
@@ -57,9 +70,9 @@ export class RfbConnection implements ServerListener {
   private assembly: FrameAssembly | null = null;
   /** The pixels that the assembly lacked when the update began. */
   private lacked = 0;
-  /** Fulfilled at the end of an update or of the connection. */
+  /** Called at the end of an update, or of the connection. */
   private onUpdate: (() => void)[] = [];
-  /** The time since which the server is asked to tell of a change; null once it did. */
+  /** The time since which a report of the next change is pending; null once the change was reported. */
   private watchedSince: number | null = null;
   private inputAt = -Infinity;
   private readonly captures = new SerialQueue();
@@ -77,12 +90,12 @@ export class RfbConnection implements ServerListener {
     stream.on('error', (error) => this.fail(new DesktopUnreachable(error.message)));
   }
 
-  /** Returns the connection once the server has shown that it answers. Ends the stream if it throws. */
+  /** Returns the connection once the server has answered. Destroys the stream if it throws. */
   static async open(stream: Duplex, options: RfbOptions = {}): Promise<RfbConnection> {
     const connection = new RfbConnection(stream, options);
     await connection.within('greeting', connection.greet());
     void connection.receive();
-    // A server with fences has sent one before it answers this.
+    // A server that supports fences sends one before it answers this.
     await connection.captures.run(() => connection.requestPixel());
     return connection;
   }
@@ -95,7 +108,7 @@ export class RfbConnection implements ServerListener {
     this.fail(new DesktopUnreachable('the connection was closed'));
   }
 
-  /** Sends keys and movements of the pointer; resolves when the server has done them. */
+  /** Sends key and pointer events. C3: resolves when the server has processed them. */
   async input(events: readonly Buffer[]): Promise<void> {
     this.write(Buffer.concat(events));
     this.inputAt = performance.now();
@@ -103,7 +116,7 @@ export class RfbConnection implements ServerListener {
     this.inputAt = performance.now();
   }
 
-  /** Resolves when the server has done all that was sent. */
+  /** C3: resolves when the server has processed everything that was sent. */
   async barrier(): Promise<void> {
     if (!this.knowsFences) {
       await this.captures.run(() => this.requestPixel());
@@ -119,8 +132,8 @@ export class RfbConnection implements ServerListener {
   }
 
   /**
-   * Returns what the screen shows. Callers that ask meanwhile get one frame that is begun after they asked. Throws `ScreenGrew` if a frame
-   * needs more bytes than that, as the first of them gives it.
+   * Returns what the screen shows. Callers that wait at the same time share one frame, which is requested after the last of them asked. Throws
+   * `ScreenGrew` if the frame needs more than `bytesMax` bytes, as the first of these callers gave it.
    */
   capture(bytesMax = Infinity): Promise<Frame> {
     this.nextCapture ??= this.captures.run(() => {
@@ -130,25 +143,25 @@ export class RfbConnection implements ServerListener {
     return this.nextCapture;
   }
 
-  /** The bytes of the frame that is kept to be used again. */
+  /** The bytes of the cached frame. */
   get keptBytes(): number {
     return this.frame?.pixels.length ?? 0;
   }
 
-  /** Ends the use of the frame that is kept. */
+  /** Evicts the cached frame. */
   forgetFrame(): void {
     clearTimeout(this.frameTimer);
     this.frame = null;
   }
 
   /**
-   * Offers a text to the desktop's programs. The returned promise of `requested` resolves when one of them has got it; of a server without the
-   * extended clipboard, which takes the text at once, it resolves at once. Throws `RangeError` if such a server can't take the text.
+   * Offers a text to the desktop's programs. `requested` resolves when a program has received it, or immediately if the server has no extended
+   * clipboard and receives the text right away. Throws `RangeError` for a text that such a server can't hold.
    */
   async offerText(text: string): Promise<{ requested: Promise<void> }> {
     if (!this.knowsClipboard) {
       if (Buffer.from(text, 'latin1').toString('latin1') !== text)
-        throw new RangeError('the desktop’s clipboard takes no characters outside of Latin-1');
+        throw new RangeError('the clipboard of this desktop holds Latin-1 characters only');
       await this.input([clientCutText(text)]);
       return { requested: Promise.resolve() };
     }
@@ -240,7 +253,7 @@ export class RfbConnection implements ServerListener {
     return frame;
   }
 
-  /** Returns true if the server was asked long enough ago to tell of a change, and did not. */
+  /** C1, C2: returns whether the server had enough time to report a change, and has reported none. */
   private isUnchanged(): boolean {
     const now = performance.now();
     if (this.frame === null || this.watchedSince === null) return false;
@@ -254,17 +267,17 @@ export class RfbConnection implements ServerListener {
     this.watchedSince = null;
     try {
       while (wanted?.isComplete !== true) {
-        // The screen has got another size meanwhile, or it is the first request.
+        // It is the first request, or the screen has changed its size meanwhile.
         if (wanted === null || this.assembly !== wanted) {
           begun += 1;
-          if (begun > SIZES_MAX) throw new DesktopUnreachable('its screen changes its size all the time');
+          if (begun > SIZES_MAX) throw new DesktopUnreachable('its screen keeps changing its size');
           if (frameBytes(this.size) > bytesMax) return null;
           wanted = new FrameAssembly(this.size);
           this.assembly = wanted;
           this.write(client.updateRequest(false, this.size.width, this.size.height));
         }
         await this.updated();
-        // A server leaves out what changes at that moment, which may be all but the pointer, and tells the rest only if it is asked again.
+        // A server leaves out the parts that change at that moment, even all but the pointer, and sends them only when asked again.
         if (this.assembly === wanted && !wanted.isComplete) this.write(client.updateRequest(true, this.size.width, this.size.height));
       }
     } finally {
@@ -299,7 +312,7 @@ export class RfbConnection implements ServerListener {
     if (this.failure !== null) throw this.failure;
   }
 
-  /** Ends the connection if the work takes too long. */
+  /** C4: ends the connection if the work takes too long. */
   private async within<T>(what: string, work: Promise<T>): Promise<T> {
     const ms = this.options.timeoutMs ?? ANSWER_TIMEOUT_MS;
     const timer = setTimeout(() => this.fail(new DesktopTimeout(what, ms)), ms);

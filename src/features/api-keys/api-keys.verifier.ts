@@ -1,3 +1,17 @@
+/*
+ * Verifies API keys at the beginning of a request.
+ *
+ * It owns a cache of the keys in use, by their hashes, and the times of their use. It does not own the life of a key (api-keys.decider.ts),
+ * or the end of requests that run when a key ends (`ApiKeyEnds`).
+ *
+ * Invariants:
+ * K1. A revoked key is refused on every replica as soon as its event is in the log. A request has read every event that was in the log when
+ *     it arrived; if it has not (`isCurrent` is false), the cache is not used.
+ * K2. An event of a key evicts the key. A key that was read before a concurrent event is not cached, and a gap in the log evicts all keys.
+ * K3. A key is called unknown only if the read model has all events up to the last change of a key, so that a new key is accepted at once.
+ * K4. The key itself is never stored or compared: only its SHA-256 is.
+ */
+
 import { Injectable } from '@nestjs/common';
 import { LRUCache } from 'lru-cache';
 
@@ -13,9 +27,9 @@ import { apiKeysProjection } from './api-keys.projection.ts';
 import type { ApiKeyRow } from './api-keys.table.ts';
 import { isWellFormed, sha256Of } from './raw-key.ts';
 
-/** The most keys in the cache, at most 1 kB each, since names and scopes are bounded. */
+/** The most keys in the cache. Each takes at most 1 kB, since names and scopes are bounded. */
 const REMEMBERED_MAX = 10_000;
-/** The shortest time between two records of a key's use, in ms. */
+/** The use of a key is recorded at most once in this time, in ms. */
 const NOTED_EVERY_MS = 60_000;
 
 const ISSUED = `select key_id, account_id, name, scopes from ${tableOf(apiKeysProjection)} where sha256 = $1`;
@@ -30,8 +44,7 @@ interface KnownKey {
 }
 
 /**
- * Verifies keys. Keys in use are cached by their hashes until an event changes them. Every request has read all events that were in the log
- * when it arrived, so every replica refuses a revoked key at once.
+ * Verifies keys. Keys in use are cached by their hashes until an event changes them, so that a request costs no statement.
  */
 @Injectable()
 export class ApiKeysVerifier {
@@ -83,7 +96,7 @@ export class ApiKeysVerifier {
       caller: { kind: 'api_key', id, name, accountId, role: 'member', scopes: new Set(scopes), expiresAt },
       notedAt: 0,
     };
-    // A key that was read before a concurrent event may be out of date, so it is not cached.
+    // K2
     if (lastChange === this.lastChange) {
       this.known.set(hash, key);
       this.hashes.set(id, hash);
@@ -97,8 +110,8 @@ export class ApiKeysVerifier {
   }
 
   /**
-   * Looks the key up once the read model is current. Throws `read_model_behind` while it lacks events or is being rebuilt, because the key
-   * could then be valid although it is not found.
+   * K3: looks the key up once the read model is current. Throws `read_model_behind` while it lacks events or is being rebuilt, because the key
+   * may be valid although it is not found.
    */
   private async issuedLately(hash: string, lastChange: Position): Promise<IssuedRow | undefined> {
     await this.readModels.waitFor(apiKeysProjection.name, lastChange);

@@ -1,3 +1,15 @@
+/*
+ * Waits for the ends of commands in running containers, and wakes the commands' saga at each end.
+ *
+ * It owns the waits of this process. It does not own any fact: what it knows can be found out again by any process at any time.
+ *
+ * Invariants:
+ * F1. A command is waited for at most once in this process.
+ * F2. The waits under a lease end when the lease is handed over. The lease's signal gets one listener however many waits there are, because
+ *     it may live for hours.
+ * F3. A wait that fails wakes the saga after RETRY_MS, and the pass finds out why.
+ */
+
 import { type BeforeApplicationShutdown, Injectable } from '@nestjs/common';
 
 import { pause } from '../../kernel/async/pause.ts';
@@ -6,7 +18,7 @@ import type { ContainerHandle } from '../../runtime/container.ts';
 import { Sagas } from '../../eventsourcing/sagas/saga.ts';
 
 export const COMMANDS_SAGA = 'commands';
-/** The wait after a follower failed, or its container did not know the command yet, ms: the pass that it then wakes finds out why. */
+/** F3: the delay after a follower failed, or its container did not know the command yet, in ms. */
 const RETRY_MS = 500;
 
 /** The commands that are followed in one agent. */
@@ -17,12 +29,12 @@ export interface FollowedCommands {
   commandIds: readonly string[];
 }
 
-/** Waits for the ends of commands in running containers, and wakes the saga at each. It knows nothing that another process could not find out. */
+/** Waits for the ends of commands in running containers, and wakes the saga at each end. */
 @Injectable()
 export class CommandFollowers implements BeforeApplicationShutdown {
-  /** Maps an agent to the commands that are followed in it, and each of them to what ends the wait. */
+  /** F1: maps an agent to the commands that are followed in it, and each command to the controller that ends its wait. */
   private readonly followed = new Map<string, Map<string, AbortController>>();
-  /** Maps the signal of a lease to what ends the waits under it: a signal that lives for hours gets one listener. */
+  /** F2: maps the signal of a lease to the controllers of the waits under it. */
   private readonly underLease = new WeakMap<AbortSignal, Set<AbortController>>();
 
   constructor(
@@ -30,7 +42,7 @@ export class CommandFollowers implements BeforeApplicationShutdown {
     private readonly sagas: Sagas,
   ) {}
 
-  /** Follows exactly these commands of the agent, until the signal aborts because another process does. */
+  /** Follows exactly these commands of the agent, until the signal aborts because another process takes over. */
   follow({ agentId, account, handle, commandIds }: FollowedCommands, handover: AbortSignal): void {
     const followed = this.followed.get(agentId) ?? new Map<string, AbortController>();
     for (const [id, ending] of followed) if (!commandIds.includes(id)) ending.abort();

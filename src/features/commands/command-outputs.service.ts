@@ -1,3 +1,18 @@
+/*
+ * Reads what commands in agents have printed: once, or as a stream of events that follows the output.
+ *
+ * It owns the bounds on reading. It does not own the output itself, which the supervisor in the container keeps, or the record of a
+ * command's end (`CommandsSaga`).
+ *
+ * Invariants:
+ * O1. An agent is woken only if its container may have output that the caller has not read.
+ * O2. The offset of a stream's event is where the next read continues, so nothing is lost or repeated over reconnections. A character that
+ *     was printed in parts is sent as a whole.
+ * O3. Following an output does not keep the agent awake.
+ * O4. A stream ends with `end` and the outcome, or with `error`; it waits END_TIMEOUT_MS for the record of the end.
+ * O5. Reads are bounded for this process and for each account, in number and in bytes per second.
+ */
+
 import { Injectable } from '@nestjs/common';
 
 import { Agents } from '../agents/services.ts';
@@ -17,11 +32,11 @@ import { callRefused, type CommandCall } from './command-runs.service.ts';
 import { type EndedCommand, findCommand, hasEnded, type RunningCommand } from './commands.decider.ts';
 import { statusOf } from './commands.table.ts';
 
-/** The most bytes of one response that is no stream. It is what is kept of a command's output. */
+/** The most bytes of one response that is not a stream: as much as is kept of a command's output. */
 export const OUTPUT_BYTES_MAX = 1_048_576;
-/** The longest time within which such a response is read, ms. */
+/** The timeout of such a response, in ms. */
 const READ_TIMEOUT_MS = 30_000;
-/** The time within which the end of a command is recorded after its output has ended, ms. */
+/** O4: the end of a command is recorded within this time after the end of its output, in ms. */
 const END_TIMEOUT_MS = 15_000;
 /** The number of reads that one process begins at once; an account may have a quarter of them. */
 const READS = sharesOf(128);
@@ -35,7 +50,7 @@ export interface ReadOutput {
   bytes: Buffer;
 }
 
-/** Reads what commands in agents have printed, which wakes an agent that sleeps if its container has what was asked for. */
+/** Reads what commands in agents have printed. It wakes a sleeping agent if the container has the requested output. */
 @Injectable()
 export class CommandOutputs {
   private readonly places = { limiter: new FairLimiter(READS), full: 'Too many outputs of this account are opened at once.' };
@@ -48,7 +63,7 @@ export class CommandOutputs {
     private readonly agents: Agents,
   ) {}
 
-  /** Returns the output so far from the offset, or from the first byte after it that is kept. Throws what `CommandRuns.signal` does. */
+  /** Returns the output so far from the offset, or from the first later byte that is kept. Throws what `CommandRuns.signal` throws. */
   async read(call: CommandCall, offset: number, limit: number): Promise<ReadOutput> {
     const signal = AbortSignal.any([call.signal, timeoutSignal(READ_TIMEOUT_MS)]);
     const { command, pieces } = await this.open(call, { offset, limit, follow: false }, signal);
@@ -73,8 +88,8 @@ export class CommandOutputs {
   }
 
   /**
-   * Returns events with the output from the offset on, then `end` with the outcome, or `error` if the output can't be followed any more. The
-   * id of each is the offset to go on from. The agent is not held awake meanwhile. Throws what `read` does, before the first event.
+   * Returns events with the output from the offset on, then `end` with the outcome, or `error` if the output can't be followed any more. O2: the
+   * id of each event is the offset to continue from. Throws what `read` throws, before the first event.
    */
   async follow(call: CommandCall, offset: number, signal: AbortSignal): Promise<AsyncIterable<ServerSentEvent>> {
     const { pieces } = await this.open(call, { offset, limit: null, follow: true }, signal);
@@ -114,17 +129,17 @@ export class CommandOutputs {
 
   /** Returns the last event of a stream. */
   private async ending({ agentId, commandId }: CommandCall, failure: unknown, signal: AbortSignal): Promise<ServerSentEvent> {
-    // The command may be the reason why its output broke off.
+    // The output may have ended because the command did.
     if (await this.records.settled(agentId, commandId, END_TIMEOUT_MS, signal)) {
       const command = findCommand(await this.records.load(agentId), commandId);
       return { event: 'end', data: outcomeOf(command) };
     }
     const refusal =
-      failure === null ? new Refusal('runtime_unavailable', 'The output ended, and the command did not.') : refusalOf(failure);
+      failure === null ? new Refusal('runtime_unavailable', 'The output ended, but the command still runs.') : refusalOf(failure);
     return { event: 'error', data: { code: refusal.code, detail: refusal.message } };
   }
 
-  /** Opens the output. There is none to open if all that was kept of it was read, or its container has ended. */
+  /** Opens the output. `pieces` is null if everything that is kept was read, or the container has exited. */
   private async open(
     call: CommandCall,
     request: { offset: number; limit: number | null; follow: boolean },
@@ -142,7 +157,7 @@ export class CommandOutputs {
     return { command, pieces };
   }
 
-  /** Returns whether the container may have output of the ended command from the offset on. */
+  /** O1: returns whether the container may have output of the ended command from the offset on. */
   private async mayHaveMore({ agentId, accountId }: CommandCall, command: EndedCommand, offset: number): Promise<boolean> {
     if (command.outputBytes === null || offset >= command.outputBytes) return false;
     const { generation, status, sleepDepth } = await this.agents.load(agentId, accountId);
@@ -150,7 +165,7 @@ export class CommandOutputs {
   }
 }
 
-/** Yields the beginning of a character whose rest does not come, if there is one. */
+/** O2: yields the first bytes of a character that was never completed, if there are any. */
 function* lastOf(texts: TextPieces, offset: number): Generator<ServerSentEvent> {
   const id = String(offset + texts.pending);
   const piece = texts.end();

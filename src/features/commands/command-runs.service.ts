@@ -1,3 +1,17 @@
+/*
+ * Starts long-running commands in agents, and passes input and signals on to them.
+ *
+ * It owns the order of records and calls to the container for one request. It does not own how commands end (`CommandsSaga`), their output
+ * (`CommandOutputs`), or the rules (commands.decider.ts).
+ *
+ * Invariants:
+ * C1. A command is recorded before it is started, and started at most once under its id: a repeated request finds the record, and a start
+ *     is not attempted later than STARTS_WITHIN_MS after the record. After that time the saga can tell that the command never started.
+ * C2. An input or a signal is recorded before it is sent, under the id of the request, so that a repeated request does not send it again.
+ * C3. A command that was removed while it was being started is killed.
+ * C4. The calls of this process to containers are bounded, with a share for each account.
+ */
+
 import { Injectable } from '@nestjs/common';
 
 import { Agents } from '../agents/services.ts';
@@ -13,16 +27,16 @@ import { ContainerGone, RuntimeRefused, RuntimeUnavailable } from '../../runtime
 import { CommandRecords, type CommandTexts } from './command-records.service.ts';
 import { commandNotFound, findCommand, hasEnded, type EndedCommand, type RunningCommand } from './commands.decider.ts';
 
-/** The longest time of a start, of a write to an input, and of another call, ms. */
+/** The timeouts of a start, of a write to an input, and of any other call, in ms. */
 const START_TIMEOUT_MS = 10_000;
 const INPUT_TIMEOUT_MS = 30_000;
 const CALL_TIMEOUT_MS = 10_000;
-/** The time after its record by which a command has been started, if it ever will be, ms. */
+/** C1: a command starts within this time after its record, in ms, or never. */
 const STARTS_WITHIN_MS = 20_000;
 /** The number of calls that one process makes at once; an account may have a quarter of them. */
 const CALLS = sharesOf(128);
 
-/** The call of a route about one command. */
+/** A caller's request about one command. */
 export interface CommandCall {
   context: CommandContext;
   accountId: string;
@@ -30,7 +44,7 @@ export interface CommandCall {
   commandId: string;
   /** The signal that aborts when the caller has gone. */
   signal: AbortSignal;
-  /** Hears that the agent had to be woken. */
+  /** Called if the agent had to be woken. */
   onWoken: () => void;
 }
 
@@ -40,7 +54,7 @@ export interface NewCommand extends CommandTexts {
   keepAwakeSeconds: number | null;
 }
 
-/** Starts commands that go on in agents, and passes input and signals on to them. It wakes the agent first, and records who did it. */
+/** Starts commands that keep running in agents, and passes input and signals on to them. It wakes the agent first, and records the caller. */
 @Injectable()
 export class CommandRuns {
   private readonly places = { limiter: new FairLimiter(CALLS), full: 'Too many calls to commands of this account run at once.' };
@@ -54,13 +68,13 @@ export class CommandRuns {
   ) {}
 
   /**
-   * Starts the command and returns it, as it is by then. Under the id of a command that was started before, it starts none. Throws
+   * Starts the command and returns its present state. C1: if a command with this id was started before, it returns that one. Throws
    * `agent_not_found`, `agent_unavailable`, `runtime_unavailable` and `rate_limited`.
    */
   start(call: CommandCall, command: NewCommand): Promise<RunningCommand | EndedCommand> {
     return this.use(call, async (handle, generation) => {
       const recorded = await this.recorded(call, command, generation);
-      // The saga finds out what became of an earlier try, once that can't go on.
+      // C1: the saga finds out how an earlier attempt ended.
       if (hasEnded(recorded) || recorded.generation !== generation || leftMs(recorded) <= 0) return recorded;
       if (recorded.keepAwakeUntil !== null) await this.activity.keepAwake(call.agentId, new Date(recorded.keepAwakeUntil));
       await this.startIn(handle, call, command, leftMs(recorded));
@@ -68,7 +82,7 @@ export class CommandRuns {
     });
   }
 
-  /** Writes to the command's input, and closes it if `closes`. Throws what `start` does, `not_found`, `invalid_state` and `reply_timeout`. */
+  /** Writes to the command's input, and closes it if `closes`. Throws what `start` throws, `not_found`, `invalid_state` and `reply_timeout`. */
   async write(call: CommandCall, actId: string, bytes: Buffer, closes: boolean): Promise<void> {
     await this.requireRunning(call);
     await this.use(call, async (handle) => {
@@ -80,7 +94,7 @@ export class CommandRuns {
     });
   }
 
-  /** Sends the signal to the command's process group. Throws what `start` does, `not_found` and `invalid_state`. */
+  /** Sends the signal to the command's process group. Throws what `start` throws, `not_found` and `invalid_state`. */
   async signal(call: CommandCall, actId: string, signal: NodeJS.Signals): Promise<void> {
     await this.requireRunning(call);
     await this.use(call, async (handle) => {
@@ -91,12 +105,12 @@ export class CommandRuns {
     });
   }
 
-  /** Kills the command with its descendants if it runs, for which it wakes the agent, and forgets it. Throws what `signal` does. */
+  /** Kills the command and its descendants if it runs, waking the agent for that, and deletes it. Throws what `signal` throws. */
   async remove(call: CommandCall): Promise<void> {
     const { agentId, accountId, commandId, context } = call;
     const command = await this.records.find(agentId, accountId, commandId);
     const { status, generation } = await this.agents.load(agentId, accountId);
-    // It is not worth a wake that a container keeps something of an ended command.
+    // The agent is not woken only to delete what its container keeps of an ended command.
     if (!hasEnded(command) || (status === 'active' && generation === command.generation))
       await this.use(call, (handle) => this.runtime.commands.remove(handle, commandId, timeoutSignal(CALL_TIMEOUT_MS)));
     await this.records.execute(agentId, { type: 'RemoveCommand', commandId }, context);
@@ -110,7 +124,7 @@ export class CommandRuns {
     return this.containers.use({ ...call, sandboxId: call.agentId, trigger: 'commands' }, this.places, inContainer).catch(callRefused);
   }
 
-  /** Records the start, if that was not done before, and returns the command as it is recorded. */
+  /** C1: records the start, unless it is recorded already, and returns the recorded command. */
   private async recorded(
     { agentId, commandId, context }: CommandCall,
     { command, cwd, name, keepAwakeSeconds }: NewCommand,
@@ -150,6 +164,7 @@ export class CommandRuns {
       }
       throw error;
     }
+    // C3
     if (findCommand(await this.records.load(agentId), commandId) !== null) return;
     await this.runtime.commands.remove(handle, commandId, timeoutSignal(CALL_TIMEOUT_MS));
     throw commandNotFound();
@@ -160,7 +175,7 @@ export class CommandRuns {
   }
 }
 
-/** Returns the time that is left for the start of the command, ms. */
+/** C1: returns how much time is left to start the command, in ms. */
 function leftMs({ startsBy }: RunningCommand): number {
   return Date.parse(startsBy) - (STARTS_WITHIN_MS - START_TIMEOUT_MS) - Date.now();
 }
@@ -178,7 +193,7 @@ function isTimeout(error: unknown): boolean {
 /** Throws the refusal that a caller gets for an error of the runtime, and any other error as it is. */
 export function callRefused(error: unknown): never {
   if (error instanceof RuntimeUnavailable || isTimeout(error))
-    throw new Refusal('runtime_unavailable', 'The container engine did not answer; what was asked for may have been done.');
+    throw new Refusal('runtime_unavailable', 'The container engine did not answer; the request may have taken effect.');
   if (error instanceof RuntimeRefused) throw new Refusal('agent_unavailable', error.message);
   if (error instanceof ContainerGone) throw new Refusal('agent_unavailable', 'The agent’s container ended meanwhile.');
   throw error;

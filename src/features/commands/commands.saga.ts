@@ -1,3 +1,17 @@
+/*
+ * Finds out how the commands in agents ended, records that, and lets running commands keep their agents awake. A key is one agent.
+ *
+ * It owns one pass over the commands of an agent. It does not own the waits for ends (`CommandFollowers`), the questions to containers
+ * (`CommandLooks`), or the rules (commands.decider.ts).
+ *
+ * Invariants:
+ * S1. Every recorded command gets a recorded end: a command in a running container is followed, one in a frozen container can't end, and
+ *     one whose container is gone has ended.
+ * S2. A command that the container knows and the log does not is killed, since each command is recorded before it is started.
+ * S3. The time until which commands keep the agent awake is stored before ends are recorded, so that a crash in between does not keep it
+ *     awake for an ended command.
+ */
+
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 
 import { Activity } from '../../sandboxes/services.ts';
@@ -11,12 +25,11 @@ import { CommandLooks, type Look } from './command-looks.service.ts';
 import { CommandRecords } from './command-records.service.ts';
 import { ENDED_MAX, findCommand, RUNNING_MAX } from './commands.decider.ts';
 
-/** The number of a container's commands that one pass looks up: more than it has, whatever the agent answers in its place. */
+/** The most commands of a container that one pass checks, since an agent may answer with any number in place of its supervisor. */
 const UNLISTED_MAX = RUNNING_MAX + ENDED_MAX;
 
 /**
- * Records how the commands of agents ended, and lets them hold their agents awake. It follows those in running containers; one in a frozen
- * container can't end, and one whose container is gone has ended.
+ * Records how the commands of agents ended, and lets running ones keep their agents awake.
  */
 @Injectable()
 export class CommandsSaga implements Saga, OnModuleInit {
@@ -58,7 +71,7 @@ export class CommandsSaga implements Saga, OnModuleInit {
     return idOf(event.stream);
   }
 
-  /** Returns the agents in which commands may end and are not followed here. */
+  /** S1: returns the agents in which commands may end that are not followed here. */
   async resync(maxAgeMs: number): Promise<SagaKey[]> {
     const agents = await this.looks.thatMayChange(maxAgeMs);
     const missed = agents.filter(({ agentId, commandIds }) => !this.followers.isFollowing(agentId, commandIds));
@@ -81,7 +94,7 @@ export class CommandsSaga implements Saga, OnModuleInit {
     return nextLook(look);
   }
 
-  /** Records the ends that were seen. The agent is kept awake for the others from before that on, so that a crash in between leaves no more. */
+  /** S1: records the ends that were seen. S3: stores first how long the other commands keep the agent awake. */
   private async record(agentId: string, { account, seen, now }: Look): Promise<void> {
     const context = systemContext(this.name, account);
     const going = [...seen].flatMap(([command, { kind }]) => (kind === 'ended' ? [] : [command]));
@@ -94,7 +107,7 @@ export class CommandsSaga implements Saga, OnModuleInit {
     }
   }
 
-  /** Removes commands that the container knows and the log does not, or not any more. Each of them was recorded before it was started. */
+  /** S2: removes commands that the container knows, and the log does not know or has removed. */
   private async removeUnlisted(agentId: string, { running }: Look, { assertLease }: SagaPass): Promise<void> {
     if (running === null) return;
     const commands = await this.records.load(agentId);
@@ -106,14 +119,14 @@ export class CommandsSaga implements Saga, OnModuleInit {
   }
 
   private follow(agentId: string, { account, seen, running }: Look, { handover }: SagaPass): void {
-    // One that is being started is followed, too: the container soon knows it.
+    // A command that is being started is followed, too: the container will know it soon.
     const commandIds = [...seen].flatMap(([{ id }, { kind }]) => (kind === 'ended' ? [] : [id]));
     if (running === null) this.followers.leave(agentId);
     else this.followers.follow({ agentId, account: account ?? '', handle: running.handle, commandIds }, handover);
   }
 }
 
-/** Returns when a command has to be looked at again without a signal; null if none has. */
+/** Returns when a command has to be checked again without an event; null if none has to. */
 function nextLook({ seen }: Look): Date | null {
   const times = [...seen.values()].flatMap((each) => (each.kind === 'unknown' && each.until !== null ? [each.until.getTime()] : []));
   return times.length === 0 ? null : new Date(Math.min(...times));

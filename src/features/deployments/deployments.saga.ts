@@ -1,3 +1,15 @@
+/*
+ * Brings every agent's container to the desired state in its stream. A key is one agent.
+ *
+ * It owns the choice of events that wake it. It does not own the loop over the steps (`Reconciler` in sandboxes/reconciliation/), the rules
+ * (containers/next-step.decider.ts), or what is particular to agents (`AgentKind`).
+ *
+ * Invariants:
+ * A1. There is one saga for an agent's container, not one for each verb: start, stop, sleep, wake, delete and crash share one code path.
+ * A2. Events that do not affect the container (other features' events on the agent's stream, changes of name and description) start no
+ *     pass.
+ */
+
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 
 import { agentEvents, type Agent, type AgentRecord, type AgentSettings } from '../agents/index.ts';
@@ -7,14 +19,14 @@ import { Reconcilers, type Reconciler } from '../../sandboxes/services.ts';
 import { AGENT_KIND, type AgentKind } from './containers/agent-kind.ts';
 import type { OwnStep } from './containers/next-step.decider.ts';
 
-/** The settings that are only displayed. */
+/** A2: the settings that are only displayed. */
 const WORDS: ReadonlySet<string> = new Set<keyof AgentSettings>(['name', 'description']);
 
-/** Brings every agent's container to the desired state in its stream. What it does for that is the reconciler's. */
+/** Brings every agent's container to the desired state in its stream, by means of the reconciler. */
 @Injectable()
 export class DeploymentsSaga implements Saga, OnModuleInit {
   readonly name: string;
-  /** The filter excludes events that other features write on an agent's stream, because they do not affect its container. */
+  /** A2: the filter excludes the events that other features write on an agent's stream. */
   readonly filter = { eventClass: 'core' as const, categories: ['agent'], types: Object.keys(agentEvents) };
   readonly concurrency: number;
   private readonly reconciler: Reconciler<Agent, AgentRecord, OwnStep>;
@@ -46,7 +58,7 @@ export class DeploymentsSaga implements Saga, OnModuleInit {
   }
 }
 
-/** Returns true if the event changes only the name or the description, which do not affect the container. */
+/** A2: returns whether the event changes only the name or the description. */
 function changesOnlyWords({ type, data }: StoredEvent): boolean {
   if (type !== 'AgentConfigured') return false;
   return Object.keys(data.changes as Partial<AgentSettings>).every((setting) => WORDS.has(setting));

@@ -1,3 +1,17 @@
+/*
+ * Serves terminals: a shell in an agent's container, connected to a caller's WebSocket.
+ *
+ * It owns the open terminals of this process and their number per agent. It does not own the bytes (terminal-connection.ts), the records
+ * (`AgentExecs`), or the wake (`WakeGate`).
+ *
+ * Invariants:
+ * T1. A terminal is recorded before its caller can type, and its end is recorded however it ends, also when the service stops.
+ * T2. The agent is held awake while the terminal opens, and for INPUT_HOLD_MS after an input. Watching the output does not keep it awake.
+ * T3. When the caller's connection ends, the shell and all that it started are killed. When the shell ends, the connection is closed with
+ *     the reason.
+ * T4. An agent has at most TERMINALS_PER_AGENT terminals through this process; each counts as an open stream of its account, too.
+ */
+
 import { type BeforeApplicationShutdown, Injectable, Logger } from '@nestjs/common';
 import type { WebSocket } from 'ws';
 
@@ -16,13 +30,13 @@ import { commandRefused, Containers } from './containers.service.ts';
 import type { TerminalEnd } from './exec.events.ts';
 import { connectTerminal, FRAME_BYTES_MAX } from './terminal-connection.ts';
 
-/** The number of terminals that one process has open in one agent. They count as open streams of their account, too. */
+/** T4 */
 const TERMINALS_PER_AGENT = 8;
-/** The time for which one input keeps the agent awake by itself, ms. The idle time begins at its end. */
+/** T2: one input keeps the agent awake for this time, in ms. The idle time starts afterwards. */
 const INPUT_HOLD_MS = 5_000;
 /**
- * The longest wait for the end of what a shell started, ms: after the shell has ended, and after its caller has gone, whose frozen agent
- * ends it when that wakes.
+ * The longest wait, in ms, for the end of everything that the shell has started: after the shell ended, and after the caller has gone. In a
+ * frozen agent the processes end when it wakes.
  */
 const END_TIMEOUT_MS = { shell: 15_000, socket: 5_000 };
 
@@ -41,7 +55,7 @@ interface OpenTerminal {
   generation: number;
 }
 
-/** Opens terminals in agents, which it wakes first, and records who opened them and how they ended. */
+/** Serves terminals in agents. It wakes the agent first, and records who opened each terminal and how it ended. */
 @Injectable()
 export class Terminals implements BeforeApplicationShutdown {
   private readonly logger = new Logger('Terminals');
@@ -86,6 +100,7 @@ export class Terminals implements BeforeApplicationShutdown {
     const signal = AbortSignal.any([gone, ending.signal]);
     const terminal = await this.containers.terminal(agentId, generation, { cols, rows, signal });
     try {
+      // T1
       await this.execs.openTerminal(recordOf(order));
       const socket = await this.sockets.accept(call, FRAME_BYTES_MAX).catch(async (error: unknown) => {
         await this.recordEnd(order, 'hung_up', null);
@@ -98,7 +113,7 @@ export class Terminals implements BeforeApplicationShutdown {
     }
   }
 
-  /** Counts a terminal of the agent until its connection closes. */
+  /** T4: counts a terminal of the agent until its connection closes. */
   private takePlace(call: Call, agentId: string): void {
     const release = this.open.tryAcquire({ account: call.accountId, agent: agentId });
     if (release === null)
@@ -106,7 +121,7 @@ export class Terminals implements BeforeApplicationShutdown {
     call.onClose(release);
   }
 
-  /** Passes bytes on until one side ends, and records how it ended. Never throws. */
+  /** T3: passes bytes on until one side ends, and records how it ended. Never throws. */
   private async attend(order: TerminalOrder, { terminal, socket, generation }: OpenTerminal, hold: () => void): Promise<void> {
     const first = await connectTerminal(socket, terminal, hold);
     const exitCode = await unlessAborted(terminal.ended, timeoutSignal(END_TIMEOUT_MS[first])).catch(() => null);
@@ -123,8 +138,8 @@ export class Terminals implements BeforeApplicationShutdown {
   }
 
   /**
-   * Returns a function that is called with each input. It wakes the agent if it sleeps, and holds it for a moment, so that the agent counts
-   * as used at the time of the last input.
+   * T2: returns a function for each input. It wakes the agent if it sleeps, and holds it awake for a moment, so that the agent counts as used at
+   * the last input.
    */
   private holder(need: Parameters<WakeGate['whileAwake']>[0]): () => void {
     let isHeld = false;
@@ -133,7 +148,7 @@ export class Terminals implements BeforeApplicationShutdown {
       isHeld = true;
       void this.gate
         .whileAwake(need, () => pause(INPUT_HOLD_MS, need.signal))
-        // An agent that must not be woken has ended its terminals, or ends them now.
+        // If the agent must not be woken, its terminals have ended or are ending.
         .catch(() => undefined)
         .finally(() => (isHeld = false));
     };

@@ -1,3 +1,17 @@
+/*
+ * Stores files that callers send in the volumes of agents.
+ *
+ * It owns the steps of one upload and their undoing after a failure. It does not own the bytes of a request (`MultipartForm`), the quota of
+ * volumes (`VolumeRoom`), the records (`FileRecords`), or the message about an attachment (`MessageIntake`).
+ *
+ * Invariants:
+ * U1. A file is stored as a whole or not at all: it is written under an unfinished name, and moved when the whole request has arrived.
+ * U2. A refused upload leaves nothing behind: the unfinished file is removed, and an attachment whose message is refused is removed, too.
+ * U3. Nothing is read from a request before the upload has its slot, and bytes are reserved in the volume before they are written.
+ * U4. An upload is recorded before it changes anything, under the id of the request, so that a repeated request does not store it twice.
+ * U5. A file without a directory never replaces another file: it gets a free name in the inbox.
+ */
+
 import type { Readable } from 'node:stream';
 
 import { Injectable } from '@nestjs/common';
@@ -23,24 +37,24 @@ import { VolumeRoom } from './volume-room.service.ts';
 
 /** The number of uploads that one process runs at once; an account may have a quarter of them. */
 const UPLOADS = sharesOf(128);
-/** The directory of the volume in which files without a directory of their own arrive. */
+/** The directory of the volume for files that are uploaded without a directory. */
 const INBOX = 'inbox';
-/** The longest time in which a refused file is removed, ms. */
+/** U2: the timeout for removing a refused file, in ms. */
 const CLEAN_UP_MS = 10_000;
 
 /** The place of a file in the volume. */
 export interface PlacedFile {
   path: string;
-  /** True if everybody may run it. */
+  /** Whether everybody may execute it. */
   executable: boolean;
 }
 
-/** A body that is a file, or has one. */
+/** A request body that is a file, or contains one. */
 export interface FileBody {
   read<T>(onFile: (file: { content: Readable }) => Promise<T>): Promise<T>;
 }
 
-/** Receives files for agents. It wakes the agent first, holds it awake until the file is there, and records who sent it. */
+/** Stores files for agents. It wakes the agent first, keeps it awake until the file is stored, and records the caller. */
 @Injectable()
 export class Uploads {
   private readonly places = { limiter: new FairLimiter(UPLOADS), full: 'Too many uploads of this account run at once.' };
@@ -53,7 +67,7 @@ export class Uploads {
     private readonly messages: MessageIntake,
   ) {}
 
-  /** Stores the file of the form. Its bytes are not read before it is this upload's turn. */
+  /** Stores the file of the form. U3: its bytes are not read before this upload has a slot. */
   async receive(call: FileCall, form: MultipartForm): Promise<UploadedFileDto> {
     try {
       return await this.containers.use({ ...call, sandboxId: call.agentId, trigger: 'files' }, this.places, (handle, woken) => {
@@ -65,7 +79,7 @@ export class Uploads {
     }
   }
 
-  /** Stores the file at exactly that path, where it replaces a file. Missing directories are made. */
+  /** Stores the file at exactly that path, replacing a file there. Missing directories are created. */
   async put(call: FileCall, place: PlacedFile, body: FileBody): Promise<WrittenFileDto> {
     const need = { ...call, sandboxId: call.agentId, trigger: 'files' };
     try {
@@ -103,7 +117,7 @@ export class Uploads {
     );
   }
 
-  /** The file is written under another name first and moved when the whole form has come, because its directory may be named after it. */
+  /** U1: the file is written under an unfinished name first, because the form may name the directory after the file's content. */
   private async store(
     call: FileCall,
     handle: ContainerHandle,
@@ -126,7 +140,7 @@ export class Uploads {
     }
   }
 
-  /** Moves the file into the inbox and sends the agent a message about it; if that is refused, there is no file. */
+  /** Moves the file into the inbox and sends the agent a message about it. U2: if the message is refused, the file is removed. */
   private async attach(call: FileCall, place: Staged, sent: { file: FormFile; message: string; size: number }): Promise<string> {
     const { context, accountId, agentId, callId } = call;
     const { file, message, size } = sent;
@@ -161,6 +175,7 @@ export class Uploads {
     return (await files.move(handle, staged, `${directory}/${name}`, signal, 'replace')).to;
   }
 
+  /** U5 */
   private async toInbox({ handle, staged, name, signal }: Staged, callId: string): Promise<string> {
     const { files } = this.runtime;
     await files.makeDirectory(handle, INBOX, { parents: true, signal });
@@ -177,13 +192,13 @@ export class Uploads {
 
 interface Staged {
   handle: ContainerHandle;
-  /** The path of the finished file under its other name. */
+  /** The path of the complete file under its unfinished name. */
   staged: string;
   name: string;
   signal: AbortSignal;
 }
 
-/** Returns the content type that the sender gave if it is one. */
+/** Returns the sender's content type if it is well-formed, else the default. */
 function mediaType(given: string): string {
   return /^[\w!#$&^.+-]{1,100}\/[\w!#$&^.+-]{1,100}$/.test(given) ? given : 'application/octet-stream';
 }

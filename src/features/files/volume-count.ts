@@ -1,26 +1,26 @@
 /**
- * Counts the bytes of one volume: those that were found when it was measured last, and those that callers have written since. No writes
- * together, however many at once, get more room than there is.
+ * Counts the bytes of one volume: those of the last measurement, and those that callers have written since. Concurrent writes together never get
+ * more than the limit.
  *
- * A measurement may or may not have seen what was written while it was made. That counts beside it, so that the count is too large rather
- * than too small until the next one.
+ * A measurement may or may not include what was written while it ran. Those bytes are counted in addition, so that the count is too large rather
+ * than too small until the next measurement.
  */
 export class VolumeCount {
-  /** The bytes that were found; null before the first measurement, `Infinity` if there is no room whatever was found. */
+  /** The measured bytes; null before the first measurement, `Infinity` if the volume is full in another respect. */
   private measured: number | null = null;
   private added = 0;
-  /** The bytes of the writes that have not ended. */
+  /** The bytes of writes that still run. */
   private unfinished = 0;
-  /** The bytes that will have been added to the measurement that is being made; null while there is none. */
+  /** The bytes to add to the measurement that is running; null while none runs. */
   private addedToNext: number | null = null;
 
-  /** `unmeasuredMax` are the bytes that callers may write before the first measurement has ended. */
+  /** `unmeasuredMax` is the number of bytes that callers may write before the end of the first measurement. */
   constructor(
     private readonly most: number,
     private readonly unmeasuredMax: number,
   ) {}
 
-  /** Counts the bytes if there is room for them. Returns whether there was. */
+  /** Reserves the bytes. Returns false if they would exceed the limit. */
   reserve(bytes: number): boolean {
     const room = this.measured === null ? Math.min(this.unmeasuredMax, this.most) : this.most - this.measured;
     if (this.added + bytes > room) return false;
@@ -30,11 +30,11 @@ export class VolumeCount {
     return true;
   }
 
-  /** Notes the end of a write that has reserved so many bytes. Those of one that has stored nothing are given back. */
+  /** Ends a write that has reserved the bytes. If it has stored nothing, they are released. */
   settle(bytes: number, isStored: boolean): void {
     this.unfinished -= bytes;
     if (isStored) return;
-    // Both hold every write that has not ended.
+    // Both numbers include every write that still runs.
     this.added -= bytes;
     if (this.addedToNext !== null) this.addedToNext -= bytes;
   }
@@ -43,7 +43,7 @@ export class VolumeCount {
     this.addedToNext = this.unfinished;
   }
 
-  /** Notes what a measurement has found; null if it found nothing out. */
+  /** Ends a measurement with its result; null if it failed. */
   endMeasuring(bytes: number | null): void {
     if (bytes !== null) {
       this.measured = bytes;

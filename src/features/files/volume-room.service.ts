@@ -1,3 +1,16 @@
+/*
+ * Knows how many bytes callers may still write to the volumes of agents.
+ *
+ * It owns one `VolumeCount` for each volume that was written to lately, and the measurements. It does not own the enforcement against the
+ * agent itself: an agent could falsify this measurement, which runs in its own container, but `VolumeMeter` measures from outside.
+ *
+ * Invariants:
+ * V1. A write reserves its bytes before it stores them. Concurrent writes together never reserve more than there is.
+ * V2. A small write does not wait for a measurement: a part of the volume may be written before the first one has ended.
+ * V3. A write is refused only on a measurement that is younger than REFUSING_AGE_MS, since files may have been deleted.
+ * V4. Concurrent callers share one measurement of a volume.
+ */
+
 import { Injectable } from '@nestjs/common';
 import { LRUCache } from 'lru-cache';
 
@@ -9,29 +22,28 @@ import { RuntimeRefused } from '../../runtime/runtime.errors.ts';
 import { VolumeCount } from './volume-count.ts';
 
 const MIB = 1_048_576;
-/** The longest time for which one volume is measured, ms. */
+/** The timeout of one measurement, in ms. */
 const MEASURE_MS = 5_000;
-/** The time for which a measured size is used, ms. What callers write meanwhile is added to it. */
+/** A measured size is used for this time, in ms. Bytes that callers write meanwhile are added to it. */
 const SIZE_AGE_MS = 60_000;
-/** The age from which a size is measured anew before a write is refused, since files may have been removed, ms. */
+/** V3: a size older than this, in ms, is measured again before a write is refused. */
 const REFUSING_AGE_MS = 5_000;
-/** The room in a volume that has not been measured: so many bytes, and so large a part of the volume's bound. */
+/** V2: the bytes that may be written to a volume before its first measurement: at most `bytesMax`, and at most this part of its limit. */
 const UNMEASURED = { bytesMax: 4 * MIB, part: 1 / 100 };
 const AGENTS_MAX = 10_000;
 
 interface Volume {
   count: VolumeCount;
-  /** The time at which it was measured last, ms of this process's clock. */
+  /** The time of the last measurement, by `performance.now()`. */
   measuredAt: number;
-  /** False if the last measurement came to nothing, so that there is no bound until the next one. */
+  /** False if the last measurement failed, so that there is no limit until the next one. */
   isMeasurable: boolean;
   measuring: Promise<void> | null;
 }
 
 /**
- * Knows how much room the volumes of agents have for what callers write. A volume is measured in the background, in its own container, while
- * the first bytes are written; only what is larger than a small part of the volume waits for that. An agent could falsify the measure, as it
- * could write by itself: `VolumeMeter`, which measures from outside, stops those that hold too much.
+ * Knows how many bytes callers may still write to the volumes of agents. A volume is measured in the background, in its own container, while the
+ * first bytes are written.
  */
 @Injectable()
 export class VolumeRoom {
@@ -42,11 +54,11 @@ export class VolumeRoom {
     private readonly config: Config,
   ) {}
 
-  /** Runs a write, which reserves room for its bytes; if it throws, they are given back. Null stands for a volume without a bound. */
+  /** Runs a write, which reserves its bytes. If it throws, they are released. `reserve` is null for a volume without a limit. */
   async whileWriting<T>(agentId: string, handle: ContainerHandle, write: (reserve: ReserveBytes | null) => Promise<T>): Promise<T> {
     if (this.config.volumeMaxMb === 0) return write(null);
     const volume = this.volumeOf(agentId);
-    // A write that needs the size waits for it, and gets the error.
+    // V2: only a write that needs the size waits for it and gets its error.
     if (ageOf(volume) > SIZE_AGE_MS) this.measured(volume, handle).catch(() => undefined);
     let reserved = 0;
     let isStored = false;
@@ -65,6 +77,7 @@ export class VolumeRoom {
 
   private async reserve(volume: Volume, handle: ContainerHandle, bytes: number): Promise<boolean> {
     if (volume.count.reserve(bytes)) return true;
+    // V3
     if (volume.measuring === null && ageOf(volume) <= REFUSING_AGE_MS) return false;
     await this.measured(volume, handle);
     return volume.count.reserve(bytes);
@@ -80,7 +93,7 @@ export class VolumeRoom {
     return volume;
   }
 
-  /** Resolves when the volume has been measured; callers at the same time share one measurement. */
+  /** Resolves when the volume has been measured. V4 */
   private measured(volume: Volume, handle: ContainerHandle): Promise<void> {
     volume.measuring ??= this.measure(volume, handle).finally(() => (volume.measuring = null));
     return volume.measuring;

@@ -1,3 +1,17 @@
+/*
+ * Calls the tools of models: each call is a request of this process to its own route, with the caller's credential.
+ *
+ * It owns the bounds on the calls of this process and their time. It does not own what a tool takes (tool-request.ts), the shape of results
+ * (tool-results.ts), or the routes, whose access rules hold as they do for any request.
+ *
+ * Invariants:
+ * T1. A call never has more rights than its caller: the route decides.
+ * T2. A call ends after the wait of its tool plus a margin, with a result that says so. What it asked for may have been done.
+ * T3. The calls of an account are bounded, and so are the bytes that are read of a response. The bytes of images stay reserved until the
+ *     client has received the result.
+ * T4. A failed call is a result with a problem in it. `run` rejects only if the call itself was ended.
+ */
+
 import type { IncomingMessage } from 'node:http';
 
 import { Injectable } from '@nestjs/common';
@@ -17,7 +31,7 @@ import { failureResult, isImage, mediaTypeOf, nextNote, type Received, resultOf,
 import { SHOWN_BYTES_MAX, WAIT_SECONDS } from './tool.ts';
 
 const MIB = 1_048_576;
-/** The calls of one account that are under way at once, or whose results its clients have not taken. */
+/** T3: the calls of one account that run, or whose results were not received yet. */
 export const CALLS_MAX = 16;
 /** The bytes that are read of a JSON response, and of an image. */
 const JSON_BYTES_MAX = 2 * MIB;
@@ -31,7 +45,7 @@ const IMAGES = sharesOf(64 * MIB, { account: 3 / 16 });
 export interface CallEnds {
   /** Aborts when the response with the result is complete, or its connection has closed. */
   gone: AbortSignal;
-  /** Aborts then, too, and as soon as the result is of no use any more. */
+  /** Aborts like `gone`, and earlier if the result is not needed any more. */
   end: AbortSignal;
 }
 
@@ -45,17 +59,17 @@ interface ToolCall {
   signal: AbortSignal;
 }
 
-/** Calls tools by their routes, as the caller of an HTTP request, and bounds how much of that goes on at once. */
+/** Calls tools through their routes on behalf of a caller, and bounds the calls that run at once. */
 @Injectable()
 export class ToolCalls {
-  /** The wait of a call, and the time that it has besides, in seconds. A test sets shorter ones. */
+  /** T2: the wait of a call, and the margin on top of it, in seconds. A test sets shorter ones. */
   readonly times = { waitSeconds: WAIT_SECONDS, marginSeconds: 5 };
   private readonly running = new AccountCounter({ account: CALLS_MAX });
   private readonly images = new FairLimiter(IMAGES);
 
   constructor(private readonly routes: OwnRoutes) {}
 
-  /** Returns the result of the call, which says so if the call failed. Rejects if it ends before that. */
+  /** Returns the result of the call, also if the call failed. T4 */
   async run(call: Call, route: ToolRoute, given: Arguments, { gone, end }: CallEnds): Promise<ToolResult> {
     const { waitSeconds, marginSeconds } = this.times;
     const time = timeoutSignal((waitSeconds + marginSeconds) * 1_000);
@@ -85,7 +99,7 @@ export class ToolCalls {
     return resultOf(toolCall.route.tool, await this.received(toolCall, await this.send(toolCall, headers)));
   }
 
-  /** Returns what became of the actions, with a picture. */
+  /** Returns the results of the actions, with a picture. */
   private async actions(toolCall: ToolCall): Promise<ToolResult> {
     const received = await this.received(toolCall, await this.send(toolCall));
     return received.status === 200 ? actionsResult(received) : resultOf(toolCall.route.tool, received);
@@ -102,7 +116,7 @@ export class ToolCalls {
     return this.plain(toolCall);
   }
 
-  /** Sends a message, and waits for the reply. A wait that ends ends nothing but itself. */
+  /** Sends a message, and waits for the reply. The message stays in delivery when the wait ends. */
   private async chat(toolCall: ToolCall): Promise<ToolResult> {
     const { route, signal } = toolCall;
     const wait = AbortSignal.any([signal, timeoutSignal(this.times.waitSeconds * 1_000)]);
@@ -151,7 +165,7 @@ async function read(response: IncomingMessage, bytesMax: number): Promise<{ body
   for await (const chunk of response) {
     chunks.push(chunk as Buffer);
     bytes += (chunk as Buffer).length;
-    // The loop's end breaks the connection off.
+    // Leaving the loop destroys the response.
     if (bytes > bytesMax) break;
   }
   return { body: Buffer.concat(chunks).subarray(0, bytesMax), isCut: bytes > bytesMax };

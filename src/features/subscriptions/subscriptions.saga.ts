@@ -1,3 +1,16 @@
+/*
+ * Sends the events of accounts to the addresses that subscribed to them. A key is one subscription.
+ *
+ * It owns the loop of one pass: apply orders, take up wanted events, attempt what is due. It does not own the stored state
+ * (`EventDeliveries`), which events are wanted (`EventIntake`), or the requests (`EventAttempts`).
+ *
+ * Invariants:
+ * P1. Every wanted event is sent at least once, and in the order of the log for each agent.
+ * P2. What wakes a pass is only a hint. A pass starts at the stored position, so that no event is skipped over a crash, a rebuild or a
+ *     change of replica (decisions/0033).
+ * P3. Requests are made without a slot of the saga, so that a slow target delays no other subscription.
+ */
+
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 
 import { Keyring } from '../../crypto/keyring.ts';
@@ -9,13 +22,12 @@ import { EventAttempts } from './event-attempts.service.ts';
 import { EventIntake } from './event-intake.service.ts';
 import { type Subscription, subscriptionDecider, subscriptionStream } from './subscriptions.decider.ts';
 
-/** The number of rounds after which a pass ends, so that the next one begins with the newest state of the subscription. */
+/** A pass ends after this many rounds, so that the next one loads the newest state of the subscription. */
 const ROUNDS_OF_PASS = 50;
 
 /**
- * Sends the events of accounts to their subscriptions: at least once, and in the order of the log for each agent. Each subscription has a
- * position in the log, up to which the events that it wants are stored as deliveries. What wakes a pass is only a hint: a pass begins at the
- * stored position, so that nothing is skipped over a crash, a rebuild or a change of replica.
+ * Sends the events of accounts to their subscriptions, at least once and in the order of the log for each agent. Each subscription has a
+ * position in the log; the wanted events before it are stored as deliveries.
  */
 @Injectable()
 export class SubscriptionsSaga implements Saga, OnModuleInit {
@@ -54,10 +66,12 @@ export class SubscriptionsSaga implements Saga, OnModuleInit {
 
   private async serve(subscription: Subscription, pass: SagaPass): Promise<Date | null> {
     for (let round = 0; round < ROUNDS_OF_PASS; round += 1) {
+      // P2
       const taken = await this.intake.takeUp(subscription);
+      // P3
       const { attempted, next } = await pass.withoutSlot(() => this.attempts.attemptDue(subscription, pass));
       sagaStep(this.name, subscription.subscriptionId, 'attempted');
-      // While as many wait as may, only a delivery makes room for more.
+      // At the bound on pending events, only a finished delivery makes room for more.
       if (attempted === 0 && taken !== 'some') return next;
     }
     return new Date();

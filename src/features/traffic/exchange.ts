@@ -1,3 +1,19 @@
+/*
+ * Passes one HTTP request of the public on to an agent, and its response back, as both arrive.
+ *
+ * It owns both streams of one exchange and their timeouts. It does not own which agent may be reached and its wake (`PublicTraffic`), which
+ * headers pass (headers.ts), or WebSockets after their handshake (tunnel.ts).
+ *
+ * Invariants:
+ * X1. No more of either body is in memory than a few pieces: neither side is read faster than the other one is written.
+ * X2. The connection to the agent ends with the exchange, however it ends, and with the caller's connection.
+ * X3. Before the response has begun, a failure is a problem response. Afterwards the caller's connection breaks, which tells that the body
+ *     is not complete.
+ * X4. The agent's time to answer runs from the end of the request, so a slow caller does not use it up. Nothing may stand still for longer
+ *     than `idleTimeoutMs`.
+ * X5. A WebSocket is opened only if the caller asked for one.
+ */
+
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { pipeline } from 'node:stream/promises';
@@ -11,7 +27,7 @@ import type { Call } from '../../http/server/call.ts';
 import { headerOf, headersForAgent, headersForCaller } from './headers.ts';
 import { tunnel } from './tunnel.ts';
 
-/** The longest time that connecting to an agent takes, ms. */
+/** The timeout for connecting to an agent, in ms. */
 const CONNECT_TIMEOUT_MS = 10_000;
 /** The bound on the headers of an agent's response, and on a chunk's extensions and trailers, in bytes. */
 const HEADER_BYTES_MAX = 64 * 1_024;
@@ -35,13 +51,13 @@ export interface ExchangeOrder {
 interface Answer {
   response: IncomingMessage;
   socket: Socket;
-  /** The bytes that came right after the agent took the handshake; null if the response is an ordinary one. */
+  /** The bytes that followed the agent's acceptance of the handshake; null if the response is an ordinary one. */
   head: Buffer | null;
 }
 
 /**
- * Passes a request on to an agent and its response back, as both come, and holds no more of them in memory than a few pieces. Resolves when
- * the exchange is over, however it ended. Throws `agent_failed` and `reply_timeout` if there is no response to pass on.
+ * Passes a request on to an agent, and its response back. Resolves when the exchange is over, however it ended. Throws `agent_failed` and
+ * `reply_timeout` if there is no response to pass on.
  */
 export async function exchange(order: ExchangeOrder): Promise<void> {
   const { call, endpoint, path, prefix } = order;
@@ -61,14 +77,14 @@ export async function exchange(order: ExchangeOrder): Promise<void> {
     await pass(await answered, asking, order);
   } finally {
     asking.destroy();
-    // The rest of the body would keep the connection from its next request.
+    // The rest of the body is read and dropped, or else the caller's next request on the connection would wait for it.
     call.incoming.removeAllListeners('readable').resume();
   }
 }
 
 /**
- * Sends the body as it comes, and all that has come at once: a caller may send it in the smallest pieces, each of which costs as much as a
- * large one.
+ * X1: sends the body as it arrives. Everything that has arrived is written at once, because a caller may send tiny pieces, each of which costs
+ * as much as a large one.
  */
 function send({ incoming }: Call, asking: ClientRequest): void {
   const more = () => {
@@ -91,7 +107,7 @@ function hasBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 }
 
-/** Yields what has come of a body, all at once, for the same reason. */
+/** Yields everything that has arrived of a body at once, for the same reason. */
 async function* gathered(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   for await (const bytes of source) yield bytes;
 }
@@ -111,6 +127,7 @@ function answerTo(asking: ClientRequest, { replyTimeoutMs, idleTimeoutMs }: Exch
       settle(() => reject(refusal));
       asking.destroy();
     };
+    // X3, X4
     const late = () => fail(new Refusal('reply_timeout', 'The agent did not answer in time.'));
     const unusable = (what: string) => fail(new Refusal('agent_failed', what));
     timer = setTimeout(() => unusable('The agent can’t be reached.'), CONNECT_TIMEOUT_MS);
@@ -119,7 +136,7 @@ function answerTo(asking: ClientRequest, { replyTimeoutMs, idleTimeoutMs }: Exch
       isConnected = true;
       clearTimeout(timer);
       asking.setTimeout(idleTimeoutMs, late);
-      // A caller that sends slowly does not use up the agent's time.
+      // X4
       const onSent = () => {
         if (!isSettled) timer = setTimeout(late, replyTimeoutMs);
       };
@@ -138,7 +155,7 @@ function answerTo(asking: ClientRequest, { replyTimeoutMs, idleTimeoutMs }: Exch
   });
 }
 
-/** Calls `connected` once the request has a connection, which may be one that was kept. */
+/** Calls `connected` once the request has a connection, which may be a reused one. */
 function onConnected(asking: ClientRequest, connected: () => void): void {
   asking.once('socket', (socket) => {
     if (socket.connecting) socket.once('connect', connected);
@@ -151,7 +168,7 @@ async function pass({ response, socket, head }: Answer, asking: ClientRequest, o
   const upgrade = upgradeOf(call.incoming);
   const isUpgrade = response.headers.upgrade?.toLowerCase() === 'websocket';
   if (head !== null && (upgrade === null || !isUpgrade))
-    throw new Refusal('agent_failed', 'The agent changed to another protocol, which nobody asked for.');
+    throw new Refusal('agent_failed', 'The agent switched to a protocol that the caller did not ask for.');
   const headers = [...headersForCaller(response.rawHeaders, call.reachedBy.host, prefix), 'X-Request-Id', call.requestId];
   if (woken) headers.push('X-Agent-Woken', 'true');
   if (head !== null && upgrade !== null) {
@@ -159,21 +176,21 @@ async function pass({ response, socket, head }: Answer, asking: ClientRequest, o
     await tunnel({ caller: upgrade.socket, sent: upgrade.head, agent: socket, answered: head, headers, idleTimeoutMs });
     return;
   }
-  // The rest of the request may come while the response goes, but no other request can follow it then.
+  // The rest of the request may arrive during the response, but then no other request can follow on the connection.
   if (!call.incoming.complete || upgrade !== null) headers.push('Connection', 'close');
   const isEventStream = response.headers['content-type']?.startsWith('text/event-stream') === true;
   const reply = begun(() => call.beginResponse(response.statusCode ?? 0, headers, isEventStream));
   asking.setTimeout(idleTimeoutMs, () => response.destroy());
   reply.setTimeout(idleTimeoutMs, () => reply.destroy());
-  // If one side breaks off, the pipeline closes the connection to the other, which tells that the body is not whole.
+  // X3: if one side breaks off, the pipeline closes the connection to the other.
   await pipeline(response, gathered, reply).catch(() => undefined);
 }
 
-/** Begins the response, unless its head is one that nobody can pass on. */
+/** Begins the response. Throws `agent_failed` if Node refuses its head. */
 function begun<T>(begin: () => T): T {
   try {
     return begin();
   } catch (error) {
-    throw new Refusal('agent_failed', `The agent’s answer has a head that is no HTTP: ${(error as Error).name}.`);
+    throw new Refusal('agent_failed', `The head of the agent’s response is not valid HTTP: ${(error as Error).name}.`);
   }
 }

@@ -1,3 +1,19 @@
+/*
+ * Serves requests of the public to the ports of public agents.
+ *
+ * It owns the open calls of this process, by agent. It does not own the exchange itself (exchange.ts), the wake (`AgentWakes`), or the host
+ * names of agents (agent-domain.ts).
+ *
+ * Invariants:
+ * P1. An agent that is not public is answered like a missing one.
+ * P2. When an agent is closed or deleted, its open calls end, on every replica, since each of them follows the log. A call is listed before
+ *     the agent is read, so that no call is missed in between, and all calls are checked again after a gap in the log.
+ * P3. The agent is kept awake until the exchange is over.
+ * P4. Open exchanges are bounded in total, for each account and for each agent. One beyond a bound is refused at once, since a WebSocket
+ *     may keep its place for hours.
+ * P5. Under a path, an agent is reached by one spelling only, because cookies and addresses are confined to that path.
+ */
+
 import { Injectable, Logger, type OnModuleDestroy } from '@nestjs/common';
 
 import { type Agent, agentNotFound, type AgentState, publicPathOf, startTimeoutOf } from '../agents/index.ts';
@@ -16,7 +32,7 @@ import { exchange } from './exchange.ts';
 const AGENT_PART = 1 / 10;
 const FULL: Record<keyof Limits, string> = { all: 'public agents', account: 'the agents of this account', agent: 'this agent' };
 
-/** Passes requests of anybody on to the ports of public agents, which it wakes first and keeps awake until the exchange is over. */
+/** Serves requests of the public to the ports of public agents. It wakes the agent first, and keeps it awake until the exchange is over. */
 @Injectable()
 export class PublicTraffic implements OnModuleDestroy {
   private readonly logger = new Logger('PublicTraffic');
@@ -55,7 +71,7 @@ export class PublicTraffic implements OnModuleDestroy {
       call.setHeader('location', prefix + (isWithoutSlash ? '/' : '') + place.path);
       return;
     }
-    // The call is listed before the agent is read, so that it is ended too if the agent is closed in between.
+    // P2
     const calls = this.calls.get(agentId) ?? new Set();
     this.calls.set(agentId, calls.add(call));
     try {
@@ -82,19 +98,19 @@ export class PublicTraffic implements OnModuleDestroy {
     throw new Refusal('rate_limited', `Too many requests to ${FULL[lacking]} are open.`, { retryAfterSeconds: 1 });
   }
 
-  /** Cuts what a stop of the service did not wait for. */
+  /** Ends the exchanges that the service did not wait for when it stopped. */
   onModuleDestroy(): void {
     for (const agentId of this.calls.keys()) this.end(agentId);
   }
 
-  /** Ends what is open of an agent that its owner has closed or deleted: on every replica, since each of them follows the log. */
+  /** P2: ends the calls of an agent that its owner has closed or deleted. */
   private onEvent({ stream, type, data }: StoredEvent): void {
     if (categoryOf(stream) !== 'agent') return;
     const isClosed = type === 'AgentConfigured' && (data as { changes?: { public?: boolean } }).changes?.public === false;
     if (isClosed || type === 'AgentDeletionRequested') this.end(idOf(stream));
   }
 
-  /** Checks all agents with open calls, because events that closed one may have been missed in a gap. */
+  /** P2: checks all agents with open calls after a gap in the log. */
   private checkAll(): void {
     for (const agentId of this.calls.keys())
       this.agents
@@ -102,7 +118,7 @@ export class PublicTraffic implements OnModuleDestroy {
         .then(publicAgent)
         .catch((error: unknown) => {
           if (error instanceof Refusal && error.code === 'agent_not_found') this.end(agentId);
-          else this.logger.warn({ msg: 'it is not known whether an agent is still public', agent_id: agentId, err: error });
+          else this.logger.warn({ msg: 'could not check whether an agent is still public', agent_id: agentId, err: error });
         });
   }
 

@@ -1,3 +1,17 @@
+/*
+ * Gives the records about a computer's container the times at which the engine really did it.
+ *
+ * It owns the choice among the engine's times. It does not own the counting of time awake (usage/), or the times at which the engine was up
+ * (`EngineUptime`).
+ *
+ * Invariants (decisions/0063):
+ * T1. A computer's time awake is counted between the engine's own times, so that a kill of the service, which makes records late, changes
+ *     nothing of it.
+ * T2. If the engine did not see a container exit (its machine went down), the container counts as exited at the last time at which the
+ *     engine was known to be up.
+ * T3. If the engine has no time for an event, the time of the request is used, or the record is made without one.
+ */
+
 import { uptime as machineUptime } from 'node:os';
 
 import { Injectable } from '@nestjs/common';
@@ -9,12 +23,12 @@ import { EngineUptime } from '../../../sandboxes/services.ts';
 import type { ComputerRecord } from '../aggregate/computer-records.decider.ts';
 import type { Computer } from '../aggregate/computer-state.decider.ts';
 
-/** The exit code by which an engine says that a container ended while it was away itself. A program may end with it, too. */
+/** T2: the exit code with which an engine reports a container that exited while the engine was down. A program may use it, too. */
 const NOT_SEEN_EXIT_CODE = 255;
 
 /**
- * Gives records the times at which the engine did what they are about, so that a record which is made late, such as after a kill of the
- * service, tells the same as one that was made at once.
+ * Adds the engine's times to records, so that a record that is made late, such as after a kill of the service, equals one that was made
+ * immediately.
  */
 @Injectable()
 export class ContainerTimes {
@@ -26,7 +40,7 @@ export class ContainerTimes {
     private readonly uptime: EngineUptime,
   ) {}
 
-  /** Returns the record with the engine's time, or without one if nothing tells it. */
+  /** Returns the record with the engine's time, or without one if it is not known. */
   async dated(sandboxId: string, computer: Computer, record: ComputerRecord): Promise<ComputerRecord> {
     if (record.type !== 'RecordReady' && record.type !== 'RecordSlept' && record.type !== 'RecordExit') return record;
     const at = await this.timeOf(sandboxId, computer, record);
@@ -41,15 +55,15 @@ export class ContainerTimes {
     const mine = await this.containerOf(sandboxId, computer.generation);
     if (record.type === 'RecordReady' && computer.sleepDepth !== 'frozen') return mine?.startedAt ?? null;
     if (record.type === 'RecordReady') return (await this.lastChange(mine, computer, 'running')) ?? computer.requestedAt;
-    // A container that was frozen before it ended was put to sleep by that.
+    // A container that was frozen before it exited fell asleep when it was frozen.
     if (record.type === 'RecordSlept' && record.depth === 'frozen')
       return (await this.lastChange(mine, computer, 'frozen')) ?? computer.requestedAt;
     return mine?.state === 'exited' ? this.endOf(mine, computer) : null;
   }
 
   /**
-   * Returns the time at which the container ended; null if nothing tells it. An engine that comes back after its machine went down finds that
-   * its containers have ended, at which time it can't tell. So it is then the last time at which the engine is known to have been up.
+   * Returns the time at which the container exited; null if it is not known. T2: an engine that starts after its machine went down finds its
+   * containers exited, but does not know when.
    */
   private async endOf(mine: ContainerView, computer: Computer): Promise<string | null> {
     const { finishedAt, exitCode } = mine;
@@ -82,7 +96,7 @@ export class ContainerTimes {
       const changes = await this.runtime.transitions(mine.handle, requestedAt);
       return changes.findLast((change) => change.state === state)?.at ?? null;
     } catch (error) {
-      // The request's own time is then as good as there is.
+      // T3
       if (error instanceof RuntimeRefused || error instanceof RuntimeUnavailable) return null;
       throw error;
     }

@@ -1,19 +1,32 @@
+/*
+ * Records that callers act on computers, as numbers alone: nothing of what was typed, clicked or seen is in an event.
+ *
+ * It owns the counts of this process that are not in the log yet. It does not own the aggregate that stores them (`Computers`).
+ *
+ * Invariants:
+ * R1. A computer and actor cause at most one event a second. The first batch is recorded at once, before its caller is answered; those of
+ *     the second that follows are counted together. Pictures without batches are counted for SCREENSHOTS_MS.
+ * R2. The number of open counts and of writes is bounded by COUNTS_MAX. Beyond it the oldest count is written early, so nothing is lost.
+ * R3. A write that fails is tried again TRIES_MAX times, and its failure never fails a batch.
+ * R4. A service that stops writes all open counts first. A process that is killed loses those that it has not written.
+ */
+
 import { type BeforeApplicationShutdown, Injectable, Logger } from '@nestjs/common';
 
 import type { CommandContext } from '../../../kernel/context/command-context.ts';
 import { Computers } from '../aggregate/computers.service.ts';
 
-/** The time for which batches are counted together, ms. */
+/** R1: batches are counted together for this time, in ms. */
 const BATCHES_MS = 1_000;
-/** The time for which pictures are counted together when nothing else is done, ms. */
+/** R1: pictures without batches are counted together for this time, in ms. */
 const SCREENSHOTS_MS = 10_000;
 /** The most counts that one process has open. */
 const COUNTS_MAX = 5_000;
-/** The most times that a count is offered to a store that does not take it, and the wait between, ms. */
+/** R3: the most attempts to store a count, and the wait between two of them, in ms. */
 const TRIES_MAX = 10;
 const RETRY_MS = 1_000;
 
-/** The acts of a caller on a computer within a short time, as numbers alone. */
+/** What a caller did on a computer within a short time, as numbers alone. */
 interface Acted {
   /** The number of actions by the name that callers gave. */
   actions: Record<string, number>;
@@ -29,20 +42,19 @@ export interface Actor {
   context: CommandContext;
 }
 
-/** The acts of one actor on one computer that are not stored yet. */
+/** What one actor did on one computer and is not stored yet. */
 interface Count extends Actor {
   key: string;
   acted: Acted;
-  /** True if a batch was recorded less than a second ago. */
+  /** Whether a batch was recorded less than a second ago. */
   isRecorded: boolean;
   tries: number;
   timer: NodeJS.Timeout | undefined;
 }
 
 /**
- * Records that callers act on computers, as numbers alone, by at most one event a second for each computer and actor: the first batch is
- * recorded at once, and those that follow within a second together at its end. Pictures alone are recorded every 10 s. A process that is killed
- * loses what it has not recorded.
+ * Records that callers act on computers, as numbers alone, with at most one event a second for each computer and actor. Pictures alone are
+ * recorded every 10 s.
  */
 @Injectable()
 export class ActionRecorder implements BeforeApplicationShutdown {
@@ -59,7 +71,7 @@ export class ActionRecorder implements BeforeApplicationShutdown {
     return this.counts.size;
   }
 
-  /** Counts a batch that begins, of actions with these names. Resolves once it is recorded, if it is the first for a second. Never rejects. */
+  /** Counts a batch that begins, of actions with these names. R1: resolves once it is recorded, if it is the first in a second. Never rejects. */
   async batch(actor: Actor, names: readonly string[], screenshots: number): Promise<void> {
     const count = this.countOf(actor, BATCHES_MS);
     for (const name of names) count.acted.actions[name] = (count.acted.actions[name] ?? 0) + 1;
@@ -73,7 +85,7 @@ export class ActionRecorder implements BeforeApplicationShutdown {
     this.add(this.countOf(actor, SCREENSHOTS_MS), actor, 1);
   }
 
-  /** Records what is open. */
+  /** R4 */
   async beforeApplicationShutdown(): Promise<void> {
     this.isStopping = true;
     for (const count of this.counts.values()) this.close(count);
@@ -84,6 +96,7 @@ export class ActionRecorder implements BeforeApplicationShutdown {
     const found = this.counts.get(keyOf(actor));
     if (found !== undefined) return found;
     const [oldest] = this.counts.values();
+    // R2
     if (oldest !== undefined && this.counts.size >= COUNTS_MAX) this.close(oldest);
     const count: Count = { ...actor, key: keyOf(actor), acted: newActed(), isRecorded: false, tries: 0, timer: undefined };
     this.counts.set(count.key, count);
@@ -102,7 +115,7 @@ export class ActionRecorder implements BeforeApplicationShutdown {
     count.timer = setTimeout(() => this.settle(count), ms).unref();
   }
 
-  /** Goes on counting for as long as there are batches. */
+  /** Ends an interval of counting. While there are batches, the next interval begins at once. */
   private settle(count: Count): void {
     if (count.acted.batches > 0) void this.record(count);
     else this.close(count);
@@ -133,11 +146,11 @@ export class ActionRecorder implements BeforeApplicationShutdown {
     await writing.finally(() => this.writing.delete(writing));
   }
 
-  /** Keeps what the store did not take, for another try. */
+  /** R3: keeps a count that could not be stored, for another attempt. */
   private again(count: Count, error: unknown): void {
     const tries = count.tries + 1;
     if (this.isStopping || tries === TRIES_MAX || this.writing.size + this.counts.size >= COUNTS_MAX) {
-      this.logger.warn({ msg: 'what was done on a computer could not be recorded', computerId: count.computerId, err: error });
+      this.logger.warn({ msg: 'actions on a computer could not be recorded', computerId: count.computerId, err: error });
       return;
     }
     setTimeout(() => void this.write({ ...count, tries }), RETRY_MS * tries).unref();

@@ -1,3 +1,18 @@
+/*
+ * Runs batches of actions on the desktops of computers, for callers of the API.
+ *
+ * It owns the checks before and during a batch. It does not own the meaning of actions (desktop/actions/), their execution
+ * (desktop/driver/), the wake (`LiveComputers`), or who is connected (viewer/).
+ *
+ * Invariants:
+ * A1. A batch is checked as a whole before the computer is woken, against the screen that the computer is said to have. If the screen turns
+ *     out to have another size, the batch is checked again against that, before anything is done.
+ * A2. Nothing is done while a person controls the computer alone. It is checked when the batch gets its turn, and a batch that takes longer
+ *     than SHORT_BATCH_MS is stopped when a person takes control.
+ * A3. A batch whose first action failed to reach the desktop, and that changed nothing, is refused like one that never ran.
+ * A4. A batch is recorded before its caller is answered.
+ */
+
 import { Injectable } from '@nestjs/common';
 
 import { Refusal } from '../../../kernel/errors/refusal.ts';
@@ -12,10 +27,10 @@ import { ViewerControl } from './viewer-control.service.ts';
 
 /** The most errors that the sentence about a batch names. */
 const NAMED_MAX = 5;
-/** A batch is over by then, as a rule, ms: nobody has taken control in the middle of it. */
+/** A2: batches shorter than this, in ms, are not watched for a person who takes control. */
 const SHORT_BATCH_MS = 100;
 
-/** Lets callers act on the desktops of computers, which it wakes first, and records that they did. */
+/** Runs batches of actions on the desktops of computers, which it wakes first, and records them. */
 @Injectable()
 export class ComputerActions {
   constructor(
@@ -38,19 +53,19 @@ export class ComputerActions {
     });
   }
 
-  /** Checks the body against the screen that the computer is said to have. */
+  /** A1: checks the body against the screen that the computer is said to have. */
   private async expected(call: ComputerCall, body: unknown): Promise<Expected> {
     const screen = await this.computers.screenOf(call);
     try {
       return { screen, batch: batchOf(body, screen) };
     } catch (error) {
-      // A program may have given the screen another size, which only the screen itself tells.
+      // A1: a program may have changed the size of the screen, which is only known once the desktop is connected.
       if (screen.isThere && error instanceof Refusal && error.code === 'coordinate_out_of_bounds') return { screen, batch: null };
       throw error;
     }
   }
 
-  /** Returns a signal that ends a batch which goes on while a person takes control. It is watched from `begin` on; short batches are not. */
+  /** A2: returns a signal that stops the batch when a person takes control. It is watched from `begin` on. */
   private whileNobodyIsInControl(computerId: string): Disposable & { stop: AbortSignal; begin: () => void } {
     const [stop, over] = [new AbortController(), new AbortController()];
     let timer: NodeJS.Timeout | undefined;
@@ -73,16 +88,17 @@ export class ComputerActions {
     let recorded = Promise.resolve();
     using control = this.whileNobodyIsInControl(computer.computerId);
     const batchFor = async (size: Size) => {
-      // Later events are heard as they come, so the end of the log is asked for once a request.
+      // A2. This replica follows the log, so it is enough to have read the events up to the beginning of the request.
       if (await this.viewers.inControl(computer.computerId, call.context.seenUpTo)) throw humanInControl();
       control.begin();
       const isExpected = size.width === expected.screen.width && size.height === expected.screen.height;
       const batch = (isExpected ? expected.batch : null) ?? batchOf(body, size);
-      // It is stored while the keys are pressed.
+      // It is recorded while the actions run.
       recorded = this.recorder.batch(call, batch.steps.map(nameOf), screenshotsIn(batch));
       return batch;
     };
     const outcome = await driver.run({ batchFor, hold, stop: control.stop }, signal);
+    // A4
     await recorded;
     refuseIfNothingWasDone(outcome);
     return answer(outcome);
@@ -118,7 +134,7 @@ function batchOf(body: unknown, size: Size): Batch {
   throw new Refusal(code, `${named.join('; ')}${rest === 0 ? '' : `; and ${rest} more`}.`, { errors });
 }
 
-/** A batch that has begun with a look at the screen has changed nothing if that fails. */
+/** A3: throws if the batch began with reading the screen and that failed. */
 function refuseIfNothingWasDone({ completed, results }: BatchOutcome): void {
   const [first] = results;
   if (completed > 0 || first?.error === undefined || !looks.has(first.action)) return;

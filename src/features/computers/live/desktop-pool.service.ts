@@ -1,3 +1,20 @@
+/*
+ * Drives the desktops of computers that are awake: callers get a `DesktopDriver` for the time of one piece of work.
+ *
+ * It owns one connection for each desktop that this process uses, the memory of pictures, the threads that encode them, and the places of
+ * the pointers. It does not own what is done on a desktop (`DesktopDriver`), the right to put input into it (`DesktopTurns`), or keeping
+ * the computer awake (its callers hold it).
+ *
+ * Invariants:
+ * D1. There is at most one connection from this process to a desktop, of the container's present generation.
+ * D2. A connection closes IDLE_MS after its last use, and when the log says that the computer is not awake any more. It does not close
+ *     while a button is to stay pressed, because the next connection would release the button.
+ * D3. An event may be older than the use: a connection in use is closed only if the computer really is not awake in that generation.
+ * D4. Pictures in memory and pictures being encoded are bounded for this process and for each account (`FrameMemory`, ENCODERS).
+ * D5. The place of a pointer survives its connection, for as long as the container runs or is frozen; a desktop does not report it to a new
+ *     client.
+ */
+
 import { availableParallelism } from 'node:os';
 
 import { Injectable, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
@@ -19,24 +36,24 @@ import { FrameMemory, type FrameKeeper } from './frame-memory.ts';
 import { DesktopTurns } from './desktop-turns.service.ts';
 import { type AwakeComputer, LiveComputers } from './live-computers.service.ts';
 
-/** The time after its last use at which a connection is closed, ms. */
+/** A connection is closed this long after its last use, in ms. */
 const IDLE_MS = 60_000;
-/** The wait between looks for the first frame, which doubles, and the longest, ms. */
+/** The first and the longest wait between attempts to get the first frame, in ms. The wait doubles. */
 const LOOK_MS = { first: 5, last: 50 };
-/** The events after which no connection to the computer's container is of use. */
+/** The events that end the container, and with it every connection to its desktop. */
 const ENDS = new Set(['ComputerSlept', 'ComputerExited', 'ComputerFailed', 'ComputerDeletionRequested', 'ComputerDeleted']);
-/** The desktops whose pointers are remembered while there is no connection to them. */
+/** The number of desktops without a connection whose pointers are remembered. */
 const POINTERS_MAX = 10_000;
 const CORES = availableParallelism();
 /** The pictures that one process encodes at once; an account may have half of them. */
 const ENCODERS = sharesOf(CORES, { account: 1 / 2 });
 
-/** A desktop while somebody uses it. */
+/** A desktop, for the time of one use. */
 export interface DesktopInUse {
   driver: DesktopDriver;
-  /** Aborts when the caller has gone, and when the computer is awake no more. */
+  /** Aborts when the caller has gone, or when the computer is not awake any more. */
   signal: AbortSignal;
-  /** Takes room in memory for a picture until the use ends. Returns false if there is none. */
+  /** Reserves memory for a picture until the use ends. Returns false if there is none. */
   hold: (bytes: number) => boolean;
 }
 
@@ -50,15 +67,15 @@ interface Seat extends FrameKeeper {
 }
 
 /**
- * Drives the desktops of computers that are awake, each by one connection, which is opened at the first use and closed when it was not used
- * for a minute, or when the log says that the computer is awake no more.
+ * Drives the desktops of computers that are awake. It opens a connection at the first use of a desktop, and closes it after a minute without
+ * use, or when the log says that the computer is not awake any more.
  */
 @Injectable()
 export class DesktopPool implements OnModuleInit, OnApplicationShutdown {
   /** A test sets a shorter time. */
   idleMs = IDLE_MS;
   private readonly seats = new Map<string, Seat>();
-  /** The places of the pointers of awake and frozen computers, which no desktop tells to those who connect. */
+  /** D5: the places of the pointers of awake and frozen computers. */
   private readonly pointers = new LRUCache<string, Point>({ max: POINTERS_MAX });
   private readonly memory = new FrameMemory();
   private readonly encoders = new FairLimiter(ENCODERS);
@@ -83,7 +100,7 @@ export class DesktopPool implements OnModuleInit, OnApplicationShutdown {
     for (const { computerId } of this.seats.values()) this.drop(computerId);
   }
 
-  /** The number of desktops to which there is a connection, or was one just now. */
+  /** The number of desktops in use, or used within the last minute. */
   get size(): number {
     return this.seats.size;
   }
@@ -114,8 +131,7 @@ export class DesktopPool implements OnModuleInit, OnApplicationShutdown {
   }
 
   /**
-   * Waits until the desktop of the computer answers with a frame, at most so long (ms). Returns false if it does not. Throws the signal's
-   * reason.
+   * Waits up to `ms` until the computer's desktop answers with a frame. Returns false if it does not answer. Throws the signal's reason.
    */
   async firstFrame(computer: AwakeComputer, ms: number, signal: AbortSignal): Promise<boolean> {
     const patience = timeoutSignal(ms);
@@ -129,18 +145,19 @@ export class DesktopPool implements OnModuleInit, OnApplicationShutdown {
     }
   }
 
-  /** Releases whatever a process that ended in the middle of a batch may have left held down. Throws what `use` throws. */
+  /** Releases the keys and buttons that a process may have left pressed when it ended during a batch. Throws what `use` throws. */
   async releaseInput(computer: AwakeComputer, signal: AbortSignal): Promise<void> {
     await this.use(computer, signal, (desktop) => desktop.driver.releaseInput(desktop.signal));
   }
 
-  /** Tells whoever acts on the computer where somebody moved its pointer. */
+  /** Updates the place of the pointer after a person moved it. */
   movePointer(computerId: string, place: Point): void {
     this.pointers.set(computerId, place);
     void this.seats.get(computerId)?.driver.movePointer(place);
   }
 
   private seatOf({ computerId, accountId, generation }: AwakeComputer): Seat {
+    // D1
     const found = this.seats.get(computerId);
     if (found !== undefined && found.generation === generation) return found;
     this.drop(computerId);
@@ -165,7 +182,7 @@ export class DesktopPool implements OnModuleInit, OnApplicationShutdown {
     this.memory.keep(seat, seat.driver.keptBytes);
     const { place } = seat.driver;
     if (place !== null) this.pointers.set(seat.computerId, place);
-    // The next connection would release a button that is to stay down.
+    // D2
     if (seat.users === 0 && !seat.driver.holdsButton) seat.idle = setTimeout(() => this.drop(seat.computerId), this.idleMs).unref();
   }
 
@@ -181,7 +198,7 @@ export class DesktopPool implements OnModuleInit, OnApplicationShutdown {
     void this.turns.release(computerId);
   }
 
-  /** A connection in use breaks by itself if its computer is awake no more. */
+  /** After a gap in the log, connections in use stay: they break by themselves if their computer is not awake any more. */
   private dropUnused(): void {
     for (const { computerId, users } of this.seats.values()) if (users === 0) this.drop(computerId);
   }
@@ -195,13 +212,13 @@ export class DesktopPool implements OnModuleInit, OnApplicationShutdown {
     }
   }
 
-  /** A desktop that begins has its pointer in the middle. */
+  /** D5: a desktop that starts has its pointer in the middle of the screen. */
   private forgetInput(computerId: string): void {
     this.pointers.delete(computerId);
     void this.turns.forget(computerId);
   }
 
-  /** The event may be older than the use, which began when the computer was awake again. */
+  /** D3: closes the connection, unless the computer is awake again and the connection is in use. */
   private async onEnd(computerId: string): Promise<void> {
     const seat = this.seats.get(computerId);
     if (seat === undefined) return;
@@ -210,7 +227,7 @@ export class DesktopPool implements OnModuleInit, OnApplicationShutdown {
   }
 }
 
-/** A desktop that begins refuses connections, or does not answer yet. */
+/** Returns false for the errors of a desktop that is still starting; rethrows others. */
 function unreachable(error: unknown): false {
   if (error instanceof Refusal && (error.code === 'desktop_unreachable' || error.code === 'desktop_timeout')) return false;
   if (error instanceof DOMException && error.name === 'TimeoutError') return false;

@@ -1,3 +1,19 @@
+/*
+ * Lets one replica at a time put input (keys and pointer) into a computer's desktop.
+ *
+ * It owns the table `desktop_turns`, the turns that this replica holds, and the notifications with which replicas ask each other for a
+ * turn. It does not own the order of batches within this replica (`BatchQueue`).
+ *
+ * Invariants:
+ * T1. At most one live replica holds the turn of a computer. A turn of a dead replica (its lease has expired) can be acquired by any other.
+ * T2. A replica keeps its turn from batch to batch until another replica asks for it, so that a computer used through one replica costs no
+ *     statement for each batch. It releases a wanted turn after the batch that runs.
+ * T3. The state of the input (place of the pointer, buttons that stay pressed) goes with the turn, and only within one container
+ *     generation.
+ * T4. When this replica loses its database session, others may consider it dead, so the batches that run under its turns are aborted.
+ * T5. A lost notification delays a waiting replica by at most ASK_AGAIN_MS.
+ */
+
 import { Injectable, Logger, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 
 import { pause } from '../../../kernel/async/pause.ts';
@@ -7,15 +23,12 @@ import { LEASE_IS_FREE } from '../../../postgres/leases/leases.ts';
 import { REPLICA, Replica } from '../../../postgres/leases/replica.ts';
 import type { LeftInput, Turn } from '../../../desktop/driver/turn.ts';
 
-/** The channel on which replicas ask each other for turns, and tell that they have given one back. */
+/** The channel on which replicas ask for turns (`wanted`) and announce that they have released one (`free`). */
 const CHANNEL = 'mooring_desktop_turns';
-/** The time after which a replica that waits for a turn asks again, ms: a notification may be lost, and the owner may die. */
+/** T5: a replica that waits for a turn asks again after this time, in ms. */
 const ASK_AGAIN_MS = 500;
 
-/**
- * Gives the turn for the computer $1 to the replica $2 unless a replica that lives has it. What the input was left like is that of the container
- * of generation $3.
- */
+/** T1: gives the turn of the computer $1 to the replica $2, unless a live replica has it. T3: $3 is the generation of the container. */
 const ACQUIRE = `
   with before as (select owner from desktop_turns where computer_id = $1),
   acquired as (
@@ -40,14 +53,13 @@ interface OwnTurn {
   isUsed: boolean;
   isWanted: boolean;
   left: LeftInput | null;
-  /** Aborts when other replicas may consider this one dead. */
+  /** T4: aborts when other replicas may consider this one dead. */
   lost: AbortController;
 }
 
 /**
- * Lets one replica at a time put input into a computer. A replica keeps its turn from batch to batch until another one asks for it, so that it
- * costs a computer that only one replica uses a statement a minute. With the turn goes what the input was left like: the place of the pointer,
- * and the buttons that stay down.
+ * Lets one replica at a time put input into a computer. A replica keeps its turn from batch to batch until another one asks for it. The place
+ * of the pointer, and the buttons that stay pressed, go with the turn.
  */
 @Injectable()
 export class DesktopTurns implements OnModuleInit, OnApplicationShutdown {
@@ -75,7 +87,7 @@ export class DesktopTurns implements OnModuleInit, OnApplicationShutdown {
       .listen(CHANNEL, (payload) => this.onNotified(payload))
       .catch((error: unknown) => {
         this.listening = null;
-        this.logger.warn({ msg: 'other replicas are asked for turns now and then only', err: error });
+        this.logger.warn({ msg: 'notifications about desktop turns are not received; turns of other replicas are polled', err: error });
       });
     await this.listening;
     for (;;) {
@@ -86,7 +98,7 @@ export class DesktopTurns implements OnModuleInit, OnApplicationShutdown {
       if (row !== undefined) {
         const own: OwnTurn = { isUsed: false, isWanted: false, left: null, lost: new AbortController() };
         this.own.set(computerId, own);
-        // This replica itself knows later movements of the pointer than the row.
+        // If the turn was this replica's own, the row is older than what this replica knows.
         return this.use(computerId, own, row.was_own ? null : leftIn(row));
       }
       await this.database.query(ASK, [computerId]);
@@ -94,7 +106,7 @@ export class DesktopTurns implements OnModuleInit, OnApplicationShutdown {
     }
   }
 
-  /** Gives the turn back if this replica has it, at once or after its use. */
+  /** T2: releases the turn if this replica has it, at once or after the batch that runs. */
   async release(computerId: string): Promise<void> {
     const own = this.own.get(computerId);
     if (own === undefined) return;
@@ -105,19 +117,19 @@ export class DesktopTurns implements OnModuleInit, OnApplicationShutdown {
     try {
       await this.database.query(RELEASE, [computerId, this.replica.id, pointer?.x ?? null, pointer?.y ?? null, buttons]);
     } catch (error) {
-      // It stays this replica's, which the next one that asks for it finds out.
+      // The turn stays with this replica, which tries again when another replica asks for it.
       if (!own.lost.signal.aborted && !this.own.has(computerId)) this.own.set(computerId, own);
-      this.logger.warn({ msg: 'a turn could not be given back', computer_id: computerId, err: error });
+      this.logger.warn({ msg: 'a desktop turn could not be released', computer_id: computerId, err: error });
     }
   }
 
-  /** Forgets what the input was left like, as the computer has stopped, unless it is in use again. */
+  /** T3: deletes the state of the input after the computer has stopped, unless the turn is in use again. */
   async forget(computerId: string): Promise<void> {
     if (this.own.get(computerId)?.isUsed === true) return;
     this.own.delete(computerId);
     await this.database
       .query('delete from desktop_turns where computer_id = $1 and owner = $2', [computerId, this.replica.id])
-      .catch((error: unknown) => this.logger.warn({ msg: 'a turn could not be removed', computer_id: computerId, err: error }));
+      .catch((error: unknown) => this.logger.warn({ msg: 'a desktop turn could not be deleted', computer_id: computerId, err: error }));
   }
 
   private use(computerId: string, own: OwnTurn, left: LeftInput | null): Turn {
@@ -149,10 +161,14 @@ export class DesktopTurns implements OnModuleInit, OnApplicationShutdown {
     }
   }
 
+  /** T4 */
   private lose(): void {
     for (const { lost } of this.own.values())
       lost.abort(
-        new Refusal('desktop_unreachable', 'This replica of the service lost its database, so that another one may act on the computer.'),
+        new Refusal(
+          'desktop_unreachable',
+          'This replica of the service lost its database session, so another replica may act on the computer now.',
+        ),
       );
     this.own.clear();
   }

@@ -1,3 +1,18 @@
+/*
+ * Reservations of the machine's memory for computers: those that are awake or frozen, and those that are about to wake.
+ *
+ * It owns the table `computer_memory`. It does not own making room (`ComputerRoom`), or the choice of the computers that give way
+ * (`IdleComputers`).
+ *
+ * Invariants (decisions/0064):
+ * M1. A computer's memory is reserved before its wake is in the log, and confirmed before its container starts. It is released when the
+ *     container has stopped.
+ * M2. The sums of all reservations stay within the limits of the machine and of the account, on all replicas together: a reservation is
+ *     written under a lock of the table. An account may always have one computer.
+ * M3. A reservation that no start confirms expires after RESERVED_SECONDS.
+ * M4. What a crash leaves behind is released once the read model says that the computer is at rest.
+ */
+
 import { Injectable } from '@nestjs/common';
 
 import { Config } from '../../../kernel/config/config.ts';
@@ -6,22 +21,22 @@ import { tableOf } from '../../../eventsourcing/projections/projection.ts';
 import { computersProjection } from '../rows/computers.projection.ts';
 import type { MemoryLack } from './memory-lacks.ts';
 
-/** The time for which a reservation stands that no boot has confirmed, in seconds. */
+/** M3: an unconfirmed reservation expires after this time, in seconds. */
 const RESERVED_SECONDS = 60;
 
-/** A computer's memory, and whose it is. */
+/** A request for the memory of one computer. */
 export interface MemoryOrder {
   sandboxId: string;
   accountId: string;
   mb: number;
 }
 
-/** The memory that others have, of all accounts and of the account $2, besides the computer $1. */
+/** The memory reserved for computers other than $1, in total and for the account $2. */
 const OTHERS = `
   select coalesce(sum(mb), 0)::float8 as machine, coalesce(sum(mb) filter (where account_id = $2), 0)::float8 as account
     from computer_memory where sandbox_id <> $1 and (reserved_until is null or reserved_until > clock_timestamp())`;
 
-/** Writes the reservation of $3 MiB. One that stands for a container stays until that is gone, and what is larger counts. */
+/** Writes the reservation of $3 MiB. A confirmed one stays confirmed, with the larger of both sizes, until the container is gone. */
 const RESERVE = `
   insert into computer_memory as m (sandbox_id, account_id, mb, taken_at, reserved_until)
   values ($1, $2, $3, clock_timestamp(), case when $4 then null else clock_timestamp() + make_interval(secs => ${RESERVED_SECONDS}) end)
@@ -29,7 +44,7 @@ const RESERVE = `
     mb = case when m.reserved_until is null and not $4 then greatest(m.mb, excluded.mb) else excluded.mb end,
     reserved_until = case when m.reserved_until is null then null else excluded.reserved_until end`;
 
-/** A computer that is frozen, or brings up its container, has its memory, and so has one that runs. */
+/** M4. Computers that are frozen, running or starting need their memory. */
 const FORGOTTEN = `
   delete from computer_memory m
    where m.reserved_until < clock_timestamp() - interval '1 hour'
@@ -39,7 +54,7 @@ const FORGOTTEN = `
             where c.computer_id = substr(m.sandbox_id, 10)
               and (c.status in ('creating', 'waking', 'awake', 'deleting') or c.sleep_depth = 'frozen'))`;
 
-/** Keeps the books of the memory that computers take of the machine: awake ones and frozen ones, and those that are about to be. */
+/** Reserves the machine's memory for computers. */
 @Injectable()
 export class ComputerMemory {
   constructor(
@@ -47,30 +62,30 @@ export class ComputerMemory {
     private readonly config: Config,
   ) {}
 
-  /** Reserves the memory for a wake that is about to be requested, for a minute. Returns what lacks it; null if it is reserved. */
+  /** M1: reserves memory for a wake that is about to be requested, for a minute. Returns which limit is reached; null if it is reserved. */
   reserve(order: MemoryOrder): Promise<MemoryLack | null> {
     return this.write(order, false);
   }
 
-  /** Reserves the memory for a container that is about to start, until `release`. Returns what lacks it; null if it is reserved. */
+  /** M1: reserves memory for a container that is about to start, until `release`. Returns which limit is reached; null if it is reserved. */
   confirm(order: MemoryOrder): Promise<MemoryLack | null> {
     return this.write(order, true);
   }
 
-  /** Gives the memory back of a computer whose container does not run. */
+  /** Releases the memory of a computer whose container does not run. */
   async release(sandboxId: string): Promise<void> {
     await this.database.query('delete from computer_memory where sandbox_id = $1', [sandboxId]);
   }
 
   /**
-   * Gives the memory back of computers that have been at rest for a minute, which a crash between the stop of a container and its record leaves
-   * behind. The read model must have caught up.
+   * M4: releases the memory of computers that have been at rest for a minute. A crash between the stop of a container and its record leaves it
+   * reserved. The read model must have caught up.
    */
   async releaseForgotten(): Promise<void> {
     await this.database.query(FORGOTTEN);
   }
 
-  /** Returns the memory (MiB) that is taken for the computer's container; null if none is. */
+  /** Returns the memory (MiB) that is confirmed for the computer's container; null if there is none. */
   async takenBy(sandboxId: string): Promise<number | null> {
     const [row] = await this.database.query<{ mb: number }>(
       'select mb from computer_memory where sandbox_id = $1 and reserved_until is null',
@@ -81,7 +96,7 @@ export class ComputerMemory {
 
   private write({ sandboxId, accountId, mb }: MemoryOrder, isConfirmed: boolean): Promise<MemoryLack | null> {
     return this.database.transaction(async (client) => {
-      // The sums must not change until the reservation is written, on whatever replica.
+      // M2
       await client.query('lock table computer_memory in share row exclusive mode');
       const { rows } = await client.query<{ machine: number; account: number }>(OTHERS, [sandboxId, accountId]);
       const others = rows[0] ?? { machine: 0, account: 0 };

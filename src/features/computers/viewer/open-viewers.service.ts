@@ -1,3 +1,16 @@
+/*
+ * The viewers whose connections this process serves, and what they may do at the moment.
+ *
+ * It owns the relays of this process, by computer. It does not own the sessions (viewers.decider.ts), the sockets (`ViewerSockets`), or
+ * connections of other replicas.
+ *
+ * Invariants:
+ * O1. A viewer's right to send input follows the newest state of its session: it is read when the viewer is added, after each event of the
+ *     computer's sessions, and after a gap in the log. If several reads overlap, only the last one counts.
+ * O2. A viewer whose session ends is disconnected with the reason, on whatever replica the session was closed.
+ * O3. When this replica loses its database session, it disconnects all viewers, because other replicas then count them as ended.
+ */
+
 import { Injectable, Logger, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 
 import { categoryOf, idOf, type StoredEvent } from '../../../eventsourcing/event-store/event-store.ts';
@@ -10,7 +23,7 @@ import { ViewerRecords } from './viewer-records.service.ts';
 import { CLOSED, mayControl } from './viewers.decider.ts';
 import type { ViewerEvent } from './viewers.events.ts';
 
-/** A viewer whose connection this process passes on. */
+/** A viewer whose connection this process serves. */
 export interface OpenViewer {
   sessionId: string;
   computerId: string;
@@ -20,11 +33,11 @@ export interface OpenViewer {
 
 interface OfComputer {
   viewers: Set<OpenViewer>;
-  /** The number of looks at the state: the answer to an earlier one than the last is old. */
+  /** O1: the number of reads of the state. The result of any but the latest is outdated. */
   looks: number;
 }
 
-/** The viewers of this process. It ends those whose sessions end, on whatever replica that was ordered, and takes control from them and gives it. */
+/** The viewers of this process. It disconnects those whose sessions end, and gives and takes control. */
 @Injectable()
 export class OpenViewers implements OnModuleInit, OnModuleDestroy {
   private readonly logger = new Logger('OpenViewers');
@@ -43,7 +56,7 @@ export class OpenViewers implements OnModuleInit, OnModuleDestroy {
       onEvents: (events) => this.onEvents(events),
       onGap: () => this.byComputer.forEach((_, computerId) => void this.look(computerId)),
     });
-    // The others count these connections as ended from now on; a page connects again by itself.
+    // O3. The pages connect again by themselves.
     this.replica.onLost(() => this.cutAll());
   }
 
@@ -51,7 +64,7 @@ export class OpenViewers implements OnModuleInit, OnModuleDestroy {
     this.stopListening();
   }
 
-  /** Keeps the viewer until its connection ends, and gives it what became of its session meanwhile. */
+  /** Keeps the viewer until its connection ends. O1: events since the caller read the session are caught up. */
   add(viewer: OpenViewer): void {
     const { computerId, accountId } = viewer;
     const ofComputer = this.byComputer.get(computerId) ?? { viewers: new Set(), looks: 0 };
@@ -87,7 +100,7 @@ export class OpenViewers implements OnModuleInit, OnModuleDestroy {
     for (const computerId of changed) void this.look(computerId);
   }
 
-  /** Reads the state of the computer's sessions, and lets its viewers do what they may by it. */
+  /** O1: reads the state of the computer's sessions, and applies it to its viewers. */
   private async look(computerId: string): Promise<void> {
     const ofComputer = this.byComputer.get(computerId);
     if (ofComputer === undefined) return;
@@ -103,7 +116,7 @@ export class OpenViewers implements OnModuleInit, OnModuleDestroy {
         else relay.endSession(reason, CLOSED[reason]);
       }
     } catch (error) {
-      this.logger.warn({ msg: 'it is not known what the viewers of a computer may do', computer_id: computerId, err: error });
+      this.logger.warn({ msg: 'the sessions of a computer could not be read for its viewers', computer_id: computerId, err: error });
     }
   }
 

@@ -1,3 +1,19 @@
+/*
+ * Filters the RFB messages that a browser sends to a desktop. It is a parser with state: pieces of any length go in, whole messages come
+ * out.
+ *
+ * It owns the greeting of the browser, the parser's position, and the set of keys and buttons that the browser holds down (`PressedInput`).
+ * It does not own the connections (`ViewerRelay`), or the direction from the desktop to the browser.
+ *
+ * Invariants:
+ * F1. Only known messages of known length are let through; anything else throws `RfbViolation`. So the filter and the desktop always agree
+ *     where a message ends.
+ * F2. While input is not allowed, no key, pointer or clipboard message reaches the desktop. View-only sessions rely on this alone.
+ * F3. A browser never changes the size or the power state of the desktop.
+ * F4. What is pressed can always be released: `release` returns the messages for it, after the body of a text that is being passed on.
+ * F5. Memory is bounded: at most one message head is buffered, and bodies are passed on or dropped as they come.
+ */
+
 import { PressedInput } from './pressed-input.ts';
 
 /** The longest text that a browser may send to the clipboard, in bytes. */
@@ -29,7 +45,7 @@ const TYPE = {
   qemu: 255,
 } as const;
 
-/** A browser sent something that breaks the protocol, or that is not passed on at all. */
+/** F1: a browser sent something that breaks the protocol, or that is never passed on. */
 export class RfbViolation extends Error {
   constructor(reason: string) {
     super(`${reason}.`);
@@ -37,13 +53,13 @@ export class RfbViolation extends Error {
   }
 }
 
-/** The consequences of a piece of a browser's stream. */
+/** What to do after a piece of a browser's stream was filtered. */
 export interface Filtered {
   toDesktop: Buffer[];
   toBrowser: Buffer[];
-  /** True once the browser is greeted: from then on it gets what the desktop sends. */
+  /** Whether the handshake with the browser is complete. From then on it gets the bytes of the desktop. */
   isGreeted: boolean;
-  /** True if keys, pointer or clipboard were passed on. */
+  /** Whether a key, pointer or clipboard message was passed on. */
   hasInput: boolean;
   /** The last place to which the pointer was moved; null if it was not. */
   pointer: { x: number; y: number } | null;
@@ -52,34 +68,34 @@ export interface Filtered {
 type Stage = 'version' | 'security' | 'init' | 'messages';
 
 /**
- * Reads the messages of a browser in pieces of any length, and lets through those that it may send. It greets the browser itself, drops
- * input where it is not allowed, and never lets a message change the size of the desktop or its power.
+ * Parses the messages of a browser from pieces of any length, and lets through those that the browser may send. It answers the browser's
+ * handshake itself.
  */
 export class RfbFilter {
   private stage: Stage = 'version';
-  /** The beginning of a message whose head has not come yet. */
+  /** F5: the first bytes of a message whose head is not complete yet. */
   private head: Buffer = Buffer.alloc(0);
-  /** The bytes that are left of the body of a message, and whether they are passed on. */
+  /** The bytes that are still to come of a message's body, and whether they are passed on. */
   private body = { left: 0, isPassed: false };
   private readonly pressed = new PressedInput();
-  /** True if what the browser holds down is to be released once the text is whole that is being passed on. */
+  /** F4: whether pressed keys are to be released after the text that is being passed on. */
   private releasesLater = false;
 
   constructor(private allowsInput: boolean) {}
 
-  /** Allows or refuses input from the next message on. Returns the messages that release what the browser holds down. */
+  /** Allows or refuses input from the next message on. Returns the messages that release the pressed keys and buttons. */
   setInput(isAllowed: boolean): Buffer[] {
     this.allowsInput = isAllowed;
     return isAllowed ? [] : this.release();
   }
 
-  /** Returns the messages that release what the browser holds down. In the middle of a text they follow it, if the rest of it comes. */
+  /** F4: returns the messages that release the pressed keys and buttons; none during a text, after which they are sent. */
   release(): Buffer[] {
     this.releasesLater = this.body.left > 0 && this.body.isPassed;
     return this.releasesLater ? [] : this.pressed.release();
   }
 
-  /** Takes the next piece in. Throws `RfbViolation`. */
+  /** Filters the next piece. Throws `RfbViolation`. */
   write(piece: Buffer): Filtered {
     const result: Filtered = { toDesktop: [], toBrowser: [], isGreeted: false, hasInput: false, pointer: null };
     let rest = piece;
@@ -88,7 +104,7 @@ export class RfbFilter {
     return result;
   }
 
-  /** Passes on or drops what the piece has of a body, and returns the rest of the piece. */
+  /** Passes on or drops the part of the piece that belongs to a body, and returns the rest of the piece. */
   private goOn(piece: Buffer, result: Filtered): Buffer {
     const part = piece.subarray(0, this.body.left);
     this.body.left -= part.length;
@@ -97,12 +113,12 @@ export class RfbFilter {
     return piece.subarray(part.length);
   }
 
-  /** Collects the head of a message, and handles it once it is whole. */
+  /** Collects the head of a message, and handles it once it is complete. */
   private begin(piece: Buffer, result: Filtered): Buffer {
     const known = this.head.length === 0 ? piece : Buffer.concat([this.head, piece]);
     const length = this.stage === 'messages' ? headBytes(known) : this.stage === 'version' ? VERSION_BYTES : 1;
     if (length === null || known.length < length) {
-      // A piece may be a part of a larger buffer, which must not be kept for these few bytes.
+      // F5: the bytes are copied, because the piece may be a part of a larger buffer.
       this.head = Buffer.from(known);
       return Buffer.alloc(0);
     }
@@ -115,11 +131,11 @@ export class RfbFilter {
 
   private greet(message: Buffer, { toBrowser }: Filtered): void {
     if (this.stage === 'version') {
-      if (!message.equals(GREETING)) throw new RfbViolation('The browser speaks no RFB 3.8');
+      if (!message.equals(GREETING)) throw new RfbViolation('The browser does not speak RFB 3.8');
       toBrowser.push(SECURITY_TYPES);
       this.stage = 'security';
     } else if (this.stage === 'security') {
-      if (message[0] !== SECURITY_NONE) throw new RfbViolation('The browser chose a kind of security that was not offered');
+      if (message[0] !== SECURITY_NONE) throw new RfbViolation('The browser chose a security type that was not offered');
       toBrowser.push(SECURITY_OK);
       this.stage = 'init';
     } else this.stage = 'messages';
@@ -138,6 +154,7 @@ export class RfbFilter {
       case TYPE.cutText:
         this.passText(head, result);
         return;
+      // F3
       case TYPE.xvp:
         return;
       case TYPE.desktopSize:
@@ -149,6 +166,7 @@ export class RfbFilter {
   }
 
   private passInput(message: Buffer, result: Filtered): void {
+    // F2
     if (!this.allowsInput || !this.pressed.note(message)) return;
     result.hasInput = true;
     result.toDesktop.push(message);
@@ -158,7 +176,7 @@ export class RfbFilter {
   private passText(head: Buffer, result: Filtered): void {
     // The length of a message of the extended clipboard is negative.
     const left = Math.abs(head.readInt32BE(4));
-    if (left > CUT_TEXT_BYTES_MAX) throw new RfbViolation(`A text for the clipboard may have ${CUT_TEXT_BYTES_MAX} bytes`);
+    if (left > CUT_TEXT_BYTES_MAX) throw new RfbViolation(`A clipboard text may have at most ${CUT_TEXT_BYTES_MAX} bytes`);
     this.body = { left, isPassed: this.allowsInput };
     if (!this.allowsInput) return;
     result.hasInput = true;
@@ -166,7 +184,7 @@ export class RfbFilter {
   }
 }
 
-/** Returns the length of the part of a message that is read as a whole; null if more of it must have come to tell. */
+/** F1: returns the length of a message's head, the part that is parsed as a whole; null if more bytes are needed to know it. */
 function headBytes(known: Buffer): number | null {
   switch (known[0]) {
     case TYPE.pixelFormat:
@@ -174,7 +192,7 @@ function headBytes(known: Buffer): number | null {
     case TYPE.encodings: {
       if (known.length < 4) return null;
       const count = known.readUInt16BE(2);
-      if (count > ENCODINGS_MAX) throw new RfbViolation(`A browser may announce ${ENCODINGS_MAX} encodings`);
+      if (count > ENCODINGS_MAX) throw new RfbViolation(`A browser may announce at most ${ENCODINGS_MAX} encodings`);
       return 4 + 4 * count;
     }
     case TYPE.key:
@@ -189,20 +207,20 @@ function headBytes(known: Buffer): number | null {
     case TYPE.fence: {
       const payload = known[8];
       if (payload === undefined) return null;
-      if (payload > FENCE_BYTES_MAX) throw new RfbViolation(`A fence may have ${FENCE_BYTES_MAX} bytes`);
+      if (payload > FENCE_BYTES_MAX) throw new RfbViolation(`A fence may have at most ${FENCE_BYTES_MAX} bytes`);
       return 9 + payload;
     }
     case TYPE.xvp:
       return 4;
     case TYPE.qemu:
-      if (known.length > 1 && known[1] !== 0) throw new RfbViolation(`Messages of type 255 and kind ${known[1]} are not taken`);
+      if (known.length > 1 && known[1] !== 0) throw new RfbViolation(`Messages of type 255 and kind ${known[1]} are not accepted`);
       return 12;
     default:
-      throw new RfbViolation(`Messages of type ${known[0]} are not taken`);
+      throw new RfbViolation(`Messages of type ${known[0]} are not accepted`);
   }
 }
 
-/** Returns the message with which a browser announces its encodings, without the one that would change the length of others. */
+/** F1: removes from the announced encodings the one that would change the length of pointer messages. */
 function withoutMouseButtons(message: Buffer): Buffer {
   const encodings: Buffer[] = [];
   for (let at = 4; at < message.length; at += 4)

@@ -1,3 +1,16 @@
+/*
+ * Open viewer connections as rows that every replica sees, and that outlive the process that serves them.
+ *
+ * It owns the table `viewer_connections`, and the renewal of the rows of this process. It does not own the events of connections
+ * (`ViewerRecords`), or the recording of connections whose process died (`ViewersSaga`).
+ *
+ * Invariants:
+ * C1. A row exists before the connection's event is in the log, and until the event of its end is. So each connection in the log without an
+ *     end has a row.
+ * C2. The owner renews its rows every RENEW_EVERY_MS. A row that is not renewed, or whose owner lost its lease, is dead (`IS_DEAD`).
+ * C3. The time of the last input of a session is stored with the renewal, not with each input.
+ */
+
 import { type BeforeApplicationShutdown, Injectable, Logger } from '@nestjs/common';
 
 import { Database } from '../../../postgres/database/database.ts';
@@ -14,15 +27,15 @@ export interface ViewerConnection {
 }
 
 export interface KnownConnection extends ConnectionTime {
-  /** True if nobody passes it on any more. */
+  /** Whether no process serves it any more. */
   isDead: boolean;
 }
 
-/** Keeps the open connections to desktops as rows, visible to every replica, which outlive the process that passes them on. */
+/** Keeps the open viewer connections as rows that every replica sees. */
 @Injectable()
 export class ViewerConnections implements BeforeApplicationShutdown {
   private readonly logger = new Logger('ViewerConnections');
-  /** The connections of this process, and whether they had input since the last renewal. */
+  /** C3: the connections of this process, and whether they had input since the last renewal. */
   private readonly own = new Map<string, { sessionId: string; hadInput: boolean }>();
   private renewal: NodeJS.Timeout | null = null;
 
@@ -31,7 +44,7 @@ export class ViewerConnections implements BeforeApplicationShutdown {
     private readonly replica: Replica,
   ) {}
 
-  /** Adds a connection of this process. It is stored before its event, so that each one in the log has a row until its end is in the log. */
+  /** C1: adds a connection of this process. */
   async add({ connectionId, sessionId, computerId, accountId }: ViewerConnection): Promise<void> {
     await this.database.query(
       `insert into viewer_connections (connection_id, session_id, computer_id, account_id, owner, connected_at, seen_at)
@@ -47,12 +60,12 @@ export class ViewerConnections implements BeforeApplicationShutdown {
     if (connection !== undefined) connection.hadInput = true;
   }
 
-  /** Lets a connection go whose end could not be recorded: its row is not renewed, so that it counts as dead soon. */
+  /** C2: stops renewing a connection whose end could not be recorded, so that it soon counts as dead. */
   abandon(connectionId: string): void {
     this.own.delete(connectionId);
   }
 
-  /** Removes connections whose ends are recorded. */
+  /** C1: removes connections whose ends are recorded. */
   async remove(connectionIds: readonly string[]): Promise<void> {
     for (const id of connectionIds) this.own.delete(id);
     await this.database.query('delete from viewer_connections where connection_id = any($1::text[])', [connectionIds]);
@@ -74,7 +87,7 @@ export class ViewerConnections implements BeforeApplicationShutdown {
     );
   }
 
-  /** Returns the computers with connections that nobody passes on any more. */
+  /** Returns the computers with dead connections. */
   async abandoned(): Promise<{ computerId: string; accountId: string }[]> {
     return this.database.query<{ computerId: string; accountId: string } & Record<string, unknown>>(
       `select distinct w.computer_id as "computerId", w.account_id as "accountId" from viewer_connections w where ${IS_DEAD}`,
@@ -85,7 +98,7 @@ export class ViewerConnections implements BeforeApplicationShutdown {
     if (this.renewal !== null) clearInterval(this.renewal);
   }
 
-  /** Renews the rows of this process, and notes the last input of the sessions that had some. */
+  /** C2, C3: renews the rows of this process, and stores the last input of its sessions. */
   private async renew(): Promise<void> {
     if (this.own.size === 0) return;
     const withInput = [...this.own.values()].filter(({ hadInput }) => hadInput);

@@ -1,3 +1,18 @@
+/*
+ * Passes bytes on between a browser (WebSocket) and a desktop (RFB) until one of them, or the service, ends the connection.
+ *
+ * It owns both connections while it runs. It does not own which messages of a browser are let through (`RfbFilter`), who may control (the
+ * options and `setInput`), or the records.
+ *
+ * Invariants:
+ * R1. Everything that a browser sends goes through the filter. A message that breaks the protocol ends the connection.
+ * R2. The desktop sends to the browser only after the service has greeted the browser itself, so neither sees the handshake of the other.
+ * R3. Neither side is read faster than the other one takes it: above the bound the desktop is paused, and a desktop that is behind pauses
+ *     the browser.
+ * R4. When the connection ends, or control is taken away, the keys and buttons that the browser holds down are released on the desktop.
+ * R5. `ended` resolves exactly once. Nothing is passed on afterwards.
+ */
+
 import type { Duplex } from 'node:stream';
 
 import type { RawData, WebSocket } from 'ws';
@@ -9,10 +24,10 @@ import type { ViewerEnd, ViewerMode } from './viewers.events.ts';
 
 /** The largest frame of a browser, in bytes. */
 export const FRAME_BYTES_MAX = CUT_TEXT_BYTES_MAX + 65_536;
-/** The time in which a browser answers the end of its connection, and a desktop takes the last input, ms. */
+/** A closing connection may take this long, in ms: for the browser to answer, and for the desktop to read the last input. */
 const CLOSING_MS = 1_000;
 
-/** The close codes of connections to desktops, beside those of all WebSockets. The page knows them, too. */
+/** The close codes of viewer connections, in addition to those of all WebSockets. viewer.mjs has them, too. */
 const VIEWER_CLOSE: Record<ViewerEnd | 'desktop', number> = {
   closed: 4001,
   expired: 4002,
@@ -30,11 +45,11 @@ export interface RelayOptions {
   allowsInput: boolean;
   /** Returns the bytes that may wait for the browser, above which nothing is read from the desktop. */
   waitingBytesMax: () => number;
-  /** Called when input was passed on, with the place to which the pointer was moved, if it was. */
+  /** Called after input was passed on, with the new place of the pointer, or null if it did not move. */
   onInput: (pointer: { x: number; y: number } | null) => void;
 }
 
-/** Passes on what a browser and a desktop send each other. Both have been greeted by the service, so neither sees how the other is. */
+/** Passes bytes on between a browser and a desktop. The service itself has greeted both. */
 export class ViewerRelay {
   readonly ended: Promise<RelayEnd>;
   private readonly filter: RfbFilter;
@@ -61,7 +76,7 @@ export class ViewerRelay {
     socket.send(GREETING, { binary: true });
   }
 
-  /** Allows or refuses input from now on. What the browser holds down is released. */
+  /** Allows or refuses input from now on. R4: when input is refused, the pressed keys and buttons are released. */
   setInput(isAllowed: boolean): void {
     if (this.isOver || isAllowed === this.allowsInput) return;
     this.allowsInput = isAllowed;
@@ -89,7 +104,7 @@ export class ViewerRelay {
     this.finish('desktop');
   }
 
-  /** Releases what the browser holds down, and ends the connection to the desktop. */
+  /** R4, R5: releases the pressed keys and buttons, and ends the connection to the desktop. */
   private finish(side: RelayEnd): void {
     if (this.isOver) return;
     this.isOver = true;
@@ -104,6 +119,7 @@ export class ViewerRelay {
   private onMessage(data: Buffer, isBinary: boolean): void {
     if (this.isOver) return;
     if (!isBinary) return this.cut(CLOSE.policy, 'A viewer sends binary frames.');
+    // R1
     let filtered: Filtered;
     try {
       filtered = this.filter.write(data);
@@ -112,9 +128,11 @@ export class ViewerRelay {
       return this.cut(CLOSE.policy, error.message);
     }
     for (const message of filtered.toBrowser) this.socket.send(message, { binary: true });
+    // R2
     if (filtered.isGreeted) this.begin();
     this.toDesktop(filtered.toDesktop);
     if (filtered.hasInput) this.options.onInput(filtered.pointer);
+    // R3
     if (this.desktop.writableNeedDrain) this.socket.pause();
   }
 
@@ -132,6 +150,7 @@ export class ViewerRelay {
     socket.send(bytes, { binary: true }, () => {
       if (!isFull()) desktop.resume();
     });
+    // R3
     if (isFull()) desktop.pause();
   }
 
@@ -139,7 +158,7 @@ export class ViewerRelay {
     if (messages.length > 0 && this.desktop.writable) this.desktop.write(Buffer.concat(messages));
   }
 
-  /** Tells the page whether its user controls the desktop: a text frame beside the binary ones of the desktop. */
+  /** Sends the page a text frame that says whether its user controls the desktop. The desktop's own frames are binary. */
   private tellState(): void {
     this.socket.send(JSON.stringify({ type: 'session', mode: this.options.mode, control: this.allowsInput }));
   }

@@ -1,3 +1,19 @@
+/*
+ * Serves the WebSockets with which browsers see and control desktops, from the handshake to the record of their end.
+ *
+ * It owns the connections of this process while they are served. It does not own the bytes (`ViewerRelay`), the rights of a session
+ * (viewers.decider.ts, `OpenViewers`), or the rows by which replicas know of each other's connections (`ViewerConnections`).
+ *
+ * Invariants:
+ * V1. A connection has a row before its event is in the log, and loses the row only after the event of its end is. So a connection of a
+ *     killed process is found by its row, and its end is recorded by another process.
+ * V2. A browser never wakes a computer: sessions end when their computer sleeps, and pages that connect again must not undo the sleep.
+ * V3. A connected viewer keeps the computer awake for some multiples of its idle time after its last input (see
+ *     `ViewedDesktops.keepAwake`).
+ * V4. The bytes that wait for a slow browser are bounded, and so are those of all browsers of an account together.
+ * V5. A connection ends at the latest when its link expires.
+ */
+
 import { type BeforeApplicationShutdown, Injectable, Logger } from '@nestjs/common';
 
 import { pause } from '../../../kernel/async/pause.ts';
@@ -17,12 +33,12 @@ import { CLOSED, mayControl, openSession } from './viewers.decider.ts';
 
 /** The longest wait for the greeting of a desktop, ms. */
 const GREETING_TIMEOUT_MS = 10_000;
-/** The time for which one input keeps the computer awake by itself, ms. The idle time begins at its end. */
+/** One input keeps the computer awake for this time, in ms. The idle time starts afterwards. */
 const INPUT_HOLD_MS = 5_000;
-/** The most bytes that wait for one browser, and for all browsers of an account; but each browser may have the least. */
+/** V4: the most bytes that wait for one browser, and for all browsers of an account. Each browser may always have `least`. */
 const WAITING_BYTES = { browser: 8_388_608, account: 67_108_864, least: 262_144 };
 
-/** Connects browsers with desktops, and records who was connected and how long. */
+/** Connects browsers with desktops, and records who was connected and for how long. */
 @Injectable()
 export class ViewerSockets implements BeforeApplicationShutdown {
   private readonly logger = new Logger('ViewerSockets');
@@ -45,7 +61,7 @@ export class ViewerSockets implements BeforeApplicationShutdown {
     const { sessionId, computerId } = link;
     openSession(await this.records.load(computerId), sessionId, new Date());
     const { accountId, context } = call;
-    // Sessions end when their computer sleeps, so a browser that connects again, as pages do by themselves, must not undo the sleep.
+    // V2
     const need = { computerId, accountId, context, signal: call.goneSignal(), wake: false };
     const connection = { connectionId: newId(), sessionId, computerId, accountId };
     const relay = await this.desktops.whileAwake(need, (dial) => this.open(call, link, connection, dial));
@@ -63,6 +79,7 @@ export class ViewerSockets implements BeforeApplicationShutdown {
     const { computerId, sessionId, accountId, connectionId } = connection;
     const desktop = await this.greeted(dial, call.goneSignal());
     try {
+      // V1
       await this.connections.add(connection);
       const state = await this.records.execute(computerId, { type: 'ConnectViewer', sessionId, connectionId }, call.context);
       const socket = await this.sockets.accept(call, FRAME_BYTES_MAX);
@@ -124,7 +141,7 @@ export class ViewerSockets implements BeforeApplicationShutdown {
     }
   }
 
-  /** Returns a function that is called at each input. It holds the computer for a moment, so that it counts as used at the last input. */
+  /** V3: returns a function for each input. It holds the computer awake for a moment, so that it counts as used at the last input. */
   private holder(need: ViewNeed): () => void {
     let isHeld = false;
     return () => {
@@ -132,7 +149,7 @@ export class ViewerSockets implements BeforeApplicationShutdown {
       isHeld = true;
       void this.desktops
         .whileAwake(need, () => pause(INPUT_HOLD_MS, need.signal))
-        // A computer that does not sleep any more ends its sessions, or has ended them.
+        // If the computer can't be held any more, its sessions end.
         .catch(() => undefined)
         .finally(() => {
           isHeld = false;
@@ -147,13 +164,14 @@ export class ViewerSockets implements BeforeApplicationShutdown {
       .catch((error: unknown) => this.logger.warn({ msg: 'a computer that is seen could not be kept awake', computerId, err: error }));
   }
 
-  /** Returns the bytes that may wait for one browser of the account: the share of one of those that it has. */
+  /** V4: returns the bytes that may wait for one browser of the account: an equal share for each of them. */
   private waitingBytesMax(accountId: string): number {
     const share = WAITING_BYTES.account / Math.max(1, this.viewers.countOf(accountId));
     return Math.max(WAITING_BYTES.least, Math.min(WAITING_BYTES.browser, share));
   }
 }
 
+/** V5 */
 function endAtExpiry(relay: ViewerRelay, { expiresAt }: ViewerLink): void {
   const timer = setTimeout(() => relay.endSession('expired', CLOSED.expired), expiresAt - Date.now()).unref();
   void relay.ended.then(() => clearTimeout(timer));

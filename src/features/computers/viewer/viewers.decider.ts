@@ -1,13 +1,27 @@
+/*
+ * The rules of the viewer sessions of one computer, and of their connections. Pure.
+ *
+ * It owns who may connect and who controls. It does not own links and tickets (`ViewerLinks`, `ViewerBrowsers`), expiry without a command
+ * (`ViewersSaga`), or the sockets.
+ *
+ * Invariants:
+ * V1. A computer has at most SESSIONS_MAX open sessions and CONNECTIONS_MAX connections.
+ * V2. At most one open session has exclusive control. While one of its viewers is connected, nobody else controls the computer.
+ * V3. A session is created once under its id. One that has ended is never opened again.
+ * V4. When a session is closed, the ends of its connections are recorded first, since nothing follows its own end.
+ * V5. The state is bounded: of ended sessions, the last ENDED_MAX are remembered with their reason.
+ */
+
 import { invalidField, Refusal } from '../../../kernel/errors/refusal.ts';
 import type { Decider } from '../../../eventsourcing/event-store/event-definition.ts';
 import { computerSandbox } from '../../../sandboxes/sandbox-id.ts';
 import type { ViewerEnd, ViewerEvent, ViewerMode } from './viewers.events.ts';
 
-/** The most open sessions of a computer. */
+/** V1: the most open sessions of a computer. */
 export const SESSIONS_MAX = 50;
-/** The most connections to a computer, of all its sessions. */
+/** V1: the most connections to a computer, in all of its sessions. */
 export const CONNECTIONS_MAX = 32;
-/** The number of latest sessions that have ended and are known to have existed. */
+/** V5: the number of ended sessions that are remembered. */
 export const ENDED_MAX = 100;
 
 export interface ViewerSession {
@@ -27,13 +41,13 @@ export interface Viewers {
   accountId: string;
   /** The sessions that can be used; one that has expired may still be here. */
   sessions: ViewerSession[];
-  /** The latest that have ended, oldest first. */
+  /** V5: the sessions that ended last, oldest first. */
   ended: { id: string; reason: ViewerEnd }[];
 }
 
 export type ViewersState = Viewers | null;
 
-/** A connection, and the time for which it has lasted. */
+/** A connection and its duration. */
 export interface ConnectionTime {
   connectionId: string;
   seconds: number;
@@ -55,7 +69,7 @@ interface CloseSessions {
   /** The sessions to close; null stands for all. */
   sessionIds: readonly string[] | null;
   reason: ViewerEnd;
-  /** The times of their connections, as far as they are known. */
+  /** The durations of their connections, as far as they are known. */
   times: readonly ConnectionTime[];
 }
 
@@ -81,12 +95,12 @@ export const CLOSED: Record<ViewerEnd, string> = {
   revoked: 'This session was closed, because the API key that its link was made with has ended.',
 };
 
-/** Returns true while somebody is connected who controls the computer alone. */
+/** V2: returns whether a viewer with exclusive control is connected. */
 export function isHumanInControl(state: ViewersState): boolean {
   return state?.sessions.some(({ exclusive, connections }) => exclusive && connections.length > 0) ?? false;
 }
 
-/** Returns whether what the session's viewers do reaches the desktop. */
+/** Returns whether input of the session's viewers reaches the desktop. */
 export function mayControl(state: ViewersState, sessionId: string): boolean {
   const session = state?.sessions.find(({ id }) => id === sessionId);
   return session?.mode === 'control' && (session.exclusive || !isHumanInControl(state));
@@ -112,10 +126,10 @@ function decide(command: ViewersCommand, state: ViewersState, now: Date): Viewer
   }
 }
 
-/** Makes the session once: what was made before under the id is as it is. */
+/** V3: creates the session, unless it was created before. */
 function create(command: CreateSession, state: ViewersState, now: Date): ViewerEvent[] {
   const { computerId: computer_id, accountId: account_id, sessionId: session_id, mode, exclusive, label } = command;
-  if (exclusive && mode === 'view') throw invalidField('exclusive', 'goes with the mode control');
+  if (exclusive && mode === 'view') throw invalidField('exclusive', 'requires the mode control');
   const isIt = ({ id }: { id: string }) => id === session_id;
   if (state?.sessions.some(isIt) || state?.ended.some(isIt)) return [];
   const over = state?.sessions.filter((session) => hasExpired(session, now)) ?? [];
@@ -149,7 +163,7 @@ function close({ sessionIds, reason, times }: CloseSessions, state: ViewersState
   return meant.flatMap((session) => closed(state as Viewers, session, reason, times));
 }
 
-/** Closes a session. The ends of its connections come first, since nothing comes after its own. */
+/** V4: closes a session. */
 function closed(state: Viewers, session: ViewerSession, reason: ViewerEnd, times: readonly ConnectionTime[]): ViewerEvent[] {
   const secondsOf = (id: string) => times.find(({ connectionId }) => connectionId === id)?.seconds ?? 0;
   return [

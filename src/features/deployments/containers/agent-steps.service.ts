@@ -1,3 +1,18 @@
+/*
+ * What is particular to agents, for the reconciler: their images, their build logs, and the scripts that end a deployment.
+ *
+ * It owns the two long steps of a deployment (resolving the image, running scripts) and the records about them. It does not own the loop
+ * over the steps (`Reconciler`), the rules (next-step.decider.ts, agent-rules.ts), or the contents of containers (`AgentContainers`).
+ *
+ * Invariants:
+ * A1. The reason of a failed deployment is the last line of its build log, so the log is written before the failure is recorded.
+ * A2. Scripts never run twice in one container: that they begin is recorded before the first one runs, and a pass that finds such a
+ *     container running removes it.
+ * A3. Long work runs without a slot of the saga, ends at the deployment's deadline, and stops as soon as the deployment is stale. Other
+ *     events on the stream meanwhile do not repeat it: its record follows the stream's present revision.
+ * A4. What happened while this process was suspended is checked before a failure is recorded (`isStale`, `isOver`).
+ */
+
 import { Injectable } from '@nestjs/common';
 
 import { deploymentStep, type Agent, type AgentRecord } from '../../agents/index.ts';
@@ -28,7 +43,7 @@ export class AgentSteps implements KindSteps<Agent, AgentRecord, OwnStep> {
     private readonly engine: EngineView,
   ) {}
 
-  /** Records an outcome. The log of a failed deployment first gets the reason, and the last output of the container if there was one. */
+  /** Records an outcome. A1: the log of a failed deployment first gets the container's last output, if there was one, and the reason. */
   async record(
     { sandboxId: agentId, withoutSlot }: Pass,
     seen: Seen<Agent>,
@@ -66,10 +81,9 @@ export class AgentSteps implements KindSteps<Agent, AgentRecord, OwnStep> {
       const onWait = (wait: Wait) => log.line(waitLine(kind, wait));
       const resolving = this.engine.runWithinDeadline(pass, agent, { kind, isStale: work.isStale, run, onWait });
       const [record] = await bothOf(resolving, work.recordMeanwhile(meanwhile));
-      // The work may take long. Other events on the stream meanwhile are no reason to repeat it, so the record follows the current
-      // revision.
+      // A3
       const now = await this.records.load(agentId);
-      // The reason of a failure must be the last line of the log, so the log is written first. The record of an image need not wait for it.
+      // A1. The record of an image need not wait for the log.
       if (record.type === 'RecordDeploymentFailure') await log.flush();
       const [recorded] = await Promise.all([now !== null && work.record(now, record, null), log.flush()]);
       return recorded;
@@ -81,7 +95,7 @@ export class AgentSteps implements KindSteps<Agent, AgentRecord, OwnStep> {
     }
   }
 
-  /** Runs the scripts of a deployment whose container is ready, and records how the deployment ends. Returns false if it became stale. */
+  /** Runs the scripts of a deployment whose container is ready, and records the outcome. Returns false if the deployment became stale. */
   private async runScripts(work: AgentWork, { generation, handle }: ContainerView): Promise<boolean> {
     const { pass, seen } = work;
     const { sandboxId: agentId } = pass;
@@ -91,7 +105,7 @@ export class AgentSteps implements KindSteps<Agent, AgentRecord, OwnStep> {
     const scripts = await this.contents.scriptsOf(agentId);
     if (scripts.length === 0) return work.record(seen, ready, null);
     if (!(await work.record(seen, { type: 'RecordScriptsBegun', deploymentId, generation }, null))) return false;
-    // From here on, a pass that finds this container running removes it.
+    // A2
     pass.started = null;
     const log = await this.records.openBuildLog(agentId, agent, deploymentId);
     const late = deadlineSignal(agent, this.engine.now());

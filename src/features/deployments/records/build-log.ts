@@ -1,3 +1,18 @@
+/*
+ * Writes the build log of one deployment, in chunks, to the stream `deployment-<id>`.
+ *
+ * It owns the lines that are not stored yet and the end of the stream. It does not own what is secret (redaction.ts, build-secrets.ts) or
+ * how logs are read by callers.
+ *
+ * Invariants:
+ * B1. No line contains a known secret: lines are redacted first and truncated afterwards, because half a secret would not be recognized. If
+ *     the secrets are not known, no line is shown.
+ * B2. Lines are stored in order, and each once: chunks are appended one after the other at the expected revision, with an id derived from
+ *     it, so a chunk whose outcome is unknown is written again without harm.
+ * B3. A log is bounded: LINES_MAX lines, of LINE_CHARACTERS_MAX each. A chunk is written when it is full or CHUNK_WAIT_MS old.
+ * B4. `line` never waits and never fails; `flush` waits for all lines and reports a failure.
+ */
+
 import { v5 as uuidv5 } from 'uuid';
 
 import { EventStore, OutcomeUnknown, WrongExpectedRevision, type NewEvent } from '../../../eventsourcing/event-store/event-store.ts';
@@ -6,12 +21,12 @@ import { Redaction } from './redaction.ts';
 
 const NAMESPACE = 'a3a5c0de-2f0b-4f3e-9a2b-6c1d2e3f4a5b';
 const CHUNK_LINES = 100;
-/** The size from which a chunk is written, in bytes of JSON: a line of control characters or of other scripts has up to 24 KB. */
+/** B3: a chunk is written from this size on, in bytes of JSON. A line of control characters or non-Latin text takes up to 24 KB. */
 const CHUNK_BYTES = 262_144;
 const CHUNK_WAIT_MS = 500;
 const LINE_CHARACTERS_MAX = 4_000;
 const MESSAGE_CHARACTERS_MAX = 500;
-/** The largest number of lines in the log of one deployment; further lines are dropped. */
+/** B3: the most lines in the log of one deployment. Further lines are dropped. */
 const LINES_MAX = 20_000;
 const TRIES = 5;
 /** The end of a stream: its revision, -1 if it is empty, and the number of lines in it. */
@@ -20,21 +35,21 @@ interface Place {
   lines: number;
 }
 
-/** Writes the build log of one deployment to the stream `deployment-<id>`, in chunks. Continues where an earlier process ended. */
+/** Writes the build log of one deployment to the stream `deployment-<id>`, in chunks. It continues where an earlier process stopped. */
 export class BuildLog {
   private waiting: string[] = [];
   private waitingBytes = 0;
   private count = 0;
   private writing: Promise<void> = Promise.resolve();
   private timer: NodeJS.Timeout | undefined;
-  /** The end of the stream. It is read at the first line, so that nobody waits for it when a short log is written at the end of the work. */
+  /** The end of the stream. It is read at the first line, so that `flush` need not wait for it. */
   private place: Promise<Place> | null = null;
   private readonly redaction: Redaction;
 
   constructor(
     private readonly events: EventStore,
     private readonly deployment: { id: string; agentId: string; accountId: string },
-    /** The value is null if the secrets are not known, so that no line is shown. */
+    /** B1: null if the secrets are not known. */
     secrets: readonly string[] | null,
   ) {
     this.redaction = new Redaction(secrets);
@@ -45,7 +60,7 @@ export class BuildLog {
     if (this.count > LINES_MAX) return;
     this.place ??= this.read();
     const told = this.count === LINES_MAX ? 'The log is too long; the rest of it is not kept.' : text;
-    // The text is truncated last, because half a secret would not be recognized.
+    // B1
     const shown = this.redaction.of(told).slice(0, LINE_CHARACTERS_MAX);
     this.waiting.push(shown);
     this.waitingBytes += bytesOf(shown);
@@ -74,7 +89,7 @@ export class BuildLog {
     this.waitingBytes = 0;
     if (lines.length === 0) return;
     this.writing = this.writing.then(() => this.append(lines));
-    // `flush` reports the failure.
+    // B4: `flush` reports the failure.
     this.writing.catch(() => undefined);
   }
 
@@ -87,7 +102,7 @@ export class BuildLog {
         this.place = Promise.resolve({ revision, lines: place.lines + lines.length });
         return;
       } catch (error) {
-        // After an unknown outcome the same event is written at the same place again.
+        // B2: after an unknown outcome, the same event is written again at the same revision.
         const isUnknown = error instanceof OutcomeUnknown;
         if (!isUnknown) this.place = null;
         if (attempt === TRIES || !(isUnknown || error instanceof WrongExpectedRevision)) throw error;

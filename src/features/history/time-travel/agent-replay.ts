@@ -1,3 +1,14 @@
+/*
+ * An agent as it was at an earlier moment: a replay of the first events of its stream.
+ *
+ * It owns nothing but the folded state. It does not own which events belong to the moment (time-travel.handlers.ts).
+ *
+ * Invariants:
+ * R1. The past is computed by the same code as the present: the projections, deciders and views that answer callers now. So a change of a
+ *     rule or a view changes both, and they can't differ.
+ * R2. What is not in the log (the last use, the service's own address) is unknown for the past, and shown as such.
+ */
+
 import { toAgentDto, type AgentDto } from '../../agents/index.ts';
 import { agentsProjection } from '../../agents/services.ts';
 import { toDeploymentRecordDto, deploymentsProjection, type DeploymentRecordDto } from '../../deployments/index.ts';
@@ -5,7 +16,7 @@ import { environmentDecider, keyedVariables, toVariableDto, type EnvironmentEven
 import type { StoredEvent } from '../../../eventsourcing/event-store/event-store.ts';
 import { Replay } from '../../../eventsourcing/projections/tables/replay.ts';
 
-/** The state of an agent that callers saw at one moment. */
+/** An agent as callers saw it at one moment. */
 export interface AgentThen {
   /** The agent; null if it was deleted. */
   agent: AgentDto | null;
@@ -22,7 +33,7 @@ export class AgentReplay {
 
   constructor(private readonly agentId: string) {}
 
-  /** Takes in the next event of the agent's stream. */
+  /** Applies the next event of the agent's stream. */
   take(event: StoredEvent): void {
     this.agents.take(event);
     this.deployments.take(event);
@@ -35,7 +46,7 @@ export class AgentReplay {
     const env = keyedVariables(this.environment).map(toVariableDto);
     const deployment = this.deployments.read(row.state.deployment?.id ?? '');
     return {
-      // The time of the last use and the service's own address are not in the log, so they are unknown for the past.
+      // R2
       agent: toAgentDto({ ...row, activity: null, public_url: null }),
       env,
       deployment: deployment === undefined ? null : toDeploymentRecordDto(deployment),

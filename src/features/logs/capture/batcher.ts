@@ -1,26 +1,39 @@
+/*
+ * Collects the items of a source into batches, by number, size and time.
+ *
+ * It owns at most one batch and the items that were left out since the last one. It does not own the source, or what a batch is for.
+ *
+ * Invariants:
+ * B1. Memory is bounded: the source waits while a full batch is not dequeued.
+ * B2. Every item is in a batch, in order, or is counted in an item that reports how many were left out at that place.
+ * B3. An item waits for at most `maxWaitMs`. With `togetherMs` the batches of all batchers become due at the same moments.
+ * B4. Items that are left out never wait for the reader, and give way to other work every IN_A_ROW items.
+ * B5. An error of the source reaches the reader after all items before it. A reader that leaves ends the source at its next item.
+ */
+
 import { setImmediate as othersTurn } from 'node:timers/promises';
 
-/** The number of consecutive items that are left out before other tasks have their turn. */
+/** B4 */
 const IN_A_ROW = 1_000;
 
 export interface BatchLimits<Item> {
   maxItems: number;
   maxBytes: number;
-  /** The longest time in milliseconds that an item waits for others. */
+  /** B3: the longest time that an item waits for others, in ms. */
   maxWaitMs: number;
-  /** If it is given, batches of all batchers become due together, at the multiples of this time in milliseconds, and no later than that. */
+  /** B3: if given, batches become due at multiples of this time, in ms, and no later than `maxWaitMs`. */
   togetherMs?: number;
   bytesOf(item: Item): number;
   /** Returns a promise for which the source has to wait before more of it is read, or null. */
   pace?(item: Item): Promise<void> | null;
   /**
-   * The items that `out` leaves out although the batches could hold them. `told` makes the item that reports their number, in the place of
-   * the last one.
+   * B2: `out` decides which items are left out although the batches could hold them. `told` makes the item that reports their number, in the place
+   * of the last one.
    */
   leaving?: { out(item: Item): boolean; told(count: number, last: Item): Item };
 }
 
-/** Gathers the items of a source into batches by number, size and time. The source waits while a full batch is not taken. */
+/** Collects the items of a source into batches, by number, size and time. */
 export class Batcher<Item> {
   private items: Item[] = [];
   private bytes = 0;
@@ -36,7 +49,7 @@ export class Batcher<Item> {
 
   constructor(private readonly limits: BatchLimits<Item>) {}
 
-  /** Reads the whole source. Resolves at its end; an error of the source comes out of `batches` after all items before it. */
+  /** Reads the whole source. Resolves at its end. B5: `batches` throws an error of the source after all items before it. */
   async fill(source: AsyncIterable<Item>): Promise<void> {
     try {
       for await (const item of source) {
@@ -62,7 +75,7 @@ export class Batcher<Item> {
     }
   }
 
-  /** Yields the batches. A reader that leaves the loop also ends `fill`, at its next item. */
+  /** Yields the batches. B5: a reader that leaves the loop ends `fill` at its next item. */
   async *batches(): AsyncGenerator<Item[]> {
     try {
       while (true) {
@@ -79,7 +92,7 @@ export class Batcher<Item> {
     }
   }
 
-  /** Counts an item that is left out. Never waits for the batches, so that such items are read as fast as they come. */
+  /** B4: counts an item that is left out. */
   private async leaveOut(item: Item): Promise<void> {
     if (!this.hasSome()) this.since = Date.now();
     const isFirst = this.leftOut === null;

@@ -1,3 +1,19 @@
+/*
+ * Copies the output of containers from the engine into the log, one stream of events for each agent.
+ *
+ * It owns the followers of this process and the cursors in the events. It does not own which containers have to be followed (`LogsSaga`),
+ * what is kept (`LineBound`, logs/retention/), or how lines are parsed (output/log-line.ts).
+ *
+ * Invariants:
+ * L1. No line is lost or repeated. Each batch is appended at the revision that it continues, together with the cursor of its last line, and
+ *     a follower starts after the last cursor in the stream. So a restart, or two processes that capture the same container, do no harm.
+ * L2. An agent has at most one follower in this process. The follower of an older container ends before that of a newer one starts.
+ * L3. A follower ends when its signal aborts, after the lines that it has read are appended.
+ * L4. Reading is bounded by the account's share of this process (`OutputShare`) and by the rate of one container (`LineRate`). Lines that
+ *     are left out are reported in the log.
+ * L5. A line that the store refuses is replaced, so that it does not stop the capture of what follows.
+ */
+
 import { Injectable, Logger } from '@nestjs/common';
 import { v5 as uuidv5 } from 'uuid';
 import {
@@ -23,11 +39,11 @@ import { LineRate, linesLeftOut, linesOf, linesOfLength } from './line-rate.ts';
 import { keptLinesOf, LineBound, totalOf } from '../retention/line-bound.ts';
 
 const CAPTURE_NAMESPACE = '0d3b1c52-94c5-4f6c-8f0c-0e6a4d2b7f1e';
-/** The longest delay in milliseconds after which a failed follower starts again. The first one doubles with each failure. */
+/** The longest delay before a failed follower restarts, in ms. The delay doubles with each failure. */
 const AGAIN_MS_MAX = 10_000;
 /** The age up to which output is kept. `LineBound` bounds its number of lines as well. */
 export const RETENTION = { maxAgeSeconds: 7 * 24 * 3600 };
-/** The times at whose multiples the output of all containers is appended, in milliseconds, so that one commit holds much of it. */
+/** The output of all containers is appended at multiples of this time, in ms, so that one commit holds much of it. */
 const TOGETHER_MS = 500;
 
 /** The memory in which long lines of running agents wait for their end, in bytes. */
@@ -35,7 +51,7 @@ const LONG_LINES_BYTES = 64 * 1024 * 1024;
 
 interface Follower {
   generation: number;
-  /** The signal that aborts when the follower has to leave the container to another process. */
+  /** Aborts when another process takes over the container. */
   until: AbortSignal;
   done: Promise<void>;
 }
@@ -48,8 +64,8 @@ interface Place {
 }
 
 /**
- * Copies the output of containers into the log, without loss or repetition. Each batch holds a cursor, and is appended at the revision that
- * it continues, so that a follower that restarts after a crash continues exactly there.
+ * Copies the output of containers into the log, without loss or repetition. After a crash, a follower continues exactly after the last line
+ * that was appended.
  */
 @Injectable()
 export class LogCapture {
@@ -74,15 +90,13 @@ export class LogCapture {
     await this.follower(container, account, AbortSignal.any([signal, this.stopping.signal]));
   }
 
-  /** Returns true if this process captures the container's output. */
+  /** Returns whether this process captures the container's output. */
   isFollowing({ agentId, generation }: ContainerName): boolean {
     const follower = this.followers.get(agentId);
     return follower?.generation === generation && !follower.until.aborted;
   }
 
-  /**
-   * Returns true when all output of an ended container is in the log, or false after 5 s. Has to be called before the container is removed.
-   */
+  /** Returns whether all output of an exited container is in the log within 5 s. Must be called before the container is removed. */
   async drain(container: ContainerView, account: string): Promise<boolean> {
     const over = new AbortController();
     const inTime = await Promise.race([this.toItsEnd(container, account), pause(this.intervals.drainMs, over.signal).then(() => false)]);
@@ -96,10 +110,7 @@ export class LogCapture {
     await Promise.allSettled([...this.followers.values()].map((follower) => follower.done));
   }
 
-  /**
-   * Captures the output to its end. Returns false if the process stops first. A follower that has to step aside meanwhile is replaced by
-   * one that need not.
-   */
+  /** Captures the output to its end. Returns false if the process stops first. A follower that ends because its lease moved is replaced. */
   private async toItsEnd(container: ContainerView, account: string): Promise<boolean> {
     const { signal } = this.stopping;
     for (let follower = null as Follower | null; !signal.aborted && (follower === null || follower.until.aborted);) {
@@ -113,6 +124,7 @@ export class LogCapture {
   /** Returns the follower of the container, and starts it if there is none; null if a newer container is followed already. */
   private async follower(container: ContainerView, account: string, until: AbortSignal): Promise<Follower | null> {
     const { agentId, generation } = container;
+    // L2
     for (let current = this.followers.get(agentId); current !== undefined; current = this.followers.get(agentId)) {
       if (current.generation > generation) return null;
       if (current.generation === generation && !current.until.aborted) return current;
@@ -142,7 +154,7 @@ export class LogCapture {
         if (now?.state !== 'running' && now?.state !== 'frozen') return;
       } catch (error) {
         if (error instanceof ContainerGone || error instanceof StreamClosed) return;
-        // Another process, which follows or drains the container, captures it too. This one continues after the lines of that one.
+        // L1: another process captures the same container. This one continues after the lines that the other has appended.
         const isCaptured = error instanceof WrongExpectedRevision;
         if (!isCaptured && !(error instanceof RuntimeUnavailable) && !signal.aborted)
           this.logger.warn(`log capture of agent ${container.agentId} begins again in ${backoff.ms} ms: ${String(error)}`);
@@ -188,10 +200,7 @@ export class LogCapture {
     return { revision: -1, total: 0, cursor: null };
   }
 
-  /**
-   * Appends lines. A line that the store refuses is left out, and replaced by one that says so: it would be refused again, and nothing
-   * after it would be captured.
-   */
+  /** Appends lines. L5: a line that the store refuses is replaced by one that says so, because the store would refuse it again. */
   private async append(stream: string, place: Place, lines: LogLine[]): Promise<void> {
     try {
       await this.store(stream, place, lines, lines.map(readLogLine));
@@ -217,13 +226,14 @@ export class LogCapture {
       metadata: { actor: { kind: 'system', id: 'logs', name: 'logs' }, account_id: null, request_id: null, causation_id: null, ip: null },
     };
     if (place.revision < 0) await this.events.setRetention(stream, RETENTION);
+    // L1
     place.revision = (await this.events.append(stream, place.revision < 0 ? 'no_stream' : place.revision, [event])).revision;
     place.total = total;
     await this.bound.hold(stream, place.revision, before, total);
   }
 }
 
-/** Returns true if the store may accept the same event later. */
+/** Returns whether the store may accept the same event later. */
 function mayPass(error: unknown): boolean {
   return [WrongExpectedRevision, StreamClosed, OutcomeUnknown, EventStoreUnavailable].some((known) => error instanceof known);
 }

@@ -1,3 +1,18 @@
+/*
+ * Delivers new log entries to the readers that follow an agent's log, as they are appended.
+ *
+ * It owns the readers of this process and their buffers, and one subscription to the log for each event class, shared by all readers. It
+ * does not own the stored entries (the read models), filters, or the HTTP stream.
+ *
+ * Invariants:
+ * T1. A reader misses no entry: when `follow` resolves, every entry that is not delivered here is in the read models, from which the caller
+ *     reads it.
+ * T2. A reader's buffer is bounded. One that is more than LAG_MAX entries behind is dropped, and its stream is ended.
+ * T3. Entries are computed by the same projections that fill the read models, so a followed entry and a stored one are equal.
+ * T4. The subscriptions end only at an event that this program can't read. All readers are then dropped, and connect again after that
+ *     event.
+ */
+
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import {
   EventStore,
@@ -19,11 +34,11 @@ interface Reader {
   waiting: LogEntry[];
   ended: boolean;
   wake: () => void;
-  /** Ends the stream of a reader that does not read. */
+  /** Ends the HTTP stream of a reader that is too slow. */
   cut: () => void;
 }
 
-/** Hands new log entries to the readers that follow them. All readers share one subscription for each event class. */
+/** Delivers new log entries to the readers that follow them. All readers share one subscription for each event class. */
 @Injectable()
 export class LogTail implements OnApplicationShutdown {
   private readonly readers = new Set<Reader>();
@@ -96,9 +111,7 @@ export class LogTail implements OnApplicationShutdown {
     reader.wake();
   }
 
-  /**
-   * Waits for the read models. The subscriptions may have delivered, before a reader came, entries that the read models do not have yet.
-   */
+  /** T1: waits for the read models, because the subscriptions may already have delivered entries that the read models do not have yet. */
   private async standing(): Promise<void> {
     await Promise.all(
       this.projections.map(async ({ name, filter }) => this.readModels.waitFor(name, await this.events.head(filter.eventClass))),
@@ -120,7 +133,7 @@ export class LogTail implements OnApplicationShutdown {
       for (const event of events) this.hand(projection, event);
     };
     const subscription = this.events.subscribe(head, projection.filter, onBatch, onlyEvents);
-    // The subscription ends only at an event that this program can't read. The readers then connect again, and continue after that event.
+    // T4
     subscription.ended.catch(() => this.end());
     return subscription;
   }
@@ -139,12 +152,14 @@ export class LogTail implements OnApplicationShutdown {
     const readers = [...this.readers].filter((reader) => reader.agentId === agentId);
     if (readers.length === 0) return;
     const entries: LogEntry[] = [];
+    // T3
     projection.project(event, {
       get: () => undefined,
       delete: () => {},
       set: (_, row) => entries.push(entryOf(row)),
     });
     for (const reader of readers) {
+      // T2
       if (reader.waiting.length + entries.length > LAG_MAX) {
         this.drop(reader);
         reader.cut();

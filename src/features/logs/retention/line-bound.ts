@@ -1,12 +1,25 @@
+/*
+ * Bounds how many lines of an agent's output are kept.
+ *
+ * It owns the decision when and where to cut a stream of output. It does not own the age up to which output is kept (`RETENTION`, the store
+ * trims by it), or the rows of the read model (`LogRetention` deletes them).
+ *
+ * Invariants:
+ * L1. At least KEPT_LINES of the latest lines are kept, and at most SLACK_LINES more.
+ * L2. Retention costs what it removes: each event holds the number of lines up to it, so that the place of the cut is found by bisection,
+ *     and the stream is looked at once every SLACK_LINES lines (decisions/0012).
+ * L3. A removal that fails never stops the capture. It is repeated at the next cut.
+ */
+
 import { Injectable, Logger } from '@nestjs/common';
 
 import { EventStore, idOf, type StoredEvent } from '../../../eventsourcing/event-store/event-store.ts';
 import { LogRetention } from '../entries/log-entries.projection.ts';
 import type { LogEvent } from '../output/logs.events.ts';
 
-/** The number of lines of an agent's output that are kept, as long as they are not too old. */
+/** L1: the number of lines of an agent's output that are kept, unless they are too old. */
 export const KEPT_LINES = 100_000;
-/** The number of additional lines: the oldest lines are removed each time that so many were added. */
+/** L2: the oldest lines are removed each time this many lines were added. */
 const SLACK_LINES = 1_000;
 
 /** The number of characters of a line that count as one of the kept lines, so that long lines don't multiply what is kept. */
@@ -17,7 +30,7 @@ export function keptLinesOf(text: string): number {
   return 1 + Math.floor(text.length / CHARACTERS);
 }
 
-/** Bounds the number of lines of an agent's output. Each event holds the number of lines up to it, so that only a few events are read. */
+/** Bounds the number of lines of an agent's output. */
 @Injectable()
 export class LineBound {
   private readonly logger = new Logger(LineBound.name);
@@ -28,8 +41,8 @@ export class LineBound {
   ) {}
 
   /**
-   * Removes the oldest events and lines if that is due, after an append that raised the number of the stream's lines from `before` to
-   * `total`. Never throws: a removal that fails is repeated a thousand lines later.
+   * Removes the oldest events and lines if that is due, after an append that raised the number of the stream's lines from `before` to `total`. L3:
+   * it never throws.
    */
   async hold(stream: string, last: number, before: number, total: number): Promise<void> {
     if (total <= KEPT_LINES || Math.floor(before / SLACK_LINES) === Math.floor(total / SLACK_LINES)) return;
@@ -46,7 +59,7 @@ export class LineBound {
   }
 }
 
-/** Returns the first event up to which the stream has more than `lines` lines; null if that is its oldest event. */
+/** L2: returns the first event up to which the stream has more than `lines` lines; null if that is its oldest event. */
 async function firstBeyond(store: EventStore, stream: string, last: number, lines: number): Promise<StoredEvent | null> {
   const oldest = await eventFrom(store, stream, 0);
   if (oldest === null || totalOf(oldest) > lines) return null;

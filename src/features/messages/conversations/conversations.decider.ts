@@ -1,3 +1,17 @@
+/*
+ * The rules of one conversation: which messages are accepted, which one is delivered next, and what follows from an attempt. Pure.
+ *
+ * It owns the state of a conversation. It does not own delivery (`MessagesSaga`), texts (threads.ts reads them from the stream), or the
+ * rules of budgets (message-budget.decider.ts, tokenless-bytes.decider.ts).
+ *
+ * Invariants:
+ * C1. The state holds ids, revisions and sizes, but no text, so its memory does not depend on the length of messages (decisions/0013).
+ * C2. The messages that wait in a conversation are bounded in number and in bytes, by channel.
+ * C3. Each accepted message ends exactly once, as delivered or dead-lettered, unless it is requeued. A record about a message that does not
+ *     wait changes nothing.
+ * C4. Messages are delivered in order. A chat passes one that waits for its next attempt, because its sender waits for the reply.
+ */
+
 import type { Decider } from '../../../eventsourcing/event-store/event-definition.ts';
 import type { Sealed } from '../../../crypto/keyring.ts';
 import { Refusal } from '../../../kernel/errors/refusal.ts';
@@ -20,7 +34,7 @@ export const WAITING_MAX: Record<Channel, Bounds> = {
 export const TOKENLESS_WAITING_MAX: Bounds = { messages: 250, bytes: 32 * 1024 * 1024 };
 /** The longest text, in bytes of UTF-8: encrypted and in base64 it still fits into an event. */
 export const TEXT_BYTES_MAX = 700_000;
-/** The waits in milliseconds before the attempts that follow a failed one, where nobody waits for the outcome. */
+/** The delays before the attempts after a failed one, in ms, where nobody waits for the outcome. */
 export const DELIVERY_WAITS_MS: readonly number[] = [1_000, 5_000, 30_000, 120_000, 600_000];
 /**
  * The waits in milliseconds before the attempts that follow a failed one. When the last one fails, the message is given up. The sender of
@@ -57,7 +71,7 @@ export interface Conversation {
   channel: Channel;
   /** True for the webhooks that come without the agent's token. */
   tokenless: boolean;
-  /** The revision of the last event that was folded in. */
+  /** The revision of the last event that was applied. */
   revision: number;
   /** The waiting messages in the order of delivery: each waits for the one before. */
   pending: PendingMessage[];
@@ -69,14 +83,14 @@ export interface Conversation {
 
 export type ConversationState = Conversation | null;
 
-/** A message that is to be stored, of that agent. */
+/** A message to be stored. */
 interface NewMessage {
   agentId: string;
   accountId: string;
   messageId: string;
   channel: Channel;
   text: Sealed;
-  /** True if this message may begin the conversation. */
+  /** Whether this message may start the conversation. */
   begins: boolean;
   /** The budget that the message draws on, if there is one. */
   draws?: Draws | undefined;
@@ -100,8 +114,7 @@ export type ConversationCommand =
   | { type: 'RecordDeadLetter'; messageId: string; code: DeadLetterCode; reason: string };
 
 /**
- * Returns the message that is delivered next: the first one, unless it waits for its next attempt. A chat passes such a message, because
- * its sender waits for the reply.
+ * Returns the message that is delivered next. C4
  */
 export function nextMessage({ pending }: Conversation, now: Date): PendingMessage | undefined {
   const [first] = pending;
@@ -109,12 +122,12 @@ export function nextMessage({ pending }: Conversation, now: Date): PendingMessag
   return pending.find(({ channel }) => channel === 'chat') ?? first;
 }
 
-/** Returns true if nobody waits for the reply and the message's next attempt is not due. */
+/** Returns whether nobody waits for the reply and the message's next attempt is not due. */
 export function isPostponed({ channel, retryAt }: PendingMessage, now: Date): boolean {
   return channel !== 'chat' && retryAt !== null && Date.parse(retryAt) > now.getTime();
 }
 
-/** Returns true if a message is to be delivered now, or is being delivered. */
+/** Returns whether a message is due or being delivered. */
 export function hasDueMessage(conversation: Conversation, now: Date): boolean {
   const next = nextMessage(conversation, now);
   return next !== undefined && !isPostponed(next, now);
@@ -124,6 +137,7 @@ function decide(command: ConversationCommand, conversation: ConversationState, n
   if (command.type === 'AcceptMessage' || command.type === 'StorePart') return store(command, conversation, now);
   if (command.type === 'RequeueMessage') return requeue(command, conversation);
   const message = conversation?.pending.find(({ id }) => id === command.messageId);
+  // C3
   if (message === undefined) return [];
   const ids = { message_id: message.id, ...ofChannel(message, conversation) };
   switch (command.type) {

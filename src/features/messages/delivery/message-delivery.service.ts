@@ -1,3 +1,21 @@
+/*
+ * Makes one attempt to deliver one message to an agent, and returns the outcome.
+ *
+ * It owns the order in which the attempts of this process start (lanes, slots, pauses after unusable answers) and the deadline of an
+ * attempt. It does not own the order of messages and their retries (`MessagesSaga`), the waking of agents (`AgentWakes`), or the protocols
+ * (agent-protocol/). It stores nothing.
+ *
+ * Invariants:
+ * D1. Nothing is sent once the sender has stopped waiting, or once another process may deliver the message. Both are checked right before
+ *     the message is sent.
+ * D2. No text of a message is in memory while an attempt waits for a slot, for the agent or for the reply. The text is read from the log
+ *     right before it is sent, and nothing here keeps a reference to it afterwards.
+ * D3. The bytes of all messages and replies in flight are bounded, with a share for each account (`MessageMemory`).
+ * D4. An attempt that may have reached the agent is repeated only if the agent recognizes the repeat by the message id, so never for a
+ *     chat.
+ * D5. An agent whose answers can't be used gets its next messages after growing pauses, so that it does not keep the process busy.
+ */
+
 import { setImmediate as othersTurn } from 'node:timers/promises';
 
 import { Injectable } from '@nestjs/common';
@@ -81,9 +99,11 @@ export class MessageDelivery {
   async deliver(attempt: Attempt): Promise<DeliveryOutcome> {
     const { conversation, message } = attempt;
     const { places, broken } = this.lanes.of(conversation);
+    // D1: this signal ends every wait below when the sender stops waiting.
     using patience = new ReplyDeadline(message.replyBy, attempt.signal);
     try {
       if (message.channel === 'chat') await untilTime(message.retryAt, patience.signal);
+      // D5
       await broken.turn(conversation.agentId, message.replyBy, patience.signal);
       const share = { account: conversation.accountId, agent: conversation.agentId };
       const outcome = await places.run(share, patience.signal, () => this.awake({ ...attempt, signal: patience.signal }));
@@ -114,6 +134,7 @@ export class MessageDelivery {
     const ids = { messageId: message.id, conversationId: attempt.conversationId };
     const deliver = await protocolFor(protocol.name).prepare({ ...exchange, ...ids, protocol });
     memory.releaseReply();
+    // D3
     await memory.reserveRequest(message.bytes + (needsHistory(protocol) ? HISTORY_BYTES_MAX : 0), signal);
     const reply = await this.say(attempt, { deliver, exchange, protocol });
     if (reply === null) return { kind: 'given_up', code: 'agent_unavailable', reason: 'The agent was deleted.' };
@@ -123,8 +144,9 @@ export class MessageDelivery {
   }
 
   /**
-   * Delivers the content. Not `async`, so that nothing keeps it in memory during the wait for the reply. Returns null if it can't be
-   * decrypted any more.
+   * Sends the message. Returns null if its text can't be decrypted any more.
+   *
+   * D2: the method is not `async`, because an async function would keep the text in memory while it waits for the reply.
    */
   private say(
     { conversationId, conversation: { agentId }, message, signal, assertLease }: Attempt,
@@ -133,9 +155,10 @@ export class MessageDelivery {
     const { id, channel } = message;
     const history = needsHistory(protocol) ? this.threads.history(conversationId, agentId) : Promise.resolve([]);
     const read = Promise.all([this.threads.contentOf(conversationId, agentId, message), history]);
-    // To read a large message takes long enough for a turn of the event loop, and to hand it over does, too.
+    // Reading a large message and sending it both take long, so other work runs in between.
     return read.then(othersTurn).then(([content, turns]) => {
       if (content === null) return null;
+      // D1
       signal.throwIfAborted();
       assertLease();
       const told = { id, channel, conversationId, ...toldOf(content) };
@@ -217,8 +240,10 @@ function outcomeOf(error: unknown, channel: Channel): DeliveryOutcome {
 }
 
 /**
- * Returns how an attempt ended that may have reached the agent. A chat is given up then, because the agent may have begun the work. A
- * message without a waiting sender is delivered again if the next attempt may end otherwise: an agent drops it by its id.
+ * Returns how an attempt ended that may have reached the agent.
+ *
+ * D4: a chat is then given up, because the agent may have begun the work. Any other message is delivered again if the next attempt may end
+ * differently; the agent recognizes it by its id.
  */
 function endOf(error: unknown): { isRepeatable: boolean; end: { code: DeadLetterCode; reason: string } } {
   if (error instanceof ReplyTimeout) return { isRepeatable: true, end: { code: 'reply_timeout', reason: NOT_IN_TIME } };

@@ -1,3 +1,20 @@
+/*
+ * Delivers the accepted messages of all conversations and records the outcomes. A key is one conversation.
+ *
+ * It owns the order of deliveries within a conversation, the retries, and the records. It does not own an attempt itself
+ * (`MessageDelivery`) or the rules of a conversation (conversations.decider.ts).
+ *
+ * Invariants:
+ * M1. The messages of a conversation are delivered one at a time and in order, except that a chat passes a message that waits for its
+ *     retry.
+ * M2. Every accepted message is delivered at least once. The outcome is recorded after the delivery, so a crash in between repeats the
+ *     delivery. The record has a derived event id, so repeating the record changes nothing.
+ * M3. A reply is recorded however late it arrives. That there was no reply is recorded only by the process that may deliver now.
+ * M4. An agent's webhooks without a token wait until none with the token is due. They are a conversation of their own.
+ * M5. A pass that waits (for a retry, a slot, the agent or the reply) holds no slot of the saga. Retry times are stored, so that they
+ *     survive a crash and cost nothing meanwhile.
+ */
+
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 import { v5 as uuidv5 } from 'uuid';
@@ -24,19 +41,15 @@ import { MessageDelivery, type DeliveryOutcome } from './message-delivery.servic
 const RECORD_NAMESPACE = '5f0f6f0e-7c0e-4a53-9d0b-0e8f1d6c2a11';
 /** The number of attempts after which a pass ends, so that another one begins with the newest state. */
 const ATTEMPTS_OF_PASS = 100;
-/**
- * The time in milliseconds for which a webhook without a token waits for any outcome among those with one, and the wait before it looks
- * again. An attempt takes no longer, as a rule.
- */
+/** A webhook without a token waits this long, in ms, for an outcome of one with the token, and tries again after the second time. */
 const STANDS_BACK_MS = 120_000;
 const STANDS_BACK_AGAIN_MS = 1_000;
-/** The most conversations of webhooks without a token that wait so in one process; others look again. */
+/** The most conversations of webhooks without a token that wait like this in one process. Further ones try again later. */
 const STANDING_BACK_MAX = 1_000;
 
 /**
- * Delivers accepted messages: in order within a conversation, concurrently across conversations. A key is therefore one conversation; the
- * webhooks of an agent with its token are one, and those without are another, which stands back while one of the first is to be delivered.
- * Thousands of passes may wait aside (for their time, a place, the agent, the reply); the slots are for loads and records.
+ * Delivers accepted messages, in order within a conversation and concurrently across conversations. Thousands of passes may wait without a
+ * slot; slots are for loading and recording.
  */
 @Injectable()
 export class MessagesSaga implements Saga, OnModuleInit {
@@ -66,14 +79,14 @@ export class MessagesSaga implements Saga, OnModuleInit {
   }
 
   async reconcile(conversationId: string, pass: SagaPass): Promise<Date | null> {
-    // Every turn uses up at least one attempt. A message that arrives meanwhile wakes the saga again, and other writers add nothing but
-    // messages, so the state after the record is enough.
+    // Each turn of the loop makes at least one attempt. Other writers only add messages, and a new message wakes the saga again, so the state
+    // after the record is new enough.
     let { state: conversation } = await this.conversations.load(conversationId, pass.seenUpTo);
     for (let turn = 0; turn < ATTEMPTS_OF_PASS && !pass.signal.aborted; turn++) {
       const now = this.clock.now();
       const message = conversation === null ? undefined : nextMessage(conversation, now);
       if (conversation === null || message === undefined) return null;
-      // The deadline is stored, so a message that waits for its next attempt costs nothing meanwhile and survives a crash.
+      // M5
       if (isPostponed(message, now) && message.retryAt !== null) return new Date(message.retryAt);
       pass.setAccount(conversation.accountId);
       if (conversation.tokenless && !(await this.standBack(conversation, pass)))
@@ -83,7 +96,7 @@ export class MessagesSaga implements Saga, OnModuleInit {
     return new Date();
   }
 
-  /** Waits until no webhook with the agent's token is to be delivered. Returns false if that takes too long. */
+  /** M4: waits until no webhook with the agent's token is due. Returns false if that takes too long. */
   private async standBack({ agentId }: Conversation, { signal, withoutSlot }: SagaPass): Promise<boolean> {
     if (this.standingBack >= STANDING_BACK_MAX) return false;
     this.standingBack += 1;
@@ -106,11 +119,12 @@ export class MessagesSaga implements Saga, OnModuleInit {
     const outcome = await pass.withoutSlot(() =>
       this.delivery.deliver({ conversationId, conversation, message, memory, signal, assertLease }),
     );
-    // A reply counts, however late it arrives. Only the process that may deliver now may record that there was none.
+    // M3
     if (outcome.kind !== 'replied') assertLease();
     sagaStep(this.name, conversationId, 'delivered');
     const command = await this.record(conversation.agentId, message, outcome);
     const context = systemContext('messages', conversation.accountId, message.id);
+    // M2
     const { state } = await this.conversations.execute(conversationId, command, context, {
       eventId: (event) => uuidv5(`${conversationId}:${message.id}:${event.type}:${attemptOf(message)}`, RECORD_NAMESPACE),
     });

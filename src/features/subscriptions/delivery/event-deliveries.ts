@@ -1,3 +1,19 @@
+/*
+ * The stored state of event subscriptions: a cursor for each subscription, and a row for each event that it wants.
+ *
+ * It owns the tables `subscription_cursors` and `event_deliveries`. They are the memory of a consumer of the log, not a read model: they
+ * can't be rebuilt from events. It does not own which events are wanted (`EventIntake`) or how they are sent (`EventAttempts`,
+ * `EventSender`).
+ *
+ * Invariants:
+ * S1. The cursor moves in the same statement that inserts the wanted events before it, so that no event is skipped or inserted twice.
+ * S2. The events of one agent are delivered in the order of the log: only the first pending event of each agent is due.
+ * S3. An attempt is recorded only if no other process has recorded one since the row was read (`attempts` is compared).
+ * S4. Orders of the subscription's stream (redeliveries, switching on) are applied once: the cursor's revision moves in the same
+ *     transaction.
+ * S5. A subscription has at most KEPT_MAX rows of finished deliveries; older ones are deleted. Pending ones are bounded by `EventIntake`.
+ */
+
 import { Injectable } from '@nestjs/common';
 
 import { Database } from '../../../postgres/database/database.ts';
@@ -6,7 +22,7 @@ import type { Position } from '../../../eventsourcing/event-store/event-store.ts
 export const deliveryStatuses = ['pending', 'delivered', 'dead_letter'] as const;
 export type DeliveryStatus = (typeof deliveryStatuses)[number];
 
-/** One event that a subscription wants, and what became of it. */
+/** One event that a subscription wants, and the state of its delivery. */
 export interface EventDelivery {
   event_id: string;
   position: Position;
@@ -23,7 +39,7 @@ export interface EventDelivery {
   next_attempt_at: Date | null;
 }
 
-/** The places up to which a subscription was served. */
+/** The positions up to which a subscription was served. */
 export interface Cursor {
   /** The position up to which the log was searched for events that the subscription wants. */
   position: Position;
@@ -37,7 +53,7 @@ export interface Cursor {
 export interface SubscriptionCursor extends Pick<Cursor, 'position'> {
   subscriptionId: string;
   accountId: string;
-  /** True if a delivery is due. */
+  /** Whether a delivery is due now. */
   isDue: boolean;
 }
 
@@ -64,6 +80,7 @@ export interface Orders {
 const KEPT_MAX = 5_000;
 const COLUMNS = 'event_id, position, agent_id, type, status, round, attempts, response_status, at, next_attempt_at';
 
+/** S1: one statement inserts the events and moves the cursor. */
 const TAKE_UP = `
   with taken as (
     insert into event_deliveries (subscription_id, event_id, position, agent_id, type, next_attempt_at)
@@ -72,11 +89,12 @@ const TAKE_UP = `
     on conflict do nothing)
   update subscription_cursors set position = $6 where subscription_id = $1 and position < $6`;
 
+/** S5: deletes the oldest finished deliveries beyond the bound. */
 const FORGET_OLD = `
   delete from event_deliveries where subscription_id = $1 and status <> 'pending' and position < (
     select position from event_deliveries where subscription_id = $1 order by position desc offset ${KEPT_MAX} limit 1)`;
 
-/** The first pending event of each agent, since the events of one agent are delivered in order; those that concern no agent are one line. */
+/** S2: selects the first pending event of each agent. The events that concern no agent are one group. */
 const DUE = `
   select * from (
     select distinct on (coalesce(agent_id, '')) ${COLUMNS} from event_deliveries
@@ -87,11 +105,12 @@ const COUNT_PENDING = `
     select bool_or(attempts > 0) over (partition by coalesce(agent_id, '')) as held from event_deliveries
     where subscription_id = $1 and status = 'pending') lines`;
 
+/** S3: changes nothing if another process has recorded an attempt since. */
 const RECORD = `
   update event_deliveries set status = $4, attempts = attempts + 1, response_status = $5, at = $6, next_attempt_at = $7
   where subscription_id = $1 and event_id = $2 and attempts = $3 and status = 'pending'`;
 
-/** Keeps the deliveries of subscriptions and how far each has come: what a consumer of the log remembers, and no read model. */
+/** Stores the deliveries of subscriptions and the position up to which each subscription was served. */
 @Injectable()
 export class EventDeliveries {
   constructor(private readonly database: Database) {}
@@ -109,7 +128,7 @@ export class EventDeliveries {
       [subscriptionId, accountId, await after()],
     );
     const [made] = await find();
-    if (made === undefined) throw new Error(`the cursor of the subscription ${subscriptionId} is not there`);
+    if (made === undefined) throw new Error(`the subscription ${subscriptionId} has no cursor after it was inserted`);
     return made;
   }
 
@@ -123,6 +142,7 @@ export class EventDeliveries {
   /** Carries out orders of the subscription's stream, unless they were carried out before. */
   async carryOut(subscriptionId: string, { from, upTo, again, switchedOn }: Orders): Promise<void> {
     await this.database.transaction(async (client) => {
+      // S4
       const moved = await client.query(
         `update subscription_cursors set revision = $3, failing_since = case when $4 then null else failing_since end
          where subscription_id = $1 and revision = $2`,
@@ -137,13 +157,13 @@ export class EventDeliveries {
     });
   }
 
-  /** Returns the numbers of pending deliveries, and of those among them that wait behind no refused event of their agent. */
+  /** Returns the number of pending deliveries, and of those that do not wait behind a failed delivery of the same agent. */
   async countPending(subscriptionId: string): Promise<{ pending: number; ready: number }> {
     const [row] = await this.database.query<{ pending: string; ready: string }>(COUNT_PENDING, [subscriptionId]);
     return { pending: Number(row?.pending), ready: Number(row?.ready) };
   }
 
-  /** Returns the next event of each agent that has a pending one, the one that is due first at the beginning. */
+  /** Returns the next pending event of each agent, ordered by the time at which it is due. */
   async heads(subscriptionId: string): Promise<EventDelivery[]> {
     return this.database.query<EventDelivery & Record<string, unknown>>(`${DUE} order by next_attempt_at, position`, [subscriptionId]);
   }
@@ -178,13 +198,13 @@ export class EventDeliveries {
     return row ?? null;
   }
 
-  /** Removes what is kept of a subscription that has ended. */
+  /** Deletes all rows of a deleted subscription. */
   async forget(subscriptionId: string): Promise<void> {
     await this.database.query('delete from event_deliveries where subscription_id = $1', [subscriptionId]);
     await this.database.query('delete from subscription_cursors where subscription_id = $1', [subscriptionId]);
   }
 
-  /** Returns how far the subscriptions have come, those included that have ended and are not forgotten yet. */
+  /** Returns the cursors of all subscriptions, including deleted ones whose rows still exist. */
   cursors(): Promise<SubscriptionCursor[]> {
     return this.database.query<SubscriptionCursor & Record<string, unknown>>(
       `select subscription_id as "subscriptionId", account_id as "accountId", position, exists (
