@@ -15,7 +15,10 @@ export class OpenAccount extends Command<AccountRow> {
   constructor(
     readonly context: CommandContext,
     readonly account: NewAccount,
-    /** A UUID that is the same for every try, so that a later try continues an interrupted one; null means that there is no other try. */
+    /**
+     * A UUID that is the same for every attempt of one request, so that a later attempt continues an interrupted one; null means that there
+     * is no other try.
+     */
     readonly seed: string | null,
   ) {
     super();

@@ -52,7 +52,7 @@ export class OpenAccountHandler implements ICommandHandler<OpenAccount> {
       if (standing.state !== null || owner.young) throw exists();
       await this.credentials.setPassword(owner.accountId, password);
     } else if (!owner.isNew) {
-      // An earlier try of the same request was interrupted; if it generated its password, that password was never returned.
+      // An earlier attempt of the same request was interrupted. If it generated a password, that password was never returned.
       await this.credentials.setPassword(owner.accountId, password);
     }
     return this.writer.write(owner.accountId, { type: 'OpenAccount', name, role }, context);

@@ -5,7 +5,7 @@ import { LogFollower } from '../../eventsourcing/log/log-follower.ts';
 import { OpenRequests } from '../../http/auth/open-requests.ts';
 import { Sessions } from './sessions.ts';
 
-/** Ends the requests and streams of a session that was signed out, on every replica, as soon as its event is read from the log. */
+/** Ends the requests and streams of a signed-out session on every replica, as soon as its event is read from the log. */
 @Injectable()
 export class SessionEnds {
   private readonly logger = new Logger('SessionEnds');

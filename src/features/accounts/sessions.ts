@@ -25,7 +25,7 @@ export interface NewSession {
   expiresAt: Date;
 }
 
-/** Makes a session, which can be used only after `keep` has stored it. */
+/** Makes a session. It can be used only after `keep` has stored it. */
 export function newSession(now: Date): NewSession {
   return { token: `ms_${base62(randomBytes(TOKEN_BYTES))}`, expiresAt: new Date(now.getTime() + ABSOLUTE_DAYS * DAY_MS) };
 }
@@ -41,10 +41,10 @@ function idOfHash(hash: Buffer): string {
 
 const allScopes = new Set(scopes);
 
-/** Manages sessions: opaque tokens that end after 30 days, 7 days without use, or a logout. All replicas share them. */
+/** Manages sessions: opaque tokens that expire after 30 days, after 7 days without use, or when their holder signs out. All replicas share them. */
 @Injectable()
 export class Sessions {
-  /** The holders of tokens, by the tokens' hashes in hexadecimal. Requests that come together ask the database once. */
+  /** The holders of tokens, by the tokens' hashes in hexadecimal. Concurrent requests share one statement. */
   private readonly found = new SharedQuestions<string, Found>((hashes) => this.findAll(hashes));
 
   constructor(
@@ -83,8 +83,8 @@ export class Sessions {
   }
 
   /**
-   * Looks the session up once the read model is current: it may not contain a new account yet, and while it is filled no token can be
-   * called unknown.
+   * Looks the session up once the read model is current: it may not contain a new account yet, and while it is being filled, a token that
+   * is not found need not be unknown.
    */
   private async findOnceAccountsAreShown(hash: Buffer): Promise<Found | undefined> {
     const { last } = this.positions.of(null, accountsProjection.filter);

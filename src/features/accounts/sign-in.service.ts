@@ -32,7 +32,7 @@ export class SignIn {
     if (accountId === null || account === null) throw new Refusal('unauthenticated', 'The address or the password is wrong.');
     await this.limiter.succeeded(context.ip ?? '', address);
     const session = newSession(this.clock.now());
-    // The event is written first, so that no session is ever used that the log does not contain.
+    // The event is written first, so that every session that is used is in the log.
     const by = { ...context, accountId, actor: { kind: 'session' as const, id: accountId, name: account.name } };
     const signIn = { type: 'SignIn' as const, sessionId: sessionIdOf(session.token), expiresAt: session.expiresAt.toISOString() };
     await this.aggregates.execute(`account-${accountId}`, accountDecider, signIn, by);

@@ -3,7 +3,7 @@ import { Refusal } from '../../../kernel/errors/refusal.ts';
 import type { AccountEvent } from './accounts.events.ts';
 import { SeatMap } from './seat-map.decider.ts';
 
-/** The number of computers that an account may have if its plan does not say another. */
+/** The number of computers that an account may have unless its plan says otherwise. */
 export const DEFAULT_COMPUTERS = 20;
 
 export interface Plan {
@@ -39,7 +39,7 @@ export type AccountCommand =
   | { type: 'SignIn'; sessionId: string; expiresAt: string }
   | { type: 'SignOut'; sessionId: string };
 
-/** Decides for an account: its plan, and which agents and computers hold its seats. The state is null before the account is opened. */
+/** The rules of an account: its plan, and which agents and computers hold its seats. The state is null before the account is opened. */
 export const accountDecider: Decider<Account | null, AccountCommand, AccountEvent> = {
   initialState: () => null,
   decide,
@@ -77,7 +77,7 @@ function fromJson(json: Json): Account | null {
   };
 }
 
-/** Returns the agent to which the caller's own id refers now, or null. */
+/** Returns the agent that has the caller's own id at present, or null. */
 export function agentFor(account: Account | null, externalId: string): string | null {
   return account?.byExternalId.get(externalId) ?? null;
 }
@@ -151,7 +151,7 @@ function takeSeat({ agentId, externalId }: { agentId: string; externalId: string
   ];
 }
 
-/** Returns no event if the end user has a computer already, which then answers the caller: two requests at once make one computer. */
+/** Returns no event if the end user has a computer already. The caller then gets that one, so that two concurrent requests make one computer. */
 function takeComputerSeat({ computerId, endUserId }: { computerId: string; endUserId: string }, account: Account): AccountEvent[] {
   if (account.computers.get(computerId) || computerFor(account, endUserId) !== null) return [];
   const plan = paidPlan(account);

@@ -3,12 +3,12 @@ const WIDTH = 1 << BITS;
 /** The number of levels. With 32,768 leaves, a leaf of an account of 100,000 seats has three entries. */
 const LEVELS = 3;
 
-/** A node that is not shared between maps yet. */
+/** A node under construction, which no other map shares yet. */
 type Growing<V> = (Growing<V> | Map<string, V> | undefined)[];
 type Node<V> = readonly (Node<V> | undefined)[] | ReadonlyMap<string, V>;
 
 /**
- * An immutable map whose changes return a new map that shares nearly all of the old one, because states are kept and shared between calls
+ * An immutable map. A change returns a new map that shares nearly all of the old one, because states are cached and shared between calls
  * and an account may have 100 000 seats. A change copies three arrays of 32 and one leaf, not the whole map.
  */
 export class SeatMap<V> {

@@ -7,16 +7,16 @@ export interface Credential {
   accountId: string;
   /** The value is true if this call made the credential. */
   isNew: boolean;
-  /** The value is true if the credential is so new (under a minute) that its writer may still be opening the account. */
+  /** The value is true if the credential is less than a minute old, so that the account may still be being opened. */
   young: boolean;
 }
 
-/** Stores the addresses and passwords that sign in. They have a table of their own, because neither ever enters an event. */
+/** Stores the addresses and passwords of accounts. They have a table of their own, because neither may enter an event. */
 @Injectable()
 export class Credentials {
   constructor(private readonly database: Database) {}
 
-  /** Gives the address to the account unless an account has it already; returns the owner. */
+  /** Assigns the address to the account unless an account has it already. Returns the owner. */
   async claim(email: string, accountId: string, password: string): Promise<Credential | null> {
     const hash = await hashPassword(password);
     const made = await this.database.query(
