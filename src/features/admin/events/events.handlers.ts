@@ -7,7 +7,7 @@ import { PageBytes } from '../../../kernel/limits/page-bytes.ts';
 import type { BrowsedEventDto } from './events.dto.ts';
 import { BrowseEvents, type EventPage } from './events.queries.ts';
 
-/** The most events that are read for one page. */
+/** The most events that are read to fill one page. */
 const SCAN_MAX = 20_000;
 
 @QueryHandler(BrowseEvents)
@@ -25,7 +25,7 @@ export class BrowseEventsHandler implements IQueryHandler<BrowseEvents> {
     let scanned = 0;
     for await (const event of this.events(browse)) {
       if (items.length === limit || scanned === SCAN_MAX) return { items, next: seen };
-      // Times grow with positions, so no later event can match.
+      // Times increase with positions, so no later event can match.
       if (selection.until !== null && event.at >= selection.until) break;
       if (isSelected(selection, event)) {
         const { stream, metadata } = event;

@@ -1,7 +1,7 @@
 import type { Decider } from '../../../eventsourcing/event-store/event-definition.ts';
 import type { KeyEvent } from './keys.events.ts';
 
-/** The last record in the stream of one rotation of the master key. The rotation itself is a row, since no event may hold a key. */
+/** The last event in the stream of one rotation of the master key. The rotation itself is a row, since no event may contain a key. */
 export type RecordedRotation = 'nothing' | 'begun' | 'ended';
 
 interface Keys {

@@ -20,7 +20,7 @@ export class RotateMasterKeyHandler implements ICommandHandler<RotateMasterKey> 
     private readonly aggregates: Aggregates,
   ) {}
 
-  /** Stores the beginning before the event that records it. After a crash in between the saga records it. */
+  /** Stores the rotation before its event. After a crash in between, the saga appends the event. */
   async execute({ context, newMasterKey }: RotateMasterKey): Promise<string> {
     const { actor, accountId, requestId, causationId, ip } = context;
     const by = { actor, accountId, requestId, causationId, ip };

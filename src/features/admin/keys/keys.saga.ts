@@ -9,12 +9,12 @@ import { sagaStep } from '../../../eventsourcing/sagas/saga-step.ts';
 import { type Saga, type SagaKey, type SagaPass, Sagas } from '../../../eventsourcing/sagas/saga.ts';
 import { keyRotationDecider, keyRotationStream } from './keys.decider.ts';
 
-/** The pause before the next look at the replicas that do not have the new key yet, in milliseconds. They announce it every 5 s. */
+/** The replicas that do not have the new key yet are checked at this interval, in ms. They announce their key every 5 s. */
 const WAIT_MS = 1_000;
 
 /**
- * Carries a rotation of the master key out: wraps every data key anew, waits until every live replica has the new key, and forgets the old
- * one. The rotation is a row of the database, so that it goes on after a crash at any step, on any replica.
+ * Carries out a rotation of the master key: rewraps every data key, waits until every live replica has the new key, and deletes the old
+ * one. The rotation is a row of the database, so that it continues after a crash at any step, on any replica.
  */
 @Injectable()
 export class KeysSaga implements Saga, OnModuleInit {
@@ -58,7 +58,7 @@ export class KeysSaga implements Saga, OnModuleInit {
     return null;
   }
 
-  /** Wraps all data keys anew. Throws if the rows of some are damaged, when all others are done. */
+  /** Rewraps all data keys. If some rows are damaged, it throws after all others are done. */
   private async rewrapAll(rotation: MasterKeyRotation, { assertLease, signal }: SagaPass): Promise<void> {
     const damaged: string[] = [];
     for (const block of await this.rotations.batches()) {
@@ -74,7 +74,7 @@ export class KeysSaga implements Saga, OnModuleInit {
       );
   }
 
-  /** Records the beginning as the caller's act, and the end as the service's own. */
+  /** Records the start as an act of the caller, and the end as one of the service. */
   private async record(rotation: MasterKeyRotation, type: 'RecordBegin' | 'RecordEnd'): Promise<void> {
     const { id: rotationId, oldKeyId: fromKeyId, newKeyId: toKeyId, requestedBy } = rotation;
     const context = type === 'RecordBegin' ? requestedBy : systemContext(this.name, requestedBy.accountId);

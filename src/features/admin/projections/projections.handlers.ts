@@ -63,7 +63,7 @@ export class RebuildProjectionHandler implements ICommandHandler<RebuildProjecti
   async execute({ context, projection }: RebuildProjection): Promise<string> {
     refuseUnknown(this.projections, projection);
     const running = (await this.projections.rebuilds()).get(projection);
-    // A rebuild that the service started itself also rebuilds everything.
+    // A rebuild that the service has started itself rebuilds everything, too.
     if (running !== undefined && running.reason !== 'requested') return running.id;
     const rebuildId = uuidv7();
     const command = { type: 'RequestRebuild', rebuildId } as const;

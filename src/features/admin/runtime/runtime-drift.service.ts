@@ -12,13 +12,13 @@ import type { EngineContainerDto, EngineImagesDto, OwnerDto, RuntimeDto } from '
 /** The number of streams that are read concurrently. */
 const AT_ONCE = 16;
 
-/** A sandbox that exists, with the rules of its kind. */
+/** An existing sandbox with the rules of its kind. */
 interface Known {
   sandbox: Sandbox;
   rules: FollowedKind['rules'];
 }
 
-/** Compares the engine's containers and volumes with the log, and tells what its images take. It changes nothing. */
+/** Compares the engine's containers and volumes with the log, and reports the size of its images. It changes nothing. */
 @Injectable()
 export class RuntimeDrift {
   constructor(
@@ -58,7 +58,7 @@ export class RuntimeDrift {
     return { own: { count: own.length, bytes: ownBytes }, all, last_sweep: await this.queries.execute(new LastImageSweep()) };
   }
 
-  /** Returns those of the sandboxes that exist, as their streams describe them. */
+  /** Returns the sandboxes that exist, from their streams. */
   private async existing(ids: string[]): Promise<Map<string, Known>> {
     const found = new Map<string, Known>();
     for (let from = 0; from < ids.length; from += AT_ONCE)

@@ -45,7 +45,7 @@ export class ImageSweepDto {
   /** The number of images that were removed. */
   removed: number;
   removed_bytes: number;
-  /** The number of images that no agent needs, but a container or another image on the engine. */
+  /** The number of images that no agent needs, but that a container or another image on the engine uses. */
   refused: number;
 }
 

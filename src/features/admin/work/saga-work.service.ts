@@ -3,7 +3,7 @@ import { Injectable } from '@nestjs/common';
 import { DurableSagas } from '../../../eventsourcing/sagas/durable-sagas.ts';
 import type { SagaWorkDto } from './work.dto.ts';
 
-/** Reports the work of this process's sagas. */
+/** Reports the work of the sagas of this process. */
 @Injectable()
 export class SagaWork {
   constructor(private readonly sagas: DurableSagas) {}
