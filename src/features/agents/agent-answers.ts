@@ -55,7 +55,7 @@ export class AgentAnswers {
     return this.shown(agentId, await this.waits.settled(agentId, written, wait, call), call);
   }
 
-  /** Answers 204 without a body when the agent is gone, else 202 with the agent that is being deleted. */
+  /** Responds with 204 once the agent is deleted, else with 202 and the agent that is being deleted. */
   async remove(command: DeleteAgent, call: Call): Promise<ShownAgent | undefined> {
     const { gone, ...written } = await this.commands.execute(command);
     call.setStatus(gone ? 204 : 202);

@@ -7,7 +7,7 @@ import type { AgentSettings } from './aggregate/agents.events.ts';
 
 /** The agent as the write has left it. */
 export interface AgentWritten extends Loaded<Agent> {
-  /** True if the agent was active before. */
+  /** The value is true if the agent was active before. */
   wasActive: boolean;
 }
 
@@ -32,10 +32,10 @@ export class StopAgent extends AgentWrite {}
 /** Replaces the agent's container with a new one. Throws `invalid_state`, `deploy_in_progress`. */
 export class RestartAgent extends AgentWrite {}
 
-/** Puts the agent to sleep, and keeps its memory if the engine can. Throws `invalid_state`, `deploy_in_progress`. */
+/** Puts the agent to sleep, and keeps its memory if the engine supports that. Throws `invalid_state`, `deploy_in_progress`. */
 export class SleepAgent extends AgentWrite {}
 
-/** Changes the agent's settings. Writes nothing if they have these values already. */
+/** Changes the agent's settings. Appends nothing if they have these values already. */
 export class ConfigureAgent extends AgentWrite {
   constructor(
     context: CommandContext,

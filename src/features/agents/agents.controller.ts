@@ -12,7 +12,7 @@ import { AgentDto, ListAgentsQueryDto, RestAgentDto, toAgentDto, toRestAgentDto,
 import type { ShownAgent } from './agents.table.ts';
 import { ConfigureAgent, DeleteAgent, RestartAgent, SleepAgent, StartAgent, StopAgent } from './agents.commands.ts';
 
-/** One of the two APIs: they differ in their path, in the names of an agent's fields, and in the keys that may read agents. */
+/** One of the two APIs. They differ in the path, the names of an agent's fields, and the scopes that may read agents. */
 interface Spelling<View> {
   path: string;
   /** The end of the operations' names. */

@@ -25,7 +25,7 @@ import {
 
 const GONE_WITHIN_MS = 30_000;
 
-/** Executes commands on the agent's stream. The rules are in the decider. */
+/** Executes commands on the agent's stream. */
 @Injectable()
 export class AgentWriter {
   constructor(
@@ -89,7 +89,7 @@ export class RestartAgentHandler implements ICommandHandler<RestartAgent> {
 export class SleepAgentHandler implements ICommandHandler<SleepAgent> {
   constructor(private readonly writer: AgentWriter) {}
 
-  /** Asks for a frozen sleep. If the engine can't freeze the container, the saga stops it and records that. */
+  /** Requests a frozen sleep. If the engine can't freeze the container, the saga stops it and records that. */
   execute(sleep: SleepAgent): Promise<AgentWritten> {
     const { accountId } = sleep;
     const deadlineAt = this.writer.deadline('sleep');

@@ -13,7 +13,7 @@ import type { AgentEvent } from './aggregate/agents.events.ts';
 import { AgentsThatMayWrite, EveryAgent, GetAgent, ListAgents, LiveAgentIds } from './agents.queries.ts';
 import { agentRow, type AgentRow, agentsReadModel, agentsTable, type ShownColumns } from './agents.table.ts';
 
-/** Lists the agents that are not deleted. Each row is the decider's fold of its stream, so that rules and answers can't differ. */
+/** Lists the agents that are not deleted. Each row is the decider's state of the stream, so that rules and responses can't differ. */
 export const agentsProjection: Projection<typeof agentsTable> = {
   ...agentsReadModel,
   filter: { eventClass: 'core', categories: ['agent'] },
@@ -89,7 +89,7 @@ export class EveryAgentHandler implements IQueryHandler<EveryAgent> {
       sandbox,
       lastActiveAt,
       held,
-      // Nothing of an agent is left half done by a process that ended.
+      // A process that ended leaves nothing of an agent half done.
       abandonedBy: null,
     }));
   }

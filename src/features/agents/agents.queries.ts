@@ -7,7 +7,7 @@ import type { AgentRow, ShownColumns } from './agents.table.ts';
 
 /** An agent at the end of a wait. */
 export interface AgentWaited {
-  /** True if the agent reached one of the statuses in time. */
+  /** The value is true if the agent reached one of the statuses in time. */
   reached: boolean;
   agent: Loaded<Agent>;
 }
@@ -61,12 +61,12 @@ export class EveryAgent extends Query<KnownSandbox<Agent>[]> {
 }
 
 /**
- * Returns the agents of all accounts that may need work on the engine or have something to see there. It omits those at rest (`created`,
+ * Returns the agents of all accounts that may need work on the engine, or have a container there. It omits those at rest (`created`,
  * `stopped`, in deep sleep), of which there may be very many.
  */
 export class LiveAgentIds extends Query<string[]> {}
 
-/** Returns the agents of all accounts whose containers may have written to their volumes since then, 20,000 at most. */
+/** Returns the agents of all accounts whose containers may have written to their volumes since that time, at most 20,000. */
 export class AgentsThatMayWrite extends Query<SandboxOfAccount[]> {
   constructor(readonly since: Date) {
     super();

@@ -47,8 +47,8 @@ export function readAgent(agentId: string, agent: Loaded<Agent>, lastActiveAt: D
 /** One agent that is not deleted, with its last use. */
 export type AgentRow = ReadRow<typeof agentsTable> & { activity: LastUse | null };
 
-/** The columns of an agent that answers show. */
+/** The columns of an agent that responses show. */
 export type ShownColumns = Pick<AgentRow, 'agent_id' | 'state' | 'revision' | 'created_at' | 'updated_at' | 'activity'>;
 
-/** An agent as answers show it, with its public address; null if it is not public. */
+/** An agent as responses show it, with its public address; null if it is not public. */
 export type ShownAgent = ShownColumns & { public_url: string | null };

@@ -1,11 +1,11 @@
-/** Returns the path under which the port of a public agent is reached, without a slash at its end. */
+/** Returns the path under which the port of a public agent is reached, without a trailing slash. */
 export function publicPathOf(agentId: string): string {
   return `/a/${agentId}`;
 }
 
 /**
- * Returns the address at which anybody reaches the port of a public agent: a host name of its own under the domain, if there is one, or a
- * path of the service's own address. `base` is that address, such as `https://mooring.example.com`.
+ * Returns the public address of an agent: a host name of its own if there is a domain for agents, or else a path of the service's
+ * address. `base` is that address, such as `https://mooring.example.com`.
  */
 export function publicUrlOf(agentId: string, base: string, domain: string | null): string {
   if (domain === null) return `${base}${publicPathOf(agentId)}/`;

@@ -18,7 +18,7 @@ const SENTENCES: Record<NotAwake, string> = {
   gone: 'The agent’s container does not run.',
 };
 
-/** Tells the wake gate how agents are found and woken. */
+/** Implements for the wake gate how agents are found and woken. */
 @Injectable()
 export class AgentWakes implements Wakeable<Agent>, OnModuleInit {
   readonly kind = 'agent';
@@ -35,11 +35,11 @@ export class AgentWakes implements Wakeable<Agent>, OnModuleInit {
   }
 
   /**
-   * Does as `WakeGate.whileAwake`, for work that needs the agent's own state. Throws `agent_not_found`, and `agent_unavailable` if the agent must not
-   * be woken (stopped, never deployed, being deployed, failed) or is not awake within its start timeout and 35 s.
+   * Like `WakeGate.whileAwake`, for work that needs the agent's state. Throws `agent_not_found`, and `agent_unavailable` if the agent
+   * must not be woken (stopped, never deployed, being deployed, failed) or is not awake within its start timeout and 35 s.
    */
   whileAwake<T>(need: Need, work: (agent: Agent, woken: boolean) => Promise<T>): Promise<{ result: T; woken: boolean }> {
-    // The gate has every state of an agent from this class.
+    // The states that the gate passes on come from this class, so they are agents.
     return this.gate.whileAwake(need, (sandbox, woken) => work(sandbox as Agent, woken));
   }
 

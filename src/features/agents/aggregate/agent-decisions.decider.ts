@@ -2,13 +2,11 @@ import type { Agent } from './agent-state.decider.ts';
 import { agentDecider, type AgentCommand, type DeploymentRequest } from './agents.decider.ts';
 import type { AgentEvent } from './agents.events.ts';
 
-/*
- * These decisions are for code that stores an agent's events together with others, in an append of its own.
- */
+/* These functions are for code that stores an agent's events together with others in one append. */
 
 /**
- * Returns the events of a new agent, and those of its first deployment if it has one, to be stored in one append. Other features may store
- * events of their own between the two.
+ * Returns the events of a new agent, and those of its first deployment if there is one, to be stored in one append. Other features may
+ * insert events of their own between the two.
  */
 export function newAgent(
   { accountId, externalId, settings }: Pick<Extract<AgentCommand, { type: 'ProvisionAgent' }>, 'accountId' | 'externalId' | 'settings'>,

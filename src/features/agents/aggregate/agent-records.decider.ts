@@ -4,7 +4,7 @@ import { deploymentStep, isAsleep, isInTransit, type Agent } from './agent-state
 import { startTimeoutOf } from './deadlines.decider.ts';
 import type { AgentEvent, DeploymentFailureKind, FailureKind } from './agents.events.ts';
 
-/** The observations of the deployment saga. A late or repeated record changes nothing. */
+/** The observations of the deployments saga. A late or repeated record changes nothing. */
 export type AgentRecord =
   | { type: 'RecordDeploymentStarted'; deploymentId: string }
   | {
@@ -25,7 +25,7 @@ export type AgentRecord =
   | { type: 'RecordFailure'; kind: Exclude<FailureKind, 'volume'>; reason: string }
   | LifecycleRecord;
 
-/** Decides what follows from an observation. */
+/** Returns the events that follow from an observation. */
 export function decideRecord(command: AgentRecord, agent: Agent, now: Date): AgentEvent[] {
   switch (command.type) {
     case 'RecordDeploymentStarted':
@@ -82,7 +82,7 @@ export function decideRecord(command: AgentRecord, agent: Agent, now: Date): Age
   }
 }
 
-/** Returns true while that deployment of the agent is in progress. */
+/** Returns whether that deployment of the agent is in progress. */
 export function isDeploying(agent: Agent, deploymentId: string): boolean {
   return agent.status === 'deploying' && agent.deployment?.id === deploymentId;
 }
@@ -140,7 +140,7 @@ function recordFailure(agent: Agent, kind: Exclude<FailureKind, 'volume'>, reaso
   return [{ type: 'AgentFailed', data: { during: agent.status, kind, reason } }];
 }
 
-/** An agent whose container is stopped, or is going to be, can't write any more. */
+/** An agent whose container is stopped, or is being stopped, can't write any more. */
 function recordVolumeFull(agent: Agent, reason: string): AgentEvent[] {
   if (agent.status === 'deploying') return [deploymentFailed(agent, 'deployment', reason)];
   const writes = ['active', 'starting', 'restarting', 'waking', 'sleeping'].includes(agent.status) || isAsleep(agent);

@@ -43,7 +43,7 @@ export interface Deployment {
   scriptsBegun: boolean;
 }
 
-/** The pinned image of a deployment, from which containers are created. */
+/** The image of a deployment, pinned by digest, from which containers are created. */
 export interface Release {
   deploymentId: string;
   templateId: string | null;
@@ -53,7 +53,7 @@ export interface Release {
   startTimeoutSeconds: number | null;
 }
 
-/** The wanted sleep is null also in an agent that is `stopping` for good. */
+/** The wanted sleep is also null in an agent that is being stopped by its owner. */
 export interface Agent extends Sandbox {
   externalId: string | null;
   settings: AgentSettings;
@@ -73,7 +73,7 @@ export type AgentState = Agent | null;
 
 const inTransit: readonly AgentStatus[] = ['deploying', 'starting', 'stopping', 'restarting', 'waking'];
 
-/** Returns true if the agent sleeps or is going to sleep. A wake brings it back with what it had in memory, as far as that was kept. */
+/** Returns whether the agent sleeps or is going to sleep. */
 export function isAsleep(agent: Agent): boolean {
   return agent.status === 'sleeping' || (agent.status === 'stopping' && agent.wantedSleep !== null);
 }
@@ -82,7 +82,7 @@ export function isInTransit(agent: Agent): boolean {
   return inTransit.includes(agent.status);
 }
 
-/** True for events that take the agent from one status to another; the others do not interrupt what it is doing. */
+/** The value is true for events that change the agent's status. The others do not interrupt what it is doing. */
 const TRANSITIONS: Record<AgentEvent['type'], boolean> = {
   AgentProvisioned: true,
   AgentConfigured: false,
@@ -109,7 +109,7 @@ const TRANSITIONS: Record<AgentEvent['type'], boolean> = {
   ContainerExited: true,
 };
 
-/** Returns true if an event of the type takes the agent from one status to another, and so causes what the agent does from then on. */
+/** Returns whether an event of the type changes the agent's status, and so causes what the agent does afterwards. */
 export function beginsTransition(type: string): boolean {
   return Object.hasOwn(TRANSITIONS, type) && TRANSITIONS[type as AgentEvent['type']];
 }
@@ -184,8 +184,8 @@ function provisioned(data: Extract<AgentEvent, { type: 'AgentProvisioned' }>['da
 }
 
 /**
- * Returns the agent in the status, with no transition in progress, as a new object that the caller may complete. Copies member by member,
- * because rebuilds fold millions of events and a spread takes twenty times as long.
+ * Returns the agent in the status, with no transition in progress, as a new object that the caller may modify. It is copied member by
+ * member, because rebuilds apply millions of events and a spread takes twenty times as long.
  */
 function settled(agent: Agent, status: AgentStatus, message = agent.message): Agent {
   return {
@@ -297,7 +297,7 @@ function evolveDeployment(agent: Agent, event: DeploymentProgressEvent): Agent {
   }
 }
 
-/** Makes the container of the failed deployment stale, however healthy it is, because it does not run the release. */
+/** Marks the container of the failed deployment as outdated, even if it is healthy, because it does not run the release. */
 function abandoned(agent: Agent): Agent {
   return { ...agent, candidate: null, generation: agent.generation + 1 };
 }
@@ -323,7 +323,7 @@ function evolveLifecycle(agent: Agent, event: LifecycleEvent): Agent {
     case 'AgentStopped':
       return settled(agent, 'stopped', 'Stopped.');
     case 'AgentSleepRequested': {
-      // A sleep that gets deeper is still a sleep: callers see `sleeping` throughout.
+      // Callers see `sleeping` while a sleep is deepened.
       if (agent.status === 'sleeping') return { ...agent, wantedSleep: event.data.depth };
       return {
         ...moving(agent, 'stopping', event.data.deadline_at, 'Going to sleep.'),

@@ -1,4 +1,4 @@
-/** Returns the name of the agent's stream. Only this function spells it, and the one for sandboxes of all kinds. */
+/** Returns the name of the agent's stream. Apart from sandbox-id.ts, no other code spells that name. */
 export function agentStream(agentId: string): string {
   return `agent-${agentId}`;
 }

@@ -25,7 +25,7 @@ export interface DeploymentRequest {
 }
 
 /**
- * The commands on an agent. A caller's command carries the caller's account, so that another account's agent can't be told from a missing
+ * The commands on an agent. A caller's command contains the caller's account, so that another account's agent is answered like a missing
  * one.
  */
 export type AgentCommand =
@@ -47,16 +47,13 @@ export type AgentCommand =
   | { type: 'DeleteAgent'; accountId: string }
   | AgentRecord;
 
-/**
- * Returns the agent if the account may see it, which is until it is deleted. Throws `agent_not_found`, for another account's agent as for a
- * missing one.
- */
+/** Returns the agent if the account may see it: until it is deleted. Throws `agent_not_found`, also for another account's agent. */
 export function visible(agent: AgentState, accountId: string): Agent {
   if (agent === null || agent.accountId !== accountId || agent.status === 'deleted') throw agentNotFound();
   return agent;
 }
 
-/** Returns the agent if the account may change it, which is until its deletion is requested. Throws `agent_not_found`. */
+/** Returns the agent if the account may change it: until its deletion is requested. Throws `agent_not_found`. */
 export function owned(agent: AgentState, accountId: string): Agent {
   if (agent?.status === 'deleting') throw agentNotFound();
   return visible(agent, accountId);
@@ -106,7 +103,7 @@ function configure(agent: Agent, changes: Partial<AgentSettings>): AgentEvent[] 
 }
 
 function deploy(agent: Agent, command: DeploymentRequest & Timed): AgentEvent[] {
-  // A caller that lost the response repeats the request with the same id, so this may be a finished deployment.
+  // A caller that did not get the response repeats the request with the same id, so the deployment may have finished already.
   if (agent.deployment?.id === command.deploymentId) return [];
   if (agent.status === 'deploying') {
     throw new Refusal('deploy_in_progress', 'A deployment of this agent is in progress.', {
@@ -131,7 +128,7 @@ function deploy(agent: Agent, command: DeploymentRequest & Timed): AgentEvent[] 
   ];
 }
 
-/** Cancels the deployment in progress. The agent goes back to its earlier release, or stops if it has none. */
+/** Cancels the deployment in progress. The agent returns to its last release, or stops if it has none. */
 function cancel(agent: Agent, command: Extract<AgentCommand, { type: 'CancelDeployment' }>, now: Date): AgentEvent[] {
   const { deploymentId, stopBy } = command;
   if (agent.deployment?.id === deploymentId && agent.deployment.status === 'canceled') return [];
@@ -188,7 +185,7 @@ function canceled(agent: Agent, reason: string): AgentEvent {
 function restart(agent: Agent, times: StartTimes, now: Date): AgentEvent[] {
   if (agent.status === 'deploying') throw new Refusal('deploy_in_progress', 'A deployment of this agent is in progress.');
   if (agent.release === null) throw neverDeployed('restart');
-  // Another restart of a container that is not up yet would gain nothing; one in its backoff is restarted at once.
+  // A container that is still starting is not restarted once more. One that waits in its backoff is restarted immediately.
   if (agent.status === 'restarting' && agent.restartAt === null) return [];
   return [restartRequested(agent, agent.generation + 1, times, now)];
 }

@@ -12,7 +12,7 @@ import { agentDecider, owned, type AgentCommand } from './agents.decider.ts';
 import { agentNotFound } from './agents.errors.ts';
 import type { AgentEvent } from './agents.events.ts';
 
-/** The events of an agent's variables and files are in its stream as well. */
+/** The events of an agent's variables and files are in the same stream. */
 @Injectable()
 export class Agents extends SandboxAggregates<Agent, AgentCommand, AgentEvent> {
   constructor(aggregates: Aggregates, store: EventStore, waits: EventWaits) {
@@ -25,7 +25,7 @@ export class Agents extends SandboxAggregates<Agent, AgentCommand, AgentEvent> {
     });
   }
 
-  /** Does as `find`, for a caller at that address who is not known. Throws `rate_limited`; see `Aggregates.loadForStranger`. */
+  /** Like `find`, for an unauthenticated caller at that address. Throws `rate_limited`; see `Aggregates.loadForStranger`. */
   findForStranger(agentId: string, address: string, upTo?: Position): Promise<Loaded<AgentState>> {
     return this.aggregates.loadForStranger(networkOf(address, NETWORK_BITS), agentStream(agentId), agentDecider, upTo);
   }

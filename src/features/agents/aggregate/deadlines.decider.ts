@@ -2,7 +2,7 @@ import type { Config } from '../../../kernel/config/config.ts';
 import { deadlineIn, sleepDeadline, stopDeadline } from '../../../sandboxes/lifecycle/deadlines.decider.ts';
 import type { Release } from './agent-state.decider.ts';
 
-/** The setting of the installation that decides how long a release without a time of its own may take to start. */
+/** The installation's setting for how long a release may take to start unless its template says otherwise. */
 export interface StartTimes {
   startTimeoutSeconds: number;
 }
@@ -12,7 +12,10 @@ export function startTimeoutOf(release: Release | null, { startTimeoutSeconds }:
   return release?.startTimeoutSeconds ?? startTimeoutSeconds;
 }
 
-/** Returns the deadline (ISO 8601) of each transition that takes the same time for every agent, as a function of its start. */
+/**
+ * Returns functions from the start of a transition to its deadline (ISO 8601), for the transitions that may take the same time for every
+ * agent.
+ */
 export function transitionDeadlines(config: Pick<Config, 'deployTimeoutSeconds'>) {
   return {
     deploy: (now: Date) => deadlineIn(config.deployTimeoutSeconds, now),

@@ -6,11 +6,11 @@ import { ALLOWED_NAMES_MAX, allowListMessage } from '../../../kernel/network/all
 import { branchProblem, repositoryUrlProblem } from '../../../builds/git/repository-url.ts';
 import { parseImageReference } from '../../../kernel/network/image-reference.ts';
 
-/** A rule for a text of an agent: returns what is wrong, or null. Both create routes and PATCH apply the same rules. */
+/** A rule for a text field of an agent: returns what is wrong, or null. Both create routes and PATCH apply the same rules. */
 export type TextRule = (value: string) => string | null;
 
 /**
- * Characters that a name must not contain: control characters, and those that change the direction of text, with which one name can look
+ * Characters that a name must not contain: control characters, and those that change the direction of text, which can make one name look
  * like another.
  */
 const invisible = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u200e\u200f\u202a-\u202e\u2066-\u2069]/u;
@@ -51,12 +51,12 @@ export function egressMessage(value: unknown): string | null {
   return typeof value === 'object' ? allowListMessage(value) : 'must be "internet", "none", null or {"allow": [...]}';
 }
 
-/** Allows the field to be absent. Unlike with `@IsOptional`, null is a value that the rules have to allow. */
+/** Allows the field to be absent. Unlike `@IsOptional`, it does not allow null unless the rules do. */
 export function Given(): PropertyDecorator {
   return ValidateIf((_, value) => value !== undefined);
 }
 
-/** Accepts a text that the rule allows, and keeps it as it was sent. With `nullable` it also accepts null. */
+/** Accepts a text that the rule allows, and leaves it unchanged. With `nullable` it also accepts null. */
 export function Text(rule: TextRule, { nullable = false } = {}): PropertyDecorator {
   return checked('text', (value) => {
     if (value === null && nullable) return null;
@@ -75,12 +75,12 @@ export function Egress(): PropertyDecorator {
   return (target, property) => rules.forEach((rule) => rule(target, property));
 }
 
-/** Describes `egress` in the API's document, because its compiler does not see the members of the type. */
+/** Describes `egress` for the OpenAPI document, because the compiler plugin does not see the members of the type. */
 export function EgressShape({ required = true } = {}): PropertyDecorator {
   const names = { type: 'array', items: { type: 'string' }, minItems: 1, maxItems: ALLOWED_NAMES_MAX };
   return ApiProperty({
     required,
-    // The compiler's own finding is that it is an object or null.
+    // The compiler plugin describes it as an object or null.
     type: undefined,
     nullable: false,
     oneOf: [

@@ -4,7 +4,7 @@ import { Allow } from 'class-validator';
 
 import { agentNotFound } from '../aggregate/agents.errors.ts';
 
-/** Returns the id in lower case. Throws `agent_not_found` for a text that is no UUID, as for an unknown agent. */
+/** Returns the id in lower case. Throws `agent_not_found` for a text that is not a UUID, as for an unknown agent. */
 export function agentIdOf(value: unknown): string {
   const id = typeof value === 'string' ? value.toLowerCase() : '';
   if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(id)) throw agentNotFound();

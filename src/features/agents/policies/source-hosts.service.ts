@@ -13,30 +13,30 @@ import { parseImageReference, type ImageReference } from '../../../kernel/networ
 import { isPublic, type ResolveHost } from '../../../kernel/network/public-addresses.ts';
 
 /**
- * The number of names that are resolved at once. A name whose server never answers holds a thread of the process for up to 30 s, and there
- * are four.
+ * The number of names that are resolved concurrently. A name whose server never answers blocks one of the four threads of the process for
+ * up to 30 s.
  */
 const LOOKUPS = 2;
 const PLACE_KEPT_MS = 30_000;
 const PLACES_MAX = 1_000;
-/** The longest time in milliseconds that a caller waits for a name. That of an image's registry is resolved anew before the pull. */
+/** The longest time that a caller waits for a name, in ms. The name of an image's registry is resolved again before the pull. */
 const CALLER_WAITS_MS = 2_000;
 
-/** The place that a host's name leads to: only public addresses, at least one private address, or nowhere. */
+/** The addresses that a host name resolves to: only public ones, at least one private one, or none. */
 export type HostPlace = 'public' | 'private' | 'unknown';
 
 interface FoundPlace {
   place: HostPlace;
-  /** The time at which the name was asked for, by `performance.now()`. */
+  /** The time at which the lookup started, by `performance.now()`. */
   askedAt: number;
 }
 
-/** The token of the function that resolves a host; a test provides its own hosts. */
+/** The injection token of the function that resolves a host. A test provides its own hosts. */
 export const RESOLVE_HOST = Symbol('RESOLVE_HOST');
 
 /**
- * Determines whether images and repositories may be fetched from a host, because the service and its engine reach addresses that only this
- * machine or its network can reach. It can't see where a public registry redirects the engine.
+ * Determines whether images and repositories may be fetched from a host. The service and its engine can reach addresses that callers
+ * can't, on this machine and its network. It can't see where a public registry redirects the engine.
  */
 @Injectable()
 export class SourceHosts {
@@ -51,7 +51,7 @@ export class SourceHosts {
     this.allowed = new Set(config.allowPrivateSources.map((entry) => entry.toLowerCase()));
   }
 
-  /** Throws Refusal `invalid_request` if the image would come from a private address. A name that is not resolved within 2 s passes. */
+  /** Throws Refusal `invalid_request` if the image would come from a private address. A name that is not resolved within 2 s is accepted. */
   async refuseImage(imageName: string | null | undefined, accountId: string): Promise<void> {
     const host = imageName ? this.hostToResolve(imageName) : null;
     if (host === null || (await this.placeOfHost(host, accountId, CALLER_WAITS_MS, PLACE_KEPT_MS)) !== 'private') return;
@@ -60,8 +60,8 @@ export class SourceHosts {
   }
 
   /**
-   * Returns where the name of the image's registry leads now, whatever was found earlier; `unknown` if it is not resolved within `withinMs`.
-   * The default registry and those that the operator allows count as public.
+   * Resolves the name of the image's registry now, without the cache; `unknown` if that takes longer than `withinMs`. The default
+   * registry, and those that the operator allows, count as public.
    */
   async placeOf(imageName: string, accountId: string, withinMs: number): Promise<HostPlace> {
     const host = this.hostToResolve(imageName);
@@ -74,8 +74,8 @@ export class SourceHosts {
   }
 
   /**
-   * Throws Refusal `invalid_request` for an address from which no repository may be fetched, in the caller's spelling of the field. A name
-   * that is not resolved within 2 s passes, and is checked when it is connected to.
+   * Throws Refusal `invalid_request` for an address from which no repository may be fetched, under the caller's name of the field. A name
+   * that is not resolved within 2 s is accepted, and checked at the connection.
    */
   async refuseRepository(url: string | null | undefined, accountId: string, field: 'repo_url' | 'repoUrl'): Promise<void> {
     if (!url) return;
@@ -96,7 +96,7 @@ export class SourceHosts {
     return registry === null || this.isAllowed(registry) ? null : registry.host.toLowerCase();
   }
 
-  /** Returns the place as it was found at most `ageMaxMs` before this call, or is found within `withinMs` from now. */
+  /** Returns the cached result if it is at most `ageMaxMs` old, or else the one that is found within `withinMs`. */
   private async placeOfHost(host: string, accountId: string, withinMs: number, ageMaxMs: number): Promise<HostPlace> {
     const oldest = performance.now() - ageMaxMs;
     const known = () => {
@@ -106,7 +106,7 @@ export class SourceHosts {
     const place = known();
     if (place !== undefined) return place;
     const signal = timeoutSignal(withinMs);
-    // Another caller may have asked for it while this one waited for a slot, so that many callers together ask once.
+    // Another caller may have resolved the name while this one waited for a slot.
     const found = this.lookups.run({ account: accountId }, signal, async () => known() ?? this.find(host));
     return unlessAborted(found, signal).catch(() => 'unknown');
   }
@@ -124,7 +124,7 @@ export class SourceHosts {
   }
 }
 
-/** Returns `private` if any of the addresses is, because the engine picks one of them. */
+/** Returns `private` if any of the addresses is private, because the engine may connect to any of them. */
 function placeOfAll(addresses: readonly string[]): HostPlace {
   if (addresses.length === 0) return 'unknown';
   return addresses.every(isPublic) ? 'public' : 'private';
