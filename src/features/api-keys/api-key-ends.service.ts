@@ -6,7 +6,7 @@ import { LogFollower } from '../../eventsourcing/log/log-follower.ts';
 import { OpenRequests } from '../../http/auth/open-requests.ts';
 import { apiKeyDecider } from './api-keys.decider.ts';
 
-/** Ends the requests and streams of a revoked or expired key, on every replica, as soon as its event is read from the log. */
+/** Ends the requests and streams of a revoked or expired key on every replica, as soon as its event is read from the log. */
 @Injectable()
 export class ApiKeyEnds {
   private readonly logger = new Logger('ApiKeyEnds');

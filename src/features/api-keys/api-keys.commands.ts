@@ -11,7 +11,7 @@ export interface IssuedKey {
   rawKey: string;
 }
 
-/** Issues a key, which is valid when this returns, or, if the read model is far behind, as soon as that contains it. */
+/** Issues a key. It is valid when the command returns or, if the read model is far behind, as soon as that contains it. */
 export class IssueApiKey extends Command<IssuedKey> {
   constructor(
     readonly context: CommandContext,
@@ -25,8 +25,8 @@ export class IssueApiKey extends Command<IssuedKey> {
 }
 
 /**
- * Revokes a key. It is refused everywhere when this returns, or, if the read model is far behind, as soon as that shows it. Throws
- * `key_not_found`.
+ * Revokes a key. It is refused on every replica when the command returns or, if the read model is far behind, as soon as that contains
+ * it. Throws `key_not_found`.
  */
 export class RevokeApiKey extends Command<void> {
   constructor(

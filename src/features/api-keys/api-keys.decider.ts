@@ -34,7 +34,7 @@ export type ApiKeyCommand =
 
 const DAY_MS = 86_400_000;
 
-/** Decides for one API key, from its issue to its end. The state is null before it is issued. */
+/** The rules of one API key, from its issue to its end. The state is null before it is issued. */
 export const apiKeyDecider: Decider<ApiKey | null, ApiKeyCommand, ApiKeyEvent> = {
   initialState: () => null,
   decide(command, key, now) {
@@ -69,13 +69,13 @@ function issue(command: Extract<ApiKeyCommand, { type: 'IssueApiKey' }>, key: Ap
   return [{ type: 'ApiKeyIssued', data: { account_id: accountId, key_id: keyId, name, prefix, sha256, scopes, expires_at } }];
 }
 
-/** Revokes the key. Another account's key is refused as an unknown one. */
+/** Revokes the key. Another account's key is answered like an unknown one. */
 function revoke(accountId: string, key: ApiKey | null): ApiKeyEvent[] {
   if (key === null || key.accountId !== accountId) throw new Refusal('key_not_found', 'There is no such API key.');
   return key.revoked ? [] : [{ type: 'ApiKeyRevoked', data: { account_id: accountId, key_id: key.keyId } }];
 }
 
-/** Returns the time at which the key expires, or null if it never does, is revoked, or its expiry is recorded. */
+/** Returns the time at which the key expires; null if it never does, is revoked, or its expiry is recorded already. */
 export function endsAt(key: ApiKey | null): Date | null {
   return key === null || key.expiresAt === null || key.revoked || key.expired ? null : new Date(key.expiresAt);
 }

@@ -8,7 +8,7 @@ import { apiKeyDecider } from './api-keys.decider.ts';
 import { newRawKey, prefixOf, sha256Of } from './raw-key.ts';
 import { IssueApiKey, type IssuedKey, RevokeApiKey } from './api-keys.commands.ts';
 
-/** The most tries of one request that may die after their append; each leaves a key that no caller received. */
+/** The most attempts of one request that may crash after their append. Each leaves a key that no caller received. */
 const LOST_MAX = 20;
 
 @CommandHandler(IssueApiKey)
@@ -25,8 +25,8 @@ export class IssueApiKeyHandler implements ICommandHandler<IssueApiKey> {
   }
 
   /**
-   * Returns the first id without a key. A try that died left a key that no caller received and that can't be shown again, so it is revoked
-   * and the next id is tried.
+   * Returns the first unused id. A crashed attempt left a key that no caller received and that can't be shown again, so it is revoked and
+   * the next id is tried.
    */
   private async nextId(context: CommandContext, accountId: string, seed: string): Promise<string> {
     for (let lost = 0; lost < LOST_MAX; lost += 1) {

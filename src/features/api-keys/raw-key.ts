@@ -11,8 +11,8 @@ const CHECKSUM_LENGTH = 6;
 const SHOWN_LENGTH = 11;
 
 /**
- * Returns a new key: `mk_`, 43 random characters, and 6 of their CRC-32, so that scanners recognise it and a mistyped one is refused
- * without a lookup.
+ * Returns a new key: `mk_`, 43 random characters, and 6 characters of their CRC-32, so that secret scanners recognise it and a mistyped
+ * key is refused without a lookup.
  */
 export function newRawKey(): string {
   const random = base62(randomBytes(RANDOM_BYTES));
