@@ -14,7 +14,7 @@ import { type CommandDto, type OutputBytes, toCommandDto } from './commands.dto.
 import { GetCommand, ListCommands } from './commands.queries.ts';
 import type { CommandRow } from './commands.table.ts';
 
-/** The longest time for which an answer waits for the container to say how much commands have printed, ms. */
+/** The longest wait for the container to report how much its commands have printed, in ms. */
 const COUNT_TIMEOUT_MS = 2_000;
 /** The number of containers that one process asks at once; an account may have a quarter of them. */
 const COUNTS = sharesOf(64);
@@ -25,7 +25,7 @@ export interface CommandPage {
   next: readonly [string, string] | null;
 }
 
-/** Answers questions about commands. It wakes no agent. */
+/** Responds with commands. It wakes no agent. */
 @Injectable()
 export class CommandAnswers {
   private readonly places = new FairLimiter(COUNTS);
@@ -65,7 +65,7 @@ export class CommandAnswers {
     return toCommandDto(row, texts, bytesOf(row, states));
   }
 
-  /** Returns the states of the commands that run among these; none if the agent sleeps or does not answer. */
+  /** Returns the states of the running commands among these; none if the agent sleeps or does not answer. */
   private async statesOf(rows: readonly CommandRow[], accountId: string): Promise<ReadonlyMap<string, CommandState>> {
     const running = rows.find(({ status }) => status === 'running');
     if (running === undefined) return new Map();
@@ -78,7 +78,7 @@ export class CommandAnswers {
         this.runtime.commands.states(await this.containers.running(agentId, generation), signal),
       );
     } catch {
-      // The numbers are told where they are known; the answer does not depend on them.
+      // The response does not depend on the byte counts, so they are left out if the container does not answer.
       return new Map();
     }
   }

@@ -3,15 +3,18 @@ import type { ContainerView } from '../../runtime/container.ts';
 import type { RunningCommand } from './commands.decider.ts';
 import type { CommandEnd } from './commands.events.ts';
 
-/** The outcome of a look at a command that runs as far as the log knows. */
+/** The observed state of a command whose end is not in the log. */
 export type Seen =
-  /** It runs, so its end is waited for. */
+  /** It runs. Its end is followed. */
   | { kind: 'runs' }
-  /** Nothing can be known now: the container is frozen, or does not have the command yet. `until` is when to look again without a signal. */
+  /**
+   * Nothing can be said at the moment: the container is frozen, or does not have the command yet. `until` is the time of the next check
+   * without an event.
+   */
   | { kind: 'unknown'; until: Date | null }
   | { kind: 'ended'; end: CommandEnd; exitCode: number | null; outputBytes: number | null; droppedBytes: number | null };
 
-/** Returns the container in which the command may run still; null if that is gone or has ended. */
+/** Returns the container in which the command may still run; null if it is removed or has exited. */
 export function containerOf(
   { generation }: Pick<RunningCommand, 'generation'>,
   containers: readonly ContainerView[],
@@ -21,7 +24,7 @@ export function containerOf(
   return containers.find(isIt) ?? null;
 }
 
-/** Returns what a look shows of the command. `states` are those of the commands in its running container. */
+/** Returns the observed state of the command. `states` are those of the commands in its running container. */
 export function seen(command: RunningCommand, container: ContainerView | null, states: ReadonlyMap<string, CommandState>, now: Date): Seen {
   if (container === null) return lost('ended_by_sleep');
   if (container.state === 'frozen') return { kind: 'unknown', until: null };
@@ -37,7 +40,7 @@ export function seen(command: RunningCommand, container: ContainerView | null, s
   return { kind: 'ended', end, exitCode, outputBytes, droppedBytes };
 }
 
-/** Returns the time until which these commands hold their agent awake; null if they don't any more. */
+/** Returns the time until which these commands keep their agent awake; null if they do not any more. */
 export function keptUntil(commands: readonly RunningCommand[], now: Date): Date | null {
   const times = commands.flatMap(({ keepAwakeUntil }) => (keepAwakeUntil === null ? [] : [Date.parse(keepAwakeUntil)]));
   const last = Math.max(...times);

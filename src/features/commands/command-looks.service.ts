@@ -12,7 +12,7 @@ import { containerOf, seen, type Seen } from './command-ends.ts';
 import type { RunningCommand } from './commands.decider.ts';
 import { type AgentWithCommands, ListAgentsWithCommands } from './commands.queries.ts';
 
-/** The longest time of one question to a container, ms. */
+/** The timeout of one call to a container, in ms. */
 const QUESTION_TIMEOUT_MS = 10_000;
 
 const NONE: ReadonlyMap<string, CommandState> = new Map();
@@ -22,11 +22,11 @@ export interface Look {
   account: string | null;
   now: Date;
   seen: ReadonlyMap<RunningCommand, Seen>;
-  /** The running container, and all commands that it knows; null if none of these commands is in a running one. */
+  /** The running container and all commands that it knows; null if none of these commands is in a running container. */
   running: { handle: ContainerHandle; known: readonly string[] } | null;
 }
 
-/** Looks at commands in the containers of agents. It wakes none. */
+/** Inspects commands in the containers of agents. It wakes none. */
 @Injectable()
 export class CommandLooks {
   constructor(
@@ -36,7 +36,7 @@ export class CommandLooks {
     private readonly clock: Clock,
   ) {}
 
-  /** Looks at those of the agent's commands that run as far as the log knows. Throws what the runtime does. */
+  /** Inspects the agent's commands whose end is not in the log. Throws what the runtime throws. */
   async look(agentId: string, commands: readonly RunningCommand[]): Promise<Look> {
     const { state: agent } = await this.agents.find(agentId);
     const { containers } = await this.runtime.inspect(agentId, agent?.generation);
@@ -52,14 +52,14 @@ export class CommandLooks {
     };
   }
 
-  /** Kills the command with its descendants, if it runs, and forgets it. */
+  /** Kills the command and its descendants if it runs, and deletes its output. */
   remove(handle: ContainerHandle, commandId: string): Promise<void> {
     return this.runtime.commands.remove(handle, commandId, timeoutSignal(QUESTION_TIMEOUT_MS));
   }
 
   /**
-   * Returns the agents in which commands run as far as the read model knows, without those whose containers are frozen: nothing happens there.
-   * Returns none if the engine is unavailable: its events tell when it is back.
+   * Returns the agents in which commands run according to the read model, except those whose containers are frozen, where nothing
+   * happens. Returns none if the engine is unavailable; its events report when it is back.
    */
   async thatMayChange(maxAgeMs: number): Promise<AgentWithCommands[]> {
     const agents = await this.queries.execute(new ListAgentsWithCommands());

@@ -17,14 +17,14 @@ import {
   type RunningCommand,
 } from './commands.decider.ts';
 
-/** The texts of a caller that are kept of a command. */
+/** The caller's texts that are recorded of a command. */
 export interface CommandTexts {
   command: string | string[];
   cwd: string | null;
   name: string | null;
 }
 
-/** Records the commands that go on in agents, and knows their states. */
+/** Records the long-running commands of agents, and loads their states. */
 @Injectable()
 export class CommandRecords {
   constructor(
@@ -47,12 +47,12 @@ export class CommandRecords {
     return command;
   }
 
-  /** Executes the order and returns the state after it. Throws the refusals of the decider. */
+  /** Executes the command on the agent's commands and returns the state after it. Throws the refusals of the decider. */
   async execute(agentId: string, order: CommandsOrder, context: CommandContext): Promise<AgentCommandsState> {
     return (await this.aggregates.execute(streamOf(agentId), commandsDecider, order, context)).state;
   }
 
-  /** Waits until the end of the command is recorded, or its removal. Returns whether it is in time. */
+  /** Waits until the end or the removal of the command is recorded. Returns false if that takes longer than the timeout. */
   async settled(agentId: string, commandId: string, timeoutMs: number, signal: AbortSignal): Promise<boolean> {
     const probe = async () => {
       const command = findCommand(await this.load(agentId), commandId);
@@ -65,7 +65,7 @@ export class CommandRecords {
     return this.keyring.seal(agentId, placeOf(commandId), JSON.stringify(texts));
   }
 
-  /** Returns what was sealed; null if the agent is deleted. */
+  /** Returns the decrypted texts; null if the agent is deleted. */
   async open(agentId: string, commandId: string, sealed: Sealed): Promise<CommandTexts | null> {
     const text = await this.keyring.open(agentId, placeOf(commandId), sealed);
     return text === null ? null : (JSON.parse(text) as CommandTexts);

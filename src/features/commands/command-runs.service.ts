@@ -190,7 +190,7 @@ function isTimeout(error: unknown): boolean {
   return error instanceof DOMException && error.name === 'TimeoutError';
 }
 
-/** Throws the refusal that a caller gets for an error of the runtime, and any other error as it is. */
+/** Throws the caller's refusal for an error of the runtime, and any other error unchanged. */
 export function callRefused(error: unknown): never {
   if (error instanceof RuntimeUnavailable || isTimeout(error))
     throw new Refusal('runtime_unavailable', 'The container engine did not answer; the request may have taken effect.');

@@ -3,11 +3,11 @@ import { Refusal } from '../../kernel/errors/refusal.ts';
 import type { Decider } from '../../eventsourcing/event-store/event-definition.ts';
 import type { CommandEnd, CommandEvent } from './commands.events.ts';
 
-/** The most commands of one agent that go on at once. */
+/** The most commands that run concurrently in one agent. */
 export const RUNNING_MAX = 16;
-/** The number of ended commands that are listed, the latest ones. */
+/** The number of ended commands that stay listed. */
 export const ENDED_MAX = 50;
-/** The number of latest inputs and signals whose ids are remembered, so that a repeated request does not send one again. */
+/** The number of inputs and signals whose ids are remembered, so that a repeated request does not send one again. */
 export const LATEST_ACTS_MAX = 100;
 
 export interface RunningCommand {
@@ -15,7 +15,7 @@ export interface RunningCommand {
   /** The generation of the container in which it runs. */
   generation: number;
   startedAt: string;
-  /** The time by which the container has it, if it ever will. */
+  /** The command starts by this time, or never. */
   startsBy: string;
   keepAwakeUntil: string | null;
 }
@@ -26,12 +26,12 @@ export interface EndedCommand {
   startedAt: string;
   end: CommandEnd;
   exitCode: number | null;
-  /** The bytes that it printed, and those that were not kept; null if that is not known. */
+  /** The bytes that it printed, and those of them that were not kept; null if unknown. */
   outputBytes: number | null;
   droppedBytes: number | null;
 }
 
-/** The commands that go on in one agent, and those that have ended. */
+/** The commands of one agent that run, and those that have ended. */
 export interface AgentCommandsOf {
   agentId: string;
   running: RunningCommand[];
@@ -92,7 +92,7 @@ function decide(order: CommandsOrder, state: AgentCommandsState): CommandEvent[]
   }
 }
 
-/** Starts the command once: what was started before under the id is as it is. */
+/** Starts the command, unless one was started before under the id. */
 function start(order: Start, state: AgentCommandsState): CommandEvent[] {
   const { agentId: agent_id, commandId: command_id, generation, command } = order;
   if (findCommand(state, command_id) !== null) return [];
@@ -131,7 +131,7 @@ function remove(commandId: string, state: AgentCommandsState): CommandEvent[] {
   return [{ type: 'AgentCommandRemoved', data: { agent_id: state.agentId, command_id: commandId } }];
 }
 
-/** Returns the command of the id; null if the agent has none, or it is not listed any more. */
+/** Returns the command with the id; null if there is none, or it is not listed any more. */
 export function findCommand(state: AgentCommandsState, commandId: string): RunningCommand | EndedCommand | null {
   const isIt = ({ id }: { id: string }) => id === commandId;
   return state?.running.find(isIt) ?? state?.ended.find(isIt) ?? null;

@@ -26,7 +26,7 @@ export const commandEvents = {
       generation: number;
       command: Sealed;
       started_at: string;
-      /** The time by which the container has it, if it ever will. */
+      /** The command starts by this time, or never. */
       starts_by: string;
       /** The time until which it holds its agent awake; null if it does not. */
       keep_awake_until: string | null;

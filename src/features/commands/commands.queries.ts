@@ -35,5 +35,5 @@ export interface AgentWithCommands {
   generation: number;
 }
 
-/** Lists the agents of all accounts in which commands run, as far as the read model has come. */
+/** Lists the agents of all accounts in which commands run according to the read model. */
 export class ListAgentsWithCommands extends Query<AgentWithCommands[]> {}

@@ -6,12 +6,12 @@ import type { CommandEnd } from './commands.events.ts';
 export const commandStatuses = ['running', 'exited', 'killed', 'ended_by_sleep'] as const;
 export type CommandStatus = (typeof commandStatuses)[number];
 
-/** Returns the status that callers see of a command that ended so. */
+/** Returns the status that callers see of a command with this end. */
 export function statusOf(end: CommandEnd): CommandStatus {
   return end === 'not_started' || end === 'lost' ? 'killed' : end;
 }
 
-/** The commands that go on in agents, and the latest of each agent that have ended. */
+/** The running commands of agents, and the latest ended ones of each agent. */
 export const commandsTable = {
   key: 'command_id',
   columns: {
@@ -25,7 +25,7 @@ export const commandsTable = {
     command: typed<Sealed>('json not null'),
     keep_awake_until: 'timestamptz(3)',
     exit_code: 'integer',
-    /** The bytes that it printed, and those that were not kept; null while it runs, and if that is not known. */
+    /** The bytes that it printed, and those of them that were not kept; null while it runs, or if unknown. */
     output_bytes: 'bigint',
     dropped_bytes: 'bigint',
     started_at: 'timestamptz(3) not null',
