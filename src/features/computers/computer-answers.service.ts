@@ -42,7 +42,7 @@ export class ComputerAnswers {
     private readonly computers: Computers,
   ) {}
 
-  /** Answers 201 with the new computer, or 200 with the one that the end user has. */
+  /** Responds with 201 and the new computer, or with 200 and the end user's existing computer. */
   async create(request: ComputerRequest, call: Call): Promise<ShownComputer> {
     const { context, accountId, seed, wait } = call;
     const { computerId, computer, made } = await this.commands.execute(new CreateComputer(context, accountId, request, seed));
@@ -73,8 +73,8 @@ export class ComputerAnswers {
   }
 
   /**
-   * Wakes the computer, and answers 200 once its first picture is there; 202 without a wait, or if that takes over 60 s, or longer than the caller
-   * prefers to wait. Throws what made it fail.
+   * Wakes the computer, and responds with 200 once its first picture is available. Responds with 202 without a wait, or if that takes
+   * longer than 60 s or than the caller prefers to wait. Throws the reason of a failed wake.
    */
   async wake(command: WakeComputer, waits: boolean, call: Call): Promise<ShownComputer> {
     const { wait } = call;
@@ -85,7 +85,10 @@ export class ComputerAnswers {
     return this.shown(command.computerId, computer, call);
   }
 
-  /** Puts the computer to sleep, and answers 200 once it sleeps; 202 if that takes over 60 s, or longer than the caller prefers to wait. */
+  /**
+   * Puts the computer to sleep, and responds with 200 once it sleeps, or with 202 if that takes longer than 60 s or than the caller prefers
+   * to wait.
+   */
   async sleep(command: SleepComputer, call: Call): Promise<ShownComputer> {
     const { wait } = call;
     await this.commands.execute(command);
@@ -103,7 +106,7 @@ export class ComputerAnswers {
     return undefined;
   }
 
-  /** Does as `settled`, and says that it waited as the caller preferred, if that is so. */
+  /** Like `settled`. Sets `Preference-Applied` if it waited as the caller preferred. */
   private async settledAsPreferred(computerId: string, call: Call, wait: number | null): Promise<Waited> {
     const waited = await this.settled(computerId, call, wait === null ? SETTLED_WITHIN_MS : wait * 1_000);
     if (wait !== null && waited.reached) call.setPreferenceApplied();
@@ -131,7 +134,7 @@ export class ComputerAnswers {
   }
 }
 
-/** Returns true while a computer that sleeps is to sleep deeper at somebody's request. */
+/** Returns whether a deeper sleep of a sleeping computer was requested. */
 function sleepsDeeper({ status, requestedAt }: Computer): boolean {
   return status === 'asleep' && requestedAt !== null;
 }

@@ -7,7 +7,7 @@ import { computersProjection } from './rows/computers.projection.ts';
 import { GetComputer, ListComputers } from './computers.queries.ts';
 import type { ShownComputer } from './rows/computers.table.ts';
 
-/** The columns that are shown. One whose deletion was requested is not found. */
+/** Selects the columns that are shown. A computer whose deletion was requested is not found. */
 const SELECT = `
   select c.computer_id, c.state, c.revision, c.created_at, c.updated_at, v.last_active_at
     from ${tableOf(computersProjection)} c left join agent_activity v on v.agent_id = 'computer-' || c.computer_id

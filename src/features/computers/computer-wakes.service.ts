@@ -18,14 +18,14 @@ import { ComputerRoom } from './memory/computer-room.service.ts';
 export interface WakeOrder {
   computerId: string;
   accountId: string;
-  /** The trigger that the wake is recorded with. */
+  /** The trigger that is recorded with the wake. */
   trigger: string;
-  /** True if the computer is also woken after a failure. */
+  /** The value is true if the computer is also woken after a failure. */
   fromError: boolean;
   context: CommandContext;
 }
 
-/** Wakes computers, and tells the wake gate how. */
+/** Wakes computers, and implements for the wake gate how they are found and woken. */
 @Injectable()
 export class ComputerWakes implements Wakeable<Computer>, OnModuleInit {
   readonly kind = 'computer';
@@ -42,7 +42,7 @@ export class ComputerWakes implements Wakeable<Computer>, OnModuleInit {
   }
 
   /**
-   * Asks for the computer to wake, if it sleeps. Throws `computer_not_found`, `invalid_state` after a failure, `revision_mismatch`, and
+   * Requests a wake of the computer if it sleeps. Throws `computer_not_found`, `invalid_state` after a failure, `revision_mismatch`, and
    * `capacity` if there is no memory for it.
    */
   async request(order: WakeOrder, options?: ExecuteOptions<ComputerEvent>): Promise<Written<Computer>> {

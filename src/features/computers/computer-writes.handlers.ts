@@ -18,7 +18,7 @@ import { ViewerWatch } from './watch/viewer-watch.service.ts';
 
 const GONE_WITHIN_MS = 30_000;
 
-/** Executes commands on the computer's stream. The rules are in the decider. */
+/** Executes commands on the computer's stream. */
 @Injectable()
 export class ComputerWriter {
   constructor(private readonly computers: Computers) {}
@@ -51,7 +51,7 @@ export class ConfigureComputerHandler implements ICommandHandler<ConfigureComput
     const { accountId, computerId, wishes } = configure;
     const { settings, variables } = wishes;
     this.allowLists.refuseUnheld(settings.egress);
-    // Ownership is checked first, so that another account can't make a data key for this computer.
+    // Ownership is checked first, so that another account can't create a data key for this computer.
     await this.computers.load(computerId, accountId);
     const sealed = Object.keys(variables).length === 0 ? {} : { variables: await this.variables.seal(computerId, variables) };
     return this.writer.write(configure, { type: 'ConfigureComputer', accountId, changes: { ...settings, ...sealed } });

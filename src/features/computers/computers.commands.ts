@@ -5,7 +5,7 @@ import type { Loaded } from '../../eventsourcing/aggregates/dated-state.ts';
 import type { Computer } from './aggregate/computer-state.decider.ts';
 import type { ComputerSettings, ComputerSize, Display } from './aggregate/computers.events.ts';
 
-/** A caller's wish for a new computer; a member that is absent has its default. */
+/** A caller's request for a new computer. An absent member has its default. */
 export interface ComputerRequest extends Partial<ComputerSettings> {
   endUserId: string;
   size?: ComputerSize;
@@ -18,13 +18,13 @@ export interface ComputerMade {
   computerId: string;
   /** The computer as it was made or found. */
   computer: Loaded<Computer>;
-  /** The value is false if the end user had a computer already. */
+  /** The value is false if the end user already had a computer. */
   made: boolean;
 }
 
 /**
- * Makes the end user's computer, or finds it. Throws `plan_required`, `computer_limit`, `capacity`, and `computer_conflict` if the computer
- * that exists has another size or screen than the request names.
+ * Creates the end user's computer, or finds the existing one. Throws `plan_required`, `computer_limit`, `capacity`, and
+ * `computer_conflict` if the computer that exists has another size or screen than the request names.
  */
 export class CreateComputer extends Command<ComputerMade> {
   constructor(
@@ -51,13 +51,13 @@ export abstract class ComputerWrite<Result = Loaded<Computer>> extends Command<R
   }
 }
 
-/** The settings to change, and the variables in clear; null removes one. */
+/** The settings to change, and the variables in plain text; null removes a variable. */
 export interface ComputerWishes {
   settings: Partial<Omit<ComputerSettings, 'timezone'>>;
   variables: Record<string, string | null>;
 }
 
-/** Changes the computer's settings and variables. Those of its container take effect at its next boot. Throws `invalid_request`. */
+/** Changes the computer's settings and variables. Those that concern its container take effect at the next boot. Throws `invalid_request`. */
 export class ConfigureComputer extends ComputerWrite {
   constructor(
     context: CommandContext,
@@ -73,7 +73,7 @@ export class ConfigureComputer extends ComputerWrite {
 /** Wakes the computer, also after a failure. Throws `capacity`. */
 export class WakeComputer extends ComputerWrite {}
 
-/** Puts the computer to sleep, which ends its programs. Throws `session_connected` if a person sees it and it is not forced. */
+/** Puts the computer to sleep, which ends its programs. Throws `session_connected` if a viewer is connected and the sleep is not forced. */
 export class SleepComputer extends ComputerWrite {
   constructor(
     context: CommandContext,

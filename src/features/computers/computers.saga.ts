@@ -10,7 +10,7 @@ import { COMPUTER_KIND, type ComputerKind } from './containers/computer-kind.ts'
 import type { OwnStep } from './containers/next-step.decider.ts';
 import { ForgottenMemory } from './memory/forgotten-memory.service.ts';
 
-/** Brings every computer's container to the desired state in its stream. The reconciler does what that takes. */
+/** Brings every computer's container to the desired state in its stream, by means of the reconciler. */
 @Injectable()
 export class ComputersSaga implements Saga, OnModuleInit {
   readonly name: string;

@@ -11,14 +11,14 @@ import { Computers } from './aggregate/computers.service.ts';
 import { CreateComputer, type ComputerMade, type ComputerRequest } from './computers.commands.ts';
 import { NewComputers } from './new-computers.service.ts';
 
-/** The number of computers that may turn out to be deleted, or to come too late, before the request fails. */
+/** The request fails after this many computers that were deleted meanwhile or were created too late. */
 const ATTEMPTS = 5;
-/** The longest wait (ms) for the deletion of the end user's former computer. */
+/** The longest wait for the deletion of the end user's former computer, in ms. */
 const GONE_WITHIN_MS = 30_000;
 
 /**
- * Takes the seat first and then makes the computer, each in one append. A crash between the two leaves a seat without a computer, which the
- * next try reuses or the saga `seats` releases.
+ * Takes the seat first and then creates the computer, each in one append. A crash between the two leaves a seat without a computer, which
+ * the next attempt reuses or the saga `seats` releases.
  */
 @CommandHandler(CreateComputer)
 export class CreateComputerHandler implements ICommandHandler<CreateComputer> {
@@ -36,7 +36,7 @@ export class CreateComputerHandler implements ICommandHandler<CreateComputer> {
       const wanted = seed === null ? uuidv7() : uuidv5(`computer ${attempt}`, seed);
       const computerId = await this.commands.execute(new TakeComputerSeat(context, accountId, wanted, request.endUserId));
       const made = await this.make(computerId, create);
-      // A computer that an earlier try of this request made counts as made by this request.
+      // A computer that an earlier attempt of this request created counts as created by this request.
       if (made !== null) return { ...made, made: made.made || (seed !== null && computerId === wanted) };
       await this.commands.execute(new ReleaseComputerSeat(context, accountId, computerId));
     }
@@ -70,7 +70,7 @@ export class CreateComputerHandler implements ICommandHandler<CreateComputer> {
   }
 }
 
-/** Returns false, for a computer that was not made here. Throws `computer_conflict` if the request names another size or screen. */
+/** Returns false, for a computer that was not created here. Throws `computer_conflict` if the request names another size or screen. */
 function isLike({ settings }: Computer, { size, display }: ComputerRequest): false {
   const differs =
     (size !== undefined && size !== settings.size) ||

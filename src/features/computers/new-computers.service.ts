@@ -12,7 +12,7 @@ import { ComputerRoom } from './memory/computer-room.service.ts';
 
 const DEFAULTS = { size: 'small', display: { width: 1280, height: 800 }, timezone: 'UTC', idle_timeout_seconds: 900 } as const;
 
-/** Makes computers whose seats are taken. */
+/** Creates computers whose seats are taken. */
 @Injectable()
 export class NewComputers {
   constructor(
@@ -23,7 +23,7 @@ export class NewComputers {
     private readonly config: Config,
   ) {}
 
-  /** Makes the computer, once there is memory for it. Does nothing if somebody else has made it. Throws `capacity`, `desktop_unavailable`. */
+  /** Creates the computer once there is memory for it. Does nothing if it exists already. Throws `capacity`, `desktop_unavailable`. */
   async make(
     computerId: string,
     { accountId, request, context }: Pick<CreateComputer, 'accountId' | 'request' | 'context'>,

@@ -17,7 +17,7 @@ import { ViewerWatch } from './watch/viewer-watch.service.ts';
 import { ViewersController } from './viewer/viewers.controller.ts';
 import { ViewersSaga } from './viewer/viewers.saga.ts';
 
-/** The sessions in which people see computers. */
+/** The viewer sessions of computers. */
 @Module({
   controllers: [ViewersController, ViewerPagesController],
   providers: [

@@ -3,10 +3,10 @@ import type { LifecycleRecord } from '../../../sandboxes/lifecycle/sandbox.decid
 import { isGone, isInTransit, type Computer } from './computer-state.decider.ts';
 import type { ComputerEvent, ComputerFailureKind } from './computers.events.ts';
 
-/** The observations of the saga, and of those who drive the desktop. A late or repeated record changes nothing. */
+/** The observations of the saga, and of the code that drives the desktop. A late or repeated record changes nothing. */
 export type ComputerRecord =
   | LifecycleRecord
-  /** The engine has the image of computers. */
+  /** The image of computers is on the engine. */
   | { type: 'RecordImage'; image: string; imageName: string }
   /** The memory of the machine, or the account's share of it, was taken until the deadline. */
   | { type: 'RecordNoCapacity'; reason: string }
@@ -14,7 +14,7 @@ export type ComputerRecord =
   | { type: 'RecordInputReleased'; owner: string }
   | { type: 'RecordActed'; actions: Record<string, number>; batches: number; screenshots: number; since: string; until: string };
 
-/** Decides what follows from an observation. */
+/** Returns the events that follow from an observation. */
 export function decideRecord(command: ComputerRecord, computer: Computer, now: Date): ComputerEvent[] {
   switch (command.type) {
     case 'RecordImage':
@@ -41,7 +41,7 @@ export function decideRecord(command: ComputerRecord, computer: Computer, now: D
       return isGone(computer) ? [] : [{ type: 'ComputerActed', data: counts }];
     }
     case 'RecordStopped':
-      // A computer never stops for good; it sleeps.
+      // A computer is never stopped; it sleeps.
       return [];
   }
 }
@@ -50,7 +50,7 @@ function bringsUp({ status }: Computer): boolean {
   return status === 'creating' || status === 'waking';
 }
 
-/** Another image than before needs another container. */
+/** A different image needs a new container. */
 function recordImage(computer: Computer, image: string, image_name: string): ComputerEvent[] {
   if (!bringsUp(computer) || computer.image === image) return [];
   const generation = computer.image === null ? computer.generation : computer.generation + 1;
@@ -59,7 +59,7 @@ function recordImage(computer: Computer, image: string, image_name: string): Com
 
 function recordReady(computer: Computer, at: string | undefined, now: Date): ComputerEvent[] {
   const { status, failure, lastAwakeUntil, activeSince, generation, boot } = computer;
-  // A container that is ready after its time was over is no failure any more.
+  // A container that becomes ready after its deadline is not a failure any more.
   const late = status === 'error' && (failure === 'timeout' || failure === 'runtime');
   if (!bringsUp(computer) && !late) return [];
   const after = computer.wakesFrom ?? (lastAwakeUntil === null ? 'nothing' : 'crash');
@@ -70,7 +70,7 @@ function recordReady(computer: Computer, at: string | undefined, now: Date): Com
 function recordSlept(computer: Computer, { depth, at }: Extract<LifecycleRecord, { type: 'RecordSlept' }>, now: Date): ComputerEvent[] {
   const { status, sleepDepth, activeSince } = computer;
   const deeper = status === 'asleep' && depth === 'stopped' && sleepDepth === 'frozen';
-  // A computer that was asked to wake before it slept may have slept nevertheless.
+  // A computer whose wake was requested before it slept may have slept nevertheless.
   const meanwhile = status === 'waking' && activeSince !== null;
   if (status !== 'going_to_sleep' && !deeper && !meanwhile) return [];
   return [{ type: 'ComputerSlept', data: { depth, slept_at: within(at, activeSince, now) } }];
@@ -101,7 +101,7 @@ function failed(computer: Computer, kind: ComputerFailureKind, reason: string, n
   };
 }
 
-/** A computer whose container is stopped, or is going to be, can't write any more. */
+/** A computer whose container is stopped, or is being stopped, can't write any more. */
 function recordVolumeFull(computer: Computer, reason: string, now: Date): ComputerEvent[] {
   const { status, failure } = computer;
   const stillRuns = status === 'error' && (failure === 'timeout' || failure === 'runtime');
@@ -110,8 +110,8 @@ function recordVolumeFull(computer: Computer, reason: string, now: Date): Comput
 }
 
 /**
- * Returns the time at which the engine did something, or now if it is not known. The engine's clock may differ from the service's: nothing
- * begins before what was before it has ended, and nothing is in the future.
+ * Returns the engine's time of an event, or now if it is not known. The engine's clock may differ from the service's, so the time is
+ * limited to the range from `earliest` to now.
  */
 function within(at: string | undefined, earliest: string | null, now: Date): string {
   const times = [Math.min(at === undefined ? Infinity : Date.parse(at), now.getTime())];

@@ -6,10 +6,10 @@ import type { ComputerEvent, ComputerFailureKind, ComputerSettings, ComputerSize
 
 export const computerStatuses = ['creating', 'waking', 'awake', 'going_to_sleep', 'asleep', 'error', 'deleting', 'deleted'] as const;
 export type ComputerStatus = (typeof computerStatuses)[number];
-/** The status that callers see; a deleted computer is not found. */
+/** The status that callers see. A deleted computer is not found. */
 export type ShownStatus = 'creating' | 'waking' | 'awake' | 'asleep' | 'error' | 'deleting';
 
-/** The settings that the container of a generation has, whatever was changed since: changes wait for the next boot. */
+/** The settings with which the container of a generation was created. Later changes take effect at the next boot. */
 export interface Boot {
   generation: number;
   size: ComputerSize;
@@ -26,19 +26,19 @@ export interface Computer extends Sandbox {
   image: string | null;
   boot: Boot;
   status: ComputerStatus;
-  /** A sentence about the status; null if there is nothing to say. */
+  /** A sentence about the status; null if there is none. */
   message: string | null;
   failure: ComputerFailureKind | null;
-  /** The state that the wake in progress leads out of; null if none is in progress. */
+  /** The state before the wake in progress; null if no wake is in progress. */
   wakesFrom: WokeAfter | null;
   /**
-   * The time at which the transition in progress, or a deeper sleep, was requested; null if that is not known. While a computer wakes that has
-   * not slept yet, it is that of the sleep, since when it may have slept nevertheless.
+   * The time at which the transition in progress, or a deeper sleep, was requested; null if unknown. While a computer wakes that has not
+   * slept yet, it is the time of the request to sleep, after which it may have slept nevertheless.
    */
   requestedAt: string | null;
-  /** The end of the last time awake, before which the next one can't begin. */
+  /** The end of the last time awake. The next one can't start before it. */
   lastAwakeUntil: string | null;
-  /** The replica whose interrupted batch of actions was released last. */
+  /** The replica for whose interrupted batch the input was released last. */
   inputReleasedFor: string | null;
 }
 
@@ -51,17 +51,17 @@ export function isInTransit({ status }: Computer): boolean {
   return inTransit.includes(status);
 }
 
-/** Returns true from the request for the deletion on. */
+/** Returns whether the deletion was requested or is done. */
 export function isGone({ status }: Computer): boolean {
   return status === 'deleting' || status === 'deleted';
 }
 
-/** Returns true if a wake needs memory that the computer may not have: a frozen computer kept its own. */
+/** Returns whether a wake needs memory to be reserved. A frozen computer keeps its memory. */
 export function needsMemory({ status, sleepDepth, wantedSleep }: Computer): boolean {
   return status === 'error' || sleepDepth === 'stopped' || (status === 'going_to_sleep' && wantedSleep === 'stopped');
 }
 
-/** Returns the status that callers see: a computer that is going to sleep is awake until it sleeps. */
+/** Returns the status that callers see. A computer that is going to sleep counts as awake until it sleeps. */
 export function shownStatus({ status, activeSince }: Computer): ShownStatus {
   switch (status) {
     case 'going_to_sleep':
@@ -73,12 +73,12 @@ export function shownStatus({ status, activeSince }: Computer): ShownStatus {
   }
 }
 
-/** Returns the settings of a container that is made now. */
+/** Returns the settings for a container that is created now. */
 export function bootOf({ size, display, egress = null }: ComputerSettings, generation: number): Boot {
   return { generation, size, display, egress };
 }
 
-/** True for events that take the computer from one status to another; the others do not interrupt what it is doing. */
+/** The value is true for events that change the computer's status. The others do not interrupt what it is doing. */
 const TRANSITIONS: Record<ComputerEvent['type'], boolean> = {
   ComputerCreated: true,
   ComputerConfigured: false,
@@ -95,7 +95,7 @@ const TRANSITIONS: Record<ComputerEvent['type'], boolean> = {
   ComputerInputReleased: false,
 };
 
-/** Returns true if an event of the type takes the computer from one status to another, and so causes what it does from then on. */
+/** Returns whether an event of the type changes the computer's status, and so causes what it does afterwards. */
 export function beginsTransition(type: string): boolean {
   return Object.hasOwn(TRANSITIONS, type) && TRANSITIONS[type as ComputerEvent['type']];
 }
@@ -169,8 +169,8 @@ function created(data: Data<'ComputerCreated'>): Computer {
 }
 
 /**
- * Returns the computer in the status, with no transition in progress, as a new object that the caller may complete. Copies member by
- * member, because rebuilds fold millions of events and a spread takes twenty times as long.
+ * Returns the computer in the status, with no transition in progress, as a new object that the caller may modify. It is copied member by
+ * member, because rebuilds apply millions of events and a spread takes twenty times as long.
  */
 function settled(computer: Computer, status: ComputerStatus, message: string | null = null): Computer {
   return {
@@ -198,7 +198,7 @@ function settled(computer: Computer, status: ComputerStatus, message: string | n
   };
 }
 
-/** Notes the end of the time awake, if the computer was awake. */
+/** Ends the time awake, if the computer was awake. */
 function ended(computer: Computer, at: string): Computer {
   return computer.activeSince === null ? computer : { ...computer, lastAwakeUntil: at };
 }
@@ -211,7 +211,7 @@ function configured(computer: Computer, { changes: { variables: changed, ...sett
   return { ...next, variables };
 }
 
-/** Another image than that of the present container makes that container stale. */
+/** An image that differs from that of the present container makes the container outdated. */
 function withImage(computer: Computer, { image, generation }: Data<'ComputerImageResolved'>): Computer {
   const message = computer.status === 'creating' ? FIRST_START : computer.message;
   const boot = generation === computer.generation ? computer.boot : bootOf(computer.settings, generation);
@@ -241,7 +241,7 @@ function wakesFrom({ sleepDepth, activeSince, lastAwakeUntil }: Computer): WokeA
 }
 
 function goingToSleep(computer: Computer, { depth, deadline_at, requested_at }: Data<'ComputerSleepRequested'>): Computer {
-  // A sleep that gets deeper is still a sleep: callers see `asleep` throughout.
+  // Callers see `asleep` while a sleep is deepened.
   if (computer.status === 'asleep') return { ...computer, wantedSleep: depth, requestedAt: requested_at };
   return Object.assign(settled(computer, 'going_to_sleep'), {
     deadlineAt: deadline_at,
@@ -254,7 +254,7 @@ function goingToSleep(computer: Computer, { depth, deadline_at, requested_at }: 
 function slept(computer: Computer, { depth, slept_at }: Data<'ComputerSlept'>): Computer {
   const sleptAt = computer.sleptAt ?? slept_at;
   const lastAwakeUntil = computer.activeSince === null ? computer.lastAwakeUntil : slept_at;
-  // A wake that was requested before the computer slept goes on.
+  // A wake that was requested before the computer slept continues.
   if (computer.status === 'waking')
     return { ...computer, sleepDepth: depth, sleptAt, lastAwakeUntil, activeSince: null, wakesFrom: depth, requestedAt: null };
   const wantedSleep = depth === 'stopped' ? depth : (computer.wantedSleep ?? depth);
@@ -263,7 +263,7 @@ function slept(computer: Computer, { depth, slept_at }: Data<'ComputerSlept'>): 
     sleptAt,
     lastAwakeUntil,
     wantedSleep,
-    // A deeper sleep that was requested meanwhile is still to be made.
+    // A deeper sleep that was requested meanwhile is still pending.
     requestedAt: wantedSleep === depth ? null : computer.requestedAt,
   });
 }

@@ -11,18 +11,18 @@ import type { ComputerChanges, ComputerEvent, ComputerSettings } from './compute
 
 /** The most variables of one computer. */
 export const VARIABLES_MAX = 200;
-/** The most bytes of the names and encrypted values of one computer's variables together: they are part of its state. */
+/** The most bytes of the names and encrypted values of one computer's variables together, since they are part of its state. */
 export const VARIABLES_BYTES_MAX = 262_144;
 
-/** The settings of the installation that decide how long a wake may take, in seconds. */
+/** The installation's settings for how long a wake may take, in seconds. */
 export interface WakeTimes {
   startTimeoutSeconds: number;
-  /** The time that a wake has whose image is not there yet. */
+  /** The time for a wake whose image is not on the engine yet. */
   deployTimeoutSeconds: number;
 }
 
 /**
- * The commands on a computer. A caller's command carries the caller's account, so that another account's computer can't be told from a
+ * The commands on a computer. A caller's command contains the caller's account, so that another account's computer is answered like a
  * missing one.
  */
 export type ComputerCommand =
@@ -41,13 +41,13 @@ export type ComputerCommand =
   | { type: 'DeleteComputer'; accountId: string }
   | ComputerRecord;
 
-/** Returns the computer if it is the account's and is not deleted. Throws `computer_not_found`. */
+/** Returns the computer if it belongs to the account and is not deleted. Throws `computer_not_found`. */
 export function visible(computer: ComputerState, accountId: string): Computer {
   if (computer === null || computer.accountId !== accountId || computer.status === 'deleted') throw computerNotFound();
   return computer;
 }
 
-/** Returns the computer if the account may use it, which is until its deletion is requested. Throws `computer_not_found`. */
+/** Returns the computer if the account may use it: until its deletion is requested. Throws `computer_not_found`. */
 export function owned(computer: ComputerState, accountId: string): Computer {
   if (computer !== null && isGone(computer)) throw computerNotFound();
   return visible(computer, accountId);
@@ -93,7 +93,7 @@ function configure(computer: Computer, { variables, ...settings }: ComputerChang
     ([field, value]) => value !== undefined && JSON.stringify(current[field] ?? null) !== JSON.stringify(value),
   );
   const changes: ComputerChanges = Object.fromEntries(changed);
-  // A removal of what is not there changes nothing; a value can't be compared, since it is encrypted.
+  // Removing a missing variable changes nothing. Values can't be compared, since they are encrypted.
   const set = Object.entries(variables ?? {}).filter(([key, sealed]) => sealed !== null || Object.hasOwn(computer.variables, key));
   if (set.length > 0) {
     changes.variables = Object.fromEntries(set);
@@ -122,7 +122,7 @@ function wake(computer: Computer, command: Extract<ComputerCommand, { type: 'Wak
   if (status === 'awake' || status === 'waking' || status === 'creating') return [];
   if (status === 'error' && !fromError)
     throw new Refusal('invalid_state', `The computer is in error, and has to be woken: ${message ?? ''}`);
-  // Changes since the container was made take effect where nothing of its memory is lost by that.
+  // Changes since the container was created take effect if no memory of the container is lost.
   const renewed = status === 'error' || (status === 'asleep' && sleepDepth === 'stopped' && hasOutdatedBoot(computer));
   const restarted = renewed || status === 'going_to_sleep';
   const seconds = image === null ? deployTimeoutSeconds : (restarted ? restartSeconds : bringUpSeconds)(startTimeoutSeconds);
@@ -162,7 +162,7 @@ function sleep(computer: Computer, command: Extract<ComputerCommand, { type: 'Sl
   }
 }
 
-/** Returns the events by which the computer's account would have it deleted now; none if it did already. */
+/** Returns the events that request the deletion of the computer; none if it is requested already. */
 export function deletionOf(computer: Computer, now: Date): Extract<ComputerEvent, { type: 'ComputerDeletionRequested' }>[] {
   if (computer.status === 'deleting') return [];
   const since = computer.activeSince === null ? 0 : Date.parse(computer.activeSince);

@@ -9,7 +9,7 @@ import { computerDecider, owned, type ComputerCommand } from './computers.decide
 import { computerNotFound } from './computers.errors.ts';
 import type { ComputerEvent } from './computers.events.ts';
 
-/** Every use of a computer by a caller begins with `load`. */
+/** Loads and changes computers. Every use of a computer by a caller starts with `load`. */
 @Injectable()
 export class Computers extends SandboxAggregates<Computer, ComputerCommand, ComputerEvent> {
   constructor(aggregates: Aggregates, store: EventStore, waits: EventWaits) {

@@ -11,10 +11,10 @@ import { ComputerVariables } from '../variables/computer-variables.service.ts';
 import { ComputerImages } from './computer-images.service.ts';
 import { computerSpec } from './computer-spec.ts';
 
-/** The time in which a desktop ends by itself: a browser writes its profile first. */
+/** The grace period in which a desktop stops by itself. A browser writes its profile first. */
 const STOP_GRACE_SECONDS = 10;
 
-/** Knows what the containers of computers are made of, what they take of the machine, and how it is told that they are ready. */
+/** Determines what the containers of computers consist of, which memory they need, and when they are ready. */
 @Injectable()
 export class ComputerContainers implements KindContainers<Computer> {
   constructor(
@@ -29,13 +29,13 @@ export class ComputerContainers implements KindContainers<Computer> {
     return computerSpec(sandboxId, computer, await this.variables.open(computerIdOf(sandboxId), computer), this.config);
   }
 
-  /** Takes the memory that the container will have. */
+  /** Reserves the memory of the container. */
   async prepare(sandboxId: string, computer: Computer): Promise<void> {
     const lack = await this.room.confirm(computerIdOf(sandboxId), computer);
     if (lack !== null) throw new RuntimeRefused(lack);
   }
 
-  /** Returns true as soon as the desktop shows its first picture. */
+  /** Returns true once the desktop shows its first picture. */
   async isReady(computer: Computer, container: ContainerView, withinMs: number, signal: AbortSignal): Promise<boolean> {
     const { agentId: sandboxId, generation } = container;
     const awake = { computerId: computerIdOf(sandboxId), accountId: computer.accountId, generation };
@@ -55,17 +55,17 @@ export class ComputerContainers implements KindContainers<Computer> {
     return STOP_GRACE_SECONDS;
   }
 
-  /** Nobody reads what the programs of a desktop print. */
+  /** The output of a desktop's programs is not captured. */
   drain(): Promise<void> {
     return Promise.resolve();
   }
 
-  /** Nothing is kept for a container beside it. */
+  /** Nothing is kept outside the container. */
   forget(): Promise<void> {
     return Promise.resolve();
   }
 
-  /** Makes the image again. If it is another one than before, the computer gets a container of that. */
+  /** Builds the image again. If it differs from the previous one, the computer gets a new container. */
   async pullAgain(_computer: Computer, _gone: unknown, signal: AbortSignal): Promise<void> {
     await this.images.resolve(signal);
   }

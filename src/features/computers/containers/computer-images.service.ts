@@ -8,7 +8,7 @@ import { ContainerRuntime } from '../../../runtime/runtime.ts';
 import type { ResolvedImage } from '../../../runtime/image-source.ts';
 import { RuntimeRefused } from '../../../runtime/runtime.errors.ts';
 
-/** Has the image of computers made ready, which is the same for all of them. */
+/** Provides the image of computers, which is the same for all of them. */
 @Injectable()
 export class ComputerImages {
   private readonly logger = new Logger('Computers');
@@ -20,18 +20,18 @@ export class ComputerImages {
     @Optional() private readonly runtime?: ContainerRuntime,
   ) {}
 
-  /** The image as this process resolved it last; null if it did not yet. */
+  /** The image that this process resolved last; null if it has not resolved one yet. */
   get known(): string | null {
     return this.resolved?.image ?? null;
   }
 
-  /** Makes the image ready, or finds it. All who wait share one try, which goes on when one of them gives up. */
+  /** Builds the image, or finds it. All callers share one attempt, which continues when one of them gives up. */
   resolve(signal: AbortSignal): Promise<ResolvedImage> {
     this.resolving ??= this.make().finally(() => (this.resolving = null));
     return unlessAborted(this.resolving, signal);
   }
 
-  /** Throws `desktop_unavailable` on a machine without an engine that lacks programs of a desktop. */
+  /** Throws `desktop_unavailable` if there is no engine and this machine lacks programs of a desktop. */
   async refuseMissing(): Promise<void> {
     if (this.runtime?.name !== 'local' || this.resolved !== null) return;
     try {

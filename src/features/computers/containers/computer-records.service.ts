@@ -62,7 +62,7 @@ export class ComputerRecords implements KindRecords<Computer> {
         return this.execute(sandboxId, seen, { type: 'WakeComputer', accountId, trigger: 'work in flight', fromError: false, ...times });
       }
       case 'restart':
-        // Its container is of an earlier release, and can't be used any more.
+        // Its container was made by an earlier release, and can't be used any more.
         return this.execute(sandboxId, seen, {
           type: 'RecordExit',
           generation,
@@ -89,7 +89,7 @@ export class ComputerRecords implements KindRecords<Computer> {
     return Promise.resolve(false);
   }
 
-  /** Gives the memory back of a container that does not run. */
+  /** Releases the memory of a container that does not run. */
   releaseMemory(sandboxId: string): Promise<void> {
     return this.memory.release(sandboxId);
   }

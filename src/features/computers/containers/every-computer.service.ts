@@ -15,14 +15,14 @@ const PAGE = `
     from ${tableOf(computersProjection)} c left join agent_activity v on v.agent_id = 'computer-' || c.computer_id
    where c.computer_id > $1 order by c.computer_id limit $2`;
 
-/** Finds those that run, or did since then, and those that may be told to stop although they failed to become ready. */
+/** Finds computers that run or have run since that time, and those that may still have to be stopped after they failed to become ready. */
 const MAY_WRITE = `
   select computer_id, account_id from ${tableOf(computersProjection)}
    where status in ('creating', 'waking', 'awake') or (status = 'asleep' and updated_at > $1)
       or (status = 'error' and state->>'failure' in ('timeout', 'runtime'))
    limit 20000`;
 
-/** Finds all but those that rest and are stopped. */
+/** Finds all computers except those that are stopped. */
 const LIVE = `
   select computer_id from ${tableOf(computersProjection)}
    where status in ('creating', 'waking', 'awake', 'error', 'deleting') or (status = 'asleep' and sleep_depth = 'frozen')`;
@@ -37,7 +37,7 @@ interface Row extends Record<string, unknown> {
   abandoned_by: string | null;
 }
 
-/** Lists the computers of all accounts, to be compared with the engine. */
+/** Lists the computers of all accounts, for the comparison with the engine. */
 @Injectable()
 export class EveryComputer implements KindRows<Computer> {
   readonly readModels = [computersProjection.name];
@@ -47,13 +47,13 @@ export class EveryComputer implements KindRows<Computer> {
     private readonly images: ComputerImages,
   ) {}
 
-  /** Returns the computers whose containers may have written to their volumes since then, 20,000 at most. */
+  /** Returns the computers whose containers may have written to their volumes since that time, at most 20,000. */
   async thatMayWrite(since: Date): Promise<SandboxOfAccount[]> {
     const rows = await this.database.query<{ computer_id: string; account_id: string }>(MAY_WRITE, [since]);
     return rows.map(({ computer_id, account_id: accountId }) => ({ sandboxId: computerSandbox(computer_id), accountId }));
   }
 
-  /** Returns the sandbox ids of the computers that may need work on the engine or have something to see there. */
+  /** Returns the sandbox ids of the computers that may need work on the engine, or have a container there. */
   async live(): Promise<string[]> {
     const rows = await this.database.query<{ computer_id: string }>(LIVE);
     return rows.map(({ computer_id }) => computerSandbox(computer_id));

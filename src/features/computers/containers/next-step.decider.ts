@@ -18,14 +18,14 @@ import {
 import type { ComputerRecord } from '../aggregate/computer-records.decider.ts';
 import type { Computer } from '../aggregate/computer-state.decider.ts';
 
-/** A step that only computers take. `owner` is the replica that ended in the middle of work on the computer. */
+/** A step that only computers have. `owner` is the replica that ended during work on the computer. */
 export type OwnStep = { do: 'resolve_image' } | { do: 'release_input'; owner: string };
 
 export type Step = StepOf<ComputerRecord, OwnStep>;
 
 /**
  * Returns the next step that brings the computer's container to the desired state in its stream. `image` is the installation's image of
- * computers, as far as it is known; null means that it is not.
+ * computers; null if it is not resolved yet.
  */
 export function nextStep(computer: Computer, actual: Actual, rules: Rules, now: Date, image: string | null): Step {
   switch (computer.status) {
@@ -43,24 +43,24 @@ export function nextStep(computer: Computer, actual: Actual, rules: Rules, now: 
     case 'asleep':
       return keepAsleep(computer, actual, rules, now);
     case 'error':
-      // A computer that can't be used takes no memory.
+      // A computer that can't be used must not take memory.
       return removeStale(computer, actual) ?? stopRunning(computer, actual) ?? rest;
   }
 }
 
-/** Returns the earliest of the computer's own deadlines, at which to look again without an event; null if it has none. */
+/** Returns the computer's next deadline, at which it is checked without an event; null if it has none. */
 export function nextCheckAt(computer: Computer, actual: Actual, rules: Rules, now: Date): Date | null {
   return nextCheckOf(computer, actual, idleSeconds(computer), rules, now);
 }
 
-/** Returns the idle time after which an awake computer sleeps; null if it never does by itself. */
+/** Returns the idle time after which an awake computer sleeps, in seconds; null if it never sleeps by itself. */
 function idleSeconds({ status, settings: { idle_timeout_seconds: seconds } }: Computer): number | null {
   return status === 'awake' && seconds !== 0 ? seconds : null;
 }
 
 /**
- * Once for each replica that ended while it worked on the computer, releases what it may have left pressed. A computer that sleeps needs no
- * such step: whoever wakes it connects anew, which releases all.
+ * Releases the input once for each replica that ended while it worked on the computer. A sleeping computer needs no such step, because a
+ * new connection releases everything.
  */
 function keepAwake(computer: Computer, actual: Actual, rules: Rules, now: Date): Step {
   const step: Step = keepUp(computer, actual, idleSeconds(computer), rules, now);
@@ -72,10 +72,10 @@ function keepAwake(computer: Computer, actual: Actual, rules: Rules, now: Date):
 function wake(computer: Computer, actual: Actual, rules: Rules, now: Date, image: string | null): Step {
   const mine = mineOf(computer, actual);
   if (computer.activeSince !== null && mine?.state !== 'running') {
-    // It was asked to wake before it slept, and slept nevertheless, which ends its time awake.
+    // Its wake was requested before it slept, and it slept nevertheless, which ends its time awake.
     return { do: 'record', record: { type: 'RecordSlept', depth: mine?.state === 'frozen' ? 'frozen' : 'stopped' } };
   }
-  // Nothing of a computer's memory is lost for another image.
+  // A frozen computer keeps its container, even if there is a newer image.
   const isOutdated = computer.image === null || (image !== null && image !== computer.image && (mine === undefined || !isUp(mine)));
   if (isOutdated && !overdue(computer, now)) return { do: 'own', own: { do: 'resolve_image' } };
   return bringUp(computer, actual, computer.status === 'waking', rules, now);

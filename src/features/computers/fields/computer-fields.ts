@@ -7,7 +7,7 @@ export const sizes: readonly ComputerSize[] = ['small', 'medium', 'large'];
 
 /** The variables that the desktop itself needs. */
 const OWN_VARIABLES = ['DISPLAY', 'HOME', 'XDG_RUNTIME_DIR', 'TZ'];
-/** The most bad variables that one message names. */
+/** The most invalid variables that one message lists. */
 const NAMED_MAX = 10;
 
 const bounds = { width: [640, 2560], height: [480, 1600] } as const;
@@ -53,7 +53,7 @@ export function displayMessage(value: unknown): string | null {
 export const variablesMessage = (value: unknown) =>
   messageOf(value, (given) => (typeof given === 'string' ? valueProblem(given) : 'must be a string'));
 
-/** Does as `variablesMessage`, for changes, among which a null removes a variable. */
+/** Like `variablesMessage`, for changes, in which null removes a variable. */
 export const variableChangesMessage = (value: unknown) =>
   messageOf(value, (given) => {
     if (given === null) return null;

@@ -4,7 +4,7 @@ import { Refusal } from '../../../kernel/errors/refusal.ts';
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-/** Turns the id into lower case. Throws `computer_not_found` for a text that is no UUID, as for an unknown computer. */
+/** Returns the id in lower case. Throws `computer_not_found` for a text that is not a UUID, as for an unknown computer. */
 class ComputerIdPipe implements PipeTransform<unknown, string> {
   transform(value: unknown): string {
     const id = typeof value === 'string' ? value.toLowerCase() : '';

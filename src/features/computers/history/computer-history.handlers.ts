@@ -9,11 +9,11 @@ import { computerSandbox } from '../../../sandboxes/index.ts';
 import { Computers } from '../aggregate/computers.service.ts';
 import { FollowComputerHistory, GetComputerHistory } from './computer-history.queries.ts';
 
-/** The read model that knows the events of every computer, whatever stream they are in. */
+/** The read model with the events of every computer, in whatever stream they are. */
 const AUDIT = 'audit_entries';
-/** The number of events that a follower reads at once. */
+/** The number of events that a follower reads in one query. */
 const AT_ONCE = 200;
-/** The time in milliseconds after which a follower that was not notified reads anyway. */
+/** A follower reads after this time even if it was not notified, in ms. */
 const LOOK_EVERY_MS = 60_000;
 
 @QueryHandler(GetComputerHistory)
@@ -48,7 +48,7 @@ export class FollowComputerHistoryHandler implements IQueryHandler<FollowCompute
     using watch = this.waits.watch(...streamsOf(computerId));
     let position = after;
     while (!signal.aborted) {
-      // Nothing follows the event of the deletion, so it is looked for before the events are read.
+      // No event follows the deletion, so the deletion is checked before the events are read.
       const isDeleted = (await this.computers.find(computerId)).state?.status === 'deleted';
       await this.readModels.waitFor(AUDIT, this.follower.position);
       for (let more = true; more && !signal.aborted;) {
@@ -62,7 +62,7 @@ export class FollowComputerHistoryHandler implements IQueryHandler<FollowCompute
       if (isDeleted || signal.aborted) return;
       const waitedSince = performance.now();
       const heard = await watch.next(LOOK_EVERY_MS, signal);
-      // The wait ended early without a notification: the service is stopping.
+      // The wait ended without a notification because the service is stopping.
       if (heard === null && performance.now() - waitedSince < LOOK_EVERY_MS) return;
     }
   }
@@ -72,7 +72,7 @@ function auditOf(accountId: string, computerId: string, selection: EventSelectio
   return new ListAudit({ ...selection, accountId, subjectId: computerId, newestFirst: false }, after, limit);
 }
 
-/** Returns the streams that tell of the computer. The seat is told by the account's, which has nothing to wait for. */
+/** Returns the streams with events about the computer. Events of its seat are on the account's stream, which need not be awaited. */
 function streamsOf(computerId: string): string[] {
   const sandboxId = computerSandbox(computerId);
   return [sandboxId, `exec-${sandboxId}`, `files-${sandboxId}`, `commands-${sandboxId}`, `viewer-${computerId}`];

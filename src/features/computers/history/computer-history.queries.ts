@@ -3,9 +3,7 @@ import { Query } from '@nestjs/cqrs';
 import type { AuditPage, EventSelection, HistoryItem } from '../../history/index.ts';
 import type { Position } from '../../../eventsourcing/event-store/event-store.ts';
 
-/**
- * Lists what happened to the computer and in it, in the order of the log, even if it is deleted. Throws `computer_not_found`.
- */
+/** Lists the events about the computer in the order of the log, even if it is deleted. Throws `computer_not_found`. */
 export class GetComputerHistory extends Query<AuditPage> {
   constructor(
     readonly accountId: string,
@@ -19,7 +17,7 @@ export class GetComputerHistory extends Query<AuditPage> {
   }
 }
 
-/** Streams what happened after a position, and new events as they happen, until the computer is deleted or the signal aborts. */
+/** Streams the events after a position, and new ones as they happen, until the computer is deleted or the signal aborts. */
 export class FollowComputerHistory extends Query<AsyncIterable<HistoryItem>> {
   constructor(
     readonly accountId: string,

@@ -46,7 +46,7 @@ export interface Actor {
 interface Count extends Actor {
   key: string;
   acted: Acted;
-  /** Whether a batch was recorded less than a second ago. */
+  /** The value is true if a batch was recorded less than a second ago. */
   isRecorded: boolean;
   tries: number;
   timer: NodeJS.Timeout | undefined;

@@ -66,7 +66,7 @@ const action: Schema = {
   },
 };
 
-/** The body of a batch, for the API's document; the body itself is read by `normaliseBatch`. */
+/** The schema of a batch for the OpenAPI document. The body itself is read by `normaliseBatch`. */
 export const actionsSchema: Schema = {
   oneOf: [
     {

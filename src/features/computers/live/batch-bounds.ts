@@ -1,10 +1,10 @@
 import { Refusal } from '../../../kernel/errors/refusal.ts';
 import type { JsonBounds } from '../../../http/requests/json.ts';
 
-/** The parts of the largest batch, which are 30,000 of the points of 50 drags alone, and some hundred of the other fields of each action. */
+/** The most JSON values of a batch: the points of 50 drags alone are 30,000, and the other fields of each action some hundred. */
 const BATCH_PARTS_MAX = 40_000;
 
-/** The bounds of a batch of actions. One that has more of anything than a batch may have is refused as any other malformed one. */
+/** The bounds of a batch of actions. A batch that exceeds them is refused like any other malformed one. */
 export const batchBounds: JsonBounds = {
   partsMax: BATCH_PARTS_MAX,
   refuse: (message) => new Refusal('invalid_action', `The body ${message}.`, { errors: [{ index: null, field: 'body', message }] }),

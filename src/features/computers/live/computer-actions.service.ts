@@ -116,13 +116,13 @@ interface Order {
   expected: Expected;
 }
 
-/** The batch for the screen that the computer is said to have; null if that screen is too small for it. */
+/** The batch for the screen that the computer is said to have; null if the batch does not fit on it. */
 interface Expected {
   screen: Size;
   batch: Batch | null;
 }
 
-/** Throws the refusal of a body that is no batch for this screen. */
+/** Throws the refusal of a body that is not a batch for this screen. */
 function batchOf(body: unknown, size: Size): Batch {
   const normalised = normaliseBatch(body, size);
   if (normalised.ok) return normalised.batch;

@@ -35,7 +35,7 @@ export class WakeQueryDto {
   wake?: boolean;
 }
 
-/** Describes the same member of the query of a route that reads nothing else of it. */
+/** Describes the same query parameter for a route that reads no other. */
 export const WakeQuery = (): MethodDecorator =>
   ApiQuery({
     name: 'wake',

@@ -5,7 +5,7 @@ import { Exec } from '../../exec/services.ts';
 import { computerSandbox } from '../../../sandboxes/index.ts';
 import type { ComputerCall } from './computer-call.ts';
 
-/** Runs commands in computers, as in agents. */
+/** Runs commands in computers. */
 @Injectable()
 export class ComputerExecs {
   constructor(private readonly exec: Exec) {}

@@ -21,11 +21,11 @@ export interface StoredFile {
   path: string;
   name: string;
   size: number;
-  /** True if there was no file at the path before. */
+  /** The value is true if there was no file at the path before. */
   created: boolean;
 }
 
-/** Lists, sends and stores files of computers, as those of agents. */
+/** Lists, sends and stores files of computers. */
 @Injectable()
 export class ComputerFiles {
   constructor(
@@ -39,12 +39,12 @@ export class ComputerFiles {
     return this.files.list(fileCall(call, callId), path);
   }
 
-  /** Begins to send a file, or a directory as a tar, of any path. Throws what `Downloads.open` throws. */
+  /** Starts sending a file, or a directory as a tar. Throws what `Downloads.open` throws. */
   open(call: ComputerCall, callId: string, request: DownloadRequest): Promise<Download> {
     return this.downloads.open(fileCall(call, callId), request);
   }
 
-  /** Stores the file at exactly that path of the volume. Throws what `Uploads.put` throws. */
+  /** Stores the file at exactly this path of the volume. Throws what `Uploads.put` throws. */
   async put(call: ComputerCall, callId: string, place: PlacedFile, body: FileBody): Promise<StoredFile> {
     const { path, size, created } = await this.uploads.put(fileCall(call, callId), place, body);
     return { path, name: posix.basename(path), size, created };

@@ -14,14 +14,14 @@ import { LiveComputers } from './live-computers.service.ts';
 
 /** The pictures that one process takes at once; an account may have a quarter of them. */
 const SCREENSHOTS = sharesOf(128);
-/** The longest time that a picture waits for its turn, ms. */
+/** The longest time that a picture waits for its turn, in ms. */
 const TURN_TIMEOUT_MS = 10_000;
 
 export interface ScreenshotOptions {
   format: ImageFormat;
   quality: number;
   scale: number;
-  /** The part that is wanted; null for the whole screen. */
+  /** The requested part of the screen; null for the whole screen. */
   region: Region | null;
   cursor: boolean;
 }
@@ -33,7 +33,7 @@ export interface Screenshot {
   takenAt: Date;
 }
 
-/** Takes pictures of what computers show, which it wakes first. */
+/** Takes pictures of the screens of computers. It wakes the computer first. */
 @Injectable()
 export class ComputerScreens {
   private readonly places = new FairLimiter(SCREENSHOTS);

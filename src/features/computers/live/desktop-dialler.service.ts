@@ -7,7 +7,7 @@ import { computerSandbox } from '../../../sandboxes/index.ts';
 import { LiveContainers } from '../../../sandboxes/services.ts';
 import type { AwakeComputer } from './live-computers.service.ts';
 
-/** The socket of the desktop in the container of a computer (deploy/computer/desktop). */
+/** The socket of the desktop in a computer's container (deploy/computer/desktop). */
 const DESKTOP_SOCKET = '/run/user/1000/vnc.sock';
 
 /** Connects to the desktops of computers. */

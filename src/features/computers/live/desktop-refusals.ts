@@ -3,7 +3,7 @@ import { DesktopBusy } from '../../../desktop/driver/batch-queue.ts';
 import { DesktopTimeout, DesktopUnreachable } from '../../../desktop/rfb/desktop-errors.ts';
 import { OutsideOfScreen } from '../../../desktop/screen/encode-image.ts';
 
-/** Returns the refusal of a call whose desktop failed; an error of another kind is returned as it is. */
+/** Returns the refusal for an error of the desktop; any other error is returned unchanged. */
 export function desktopRefusal(error: unknown): unknown {
   if (error instanceof DesktopBusy) return new Refusal('busy', error.message, { retryAfterSeconds: error.retryAfterSeconds });
   if (error instanceof DesktopUnreachable || error instanceof DesktopTimeout) return new Refusal(error.code, error.message);

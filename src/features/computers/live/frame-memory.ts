@@ -5,19 +5,19 @@ const MIB = 1_048_576;
 /** The bytes of frames and pictures of desktops that one process has in memory; an account may have half of them. */
 const LIMITS = sharesOf(256 * MIB, { account: 1 / 2 });
 
-/** Keeps frames to use them again, until others need the room. */
+/** Caches frames until others need the memory. */
 export interface FrameKeeper {
   readonly accountId: string;
   forget(): void;
 }
 
 /**
- * Bounds the memory of frames and pictures. What is in use has its room until it is released. What is kept to be used again has what is left,
- * and the one that was used the longest ago makes room first, one of the same account if it is that account's limit which is reached.
+ * Bounds the memory of frames and pictures. Those in use keep their memory until it is released. Cached ones use what is left, and are
+ * evicted least recently used first: those of the same account if that account's limit is reached.
  */
 export class FrameMemory {
   private readonly bytes: FairLimiter;
-  /** The keepers, the one that was used the longest ago first, with what releases their room. */
+  /** The caches, least recently used first, with the functions that release their memory. */
   private readonly kept = new Map<FrameKeeper, () => void>();
 
   constructor(limits: Limits = LIMITS) {
@@ -28,19 +28,19 @@ export class FrameMemory {
     return this.bytes.inUse;
   }
 
-  /** Resolves when there is room, with a function that releases it. Rejects with the signal's reason. */
+  /** Resolves once the memory is available, with the function that releases it. Rejects with the signal's reason. */
   reserve(accountId: string, bytes: number, signal: AbortSignal): Promise<() => void> {
     this.makeRoom(accountId, bytes);
     return this.bytes.acquire({ account: accountId }, signal, bytes);
   }
 
-  /** Does as `reserve` if there is room at once; otherwise returns null. */
+  /** Reserves the memory if it is available now; otherwise returns null. */
   tryReserve(accountId: string, bytes: number): (() => void) | null {
     this.makeRoom(accountId, bytes);
     return this.bytes.tryAcquire({ account: accountId }, bytes);
   }
 
-  /** Counts what the keeper keeps from now on. It has to forget it at once if others wait for the room. */
+  /** Counts the bytes that the cache keeps. They are evicted immediately if others wait for the memory. */
   keep(keeper: FrameKeeper, bytes: number): void {
     this.drop(keeper);
     if (bytes === 0) return;
@@ -49,7 +49,7 @@ export class FrameMemory {
     else this.kept.set(keeper, release);
   }
 
-  /** Ends the counting of what the keeper has kept. */
+  /** Stops counting the bytes of the cache. */
   drop(keeper: FrameKeeper): void {
     const release = this.kept.get(keeper);
     this.kept.delete(keeper);

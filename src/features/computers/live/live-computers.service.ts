@@ -6,7 +6,7 @@ import { WakeGate } from '../../../sandboxes/services.ts';
 import type { Size } from '../../../desktop/actions/canonical-actions.ts';
 import { Computers } from '../aggregate/computers.service.ts';
 
-/** A computer that is awake, and held so. */
+/** A computer that is held awake. */
 export interface AwakeComputer {
   computerId: string;
   accountId: string;
@@ -14,26 +14,26 @@ export interface AwakeComputer {
   generation: number;
 }
 
-/** A caller's need for a computer that is awake. */
+/** A caller's request for an awake computer. */
 export interface ComputerNeed {
   computerId: string;
   accountId: string;
-  /** The trigger that a wake is recorded with. */
+  /** The trigger that is recorded with a wake. */
   trigger: string;
   context: CommandContext;
-  /** False refuses a computer that is not awake with `computer_asleep`. */
+  /** The value false refuses a computer that is not awake with `computer_asleep`. */
   wake: boolean;
   /** Ends the wait. */
   signal: AbortSignal;
 }
 
-/** The screen that a computer is said to have. */
+/** The screen that a computer has according to its settings. */
 export interface ExpectedScreen extends Size {
-  /** True if the computer is awake, so that the screen itself can be asked. */
+  /** The value is true if the computer is awake, so that the real screen can be read. */
   isThere: boolean;
 }
 
-/** Gives access to computers that are awake, and wakes them first. */
+/** Gives access to awake computers. It wakes them first. */
 @Injectable()
 export class LiveComputers {
   constructor(
@@ -44,12 +44,12 @@ export class LiveComputers {
   /** Returns the screen that the computer has, or will have once it is awake. Throws `computer_not_found`. */
   async screenOf({ computerId, accountId, context }: Pick<ComputerNeed, 'computerId' | 'accountId' | 'context'>): Promise<ExpectedScreen> {
     const { status, sleepDepth, boot, settings } = await this.computers.load(computerId, accountId, context.seenUpTo);
-    // Changes of the settings wait for the next boot.
+    // Changed settings take effect at the next boot.
     const isBooted = status === 'awake' || status === 'going_to_sleep' || sleepDepth === 'frozen';
     return { ...(isBooted ? boot.display : settings.display), isThere: status === 'awake' };
   }
 
-  /** Returns whether the container of this generation is the one in which the computer is awake. */
+  /** Returns whether the computer is awake in the container of this generation. */
   isAwake(computerId: string, generation: number): Promise<boolean> {
     return this.gate.isSameRun(computerSandbox(computerId), generation);
   }

@@ -14,16 +14,16 @@ import { resourcesOf } from './computer-sizes.ts';
 import { lackSentences, type MemoryLack } from './memory-lacks.ts';
 import { IdleComputers, type IdleComputer } from './idle-computers.service.ts';
 
-/** The longest time in which room is made for a computer, in milliseconds. */
+/** The longest time for freeing memory for a computer, in ms. */
 const ROOM_WITHIN_MS = 10_000;
-/** The time after which room that others made is looked for, in milliseconds. */
+/** Memory that others have released is checked for at this interval, in ms. */
 const LOOK_EVERY_MS = 1_000;
 const RETRY_AFTER_SECONDS = 10;
 
 /**
- * Makes room in the machine's memory for a computer that is to wake: the account's own computers that are frozen sleep deeper, then
- * the one of them that was unused for the longest time goes to sleep, and then those of others that are frozen sleep deeper. One account never
- * puts another's to sleep that is awake.
+ * Frees memory of the machine for a computer that is to wake. First the account's frozen computers are stopped, then its awake computer
+ * that was unused for the longest time is put to sleep, then the frozen computers of other accounts are stopped. An awake computer of
+ * another account is never put to sleep.
  */
 @Injectable()
 export class ComputerRoom {
@@ -35,14 +35,14 @@ export class ComputerRoom {
     private readonly config: Config,
   ) {}
 
-  /** Reserves the memory of the computer, which has that size at its next boot. Throws `capacity`. */
+  /** Reserves the memory for the computer's next boot at that size. Throws `capacity`. */
   async reserve(computerId: string, accountId: string, size: ComputerSize): Promise<void> {
     const order = this.orderOf(computerId, accountId, size);
     const lack = await this.find(order, () => this.memory.reserve(order));
     if (lack !== null) throw noCapacity(lack);
   }
 
-  /** Reserves the memory of the container that is about to start. Returns a sentence about what lacks it; null if it is there. */
+  /** Reserves the memory of the container that is about to start. Returns a sentence about the reached limit; null if it is reserved. */
   async confirm(computerId: string, { accountId, boot }: Computer): Promise<string | null> {
     const order = this.orderOf(computerId, accountId, boot.size);
     const lack = await this.find(order, () => this.memory.confirm(order));
@@ -53,7 +53,7 @@ export class ComputerRoom {
     return { sandboxId: computerSandbox(computerId), accountId, mb: resourcesOf(size, this.config).memoryMb };
   }
 
-  /** Tries until the memory is there, and makes room meanwhile. Returns what lacks it in the end. */
+  /** Tries until the memory is reserved, freeing memory meanwhile. Returns the reached limit after the timeout; null if it is reserved. */
   private async find({ sandboxId, accountId }: MemoryOrder, attempt: () => Promise<MemoryLack | null>): Promise<MemoryLack | null> {
     const until = performance.now() + ROOM_WITHIN_MS;
     for (;;) {
@@ -65,7 +65,7 @@ export class ComputerRoom {
     }
   }
 
-  /** Asks for the computer to be stopped, and waits for that. It may have become busy meanwhile, in which case another one is looked for. */
+  /** Requests that the computer be stopped, and waits for that. If it has become busy meanwhile, the next attempt chooses another one. */
   private async putToSleep({ computerId, accountId }: IdleComputer, timeoutMs: number): Promise<void> {
     const deadlineAt = sleepDeadline(this.clock.now());
     const command = { type: 'SleepComputer' as const, accountId, depth: 'stopped' as const, reason: 'memory' as const, deadlineAt };

@@ -12,7 +12,10 @@ const SIZES: Record<ComputerSize, Resources> = {
   large: { cpus: 4, memoryMb: 8_192 },
 };
 
-/** Returns what a computer of the size has: never more memory than all computers may take together, so that a small machine runs one, too. */
+/**
+ * Returns the resources of a computer of this size: never more memory than all computers may take together, so that a small machine can run
+ * one, too.
+ */
 export function resourcesOf(size: ComputerSize, { computersMemoryMaxMb }: { computersMemoryMaxMb: number }): Resources {
   const { cpus, memoryMb } = SIZES[size];
   return { cpus, memoryMb: Math.min(memoryMb, computersMemoryMaxMb) };

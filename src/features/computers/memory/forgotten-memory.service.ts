@@ -5,7 +5,7 @@ import { ReadModels } from '../../../eventsourcing/projections/projection.ts';
 import { computersProjection } from '../rows/computers.projection.ts';
 import { ComputerMemory } from './computer-memory.service.ts';
 
-/** Gives back the memory of computers at rest that a crash left behind. */
+/** Releases the memory that a crash left reserved for computers at rest. */
 @Injectable()
 export class ForgottenMemory {
   constructor(
@@ -15,7 +15,7 @@ export class ForgottenMemory {
   ) {}
 
   async release(): Promise<void> {
-    // A computer that has begun to wake must be seen as one.
+    // The read model must include computers that have started to wake.
     await this.readModels.waitFor(computersProjection.name, this.follower.position);
     await this.memory.releaseForgotten();
   }

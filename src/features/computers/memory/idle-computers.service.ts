@@ -7,15 +7,15 @@ import { computersProjection } from '../rows/computers.projection.ts';
 import { IS_WATCHED } from '../watch/viewer-watch.service.ts';
 import type { MemoryLack } from './memory-lacks.ts';
 
-/** A computer that takes memory and can be put to sleep, and whose it is. */
+/** A computer that takes memory and can be put to sleep, and its account. */
 export interface IdleComputer {
   computerId: string;
   accountId: string;
 }
 
 /**
- * The computers that take memory, which are few, and are not $2: those of the account $1 that are frozen, then those of it that are awake and
- * nobody uses or sees, then the frozen ones of others if the machine ($3) is full. Those that are asked already come last.
+ * Selects the computers with memory, which are few, except $2: the frozen ones of the account $1, then its awake ones that are neither
+ * used nor watched, then the frozen ones of other accounts if the machine ($3) is full. Those whose sleep is requested already come last.
  */
 const NEXT = `
   select c.computer_id, c.account_id
@@ -31,12 +31,12 @@ const NEXT = `
             coalesce(${IDLE_FROM}, c.created_at)
    limit 1`;
 
-/** Finds the computers that make room for others. */
+/** Finds the computers that are put to sleep in favour of others. */
 @Injectable()
 export class IdleComputers {
   constructor(private readonly database: Database) {}
 
-  /** Returns the computer that is to make room for the sandbox of the account; null if there is none. */
+  /** Returns the computer to put to sleep in favour of the sandbox; null if there is none. */
   async next(accountId: string, sandboxId: string, lack: MemoryLack): Promise<IdleComputer | null> {
     const [row] = await this.database.query<{ computer_id: string; account_id: string }>(NEXT, [accountId, sandboxId, lack === 'machine']);
     return row === undefined ? null : { computerId: row.computer_id, accountId: row.account_id };

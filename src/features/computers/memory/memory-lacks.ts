@@ -1,4 +1,4 @@
-/** The memory that is too small: that of the whole machine, or the account's share of it. */
+/** The limit that is reached: the memory of the machine, or the account's share of it. */
 export type MemoryLack = 'machine' | 'account';
 
 export const lackSentences: Readonly<Record<MemoryLack, string>> = {
@@ -6,7 +6,7 @@ export const lackSentences: Readonly<Record<MemoryLack, string>> = {
   account: 'The account’s computers take all the memory that one account may have; put one to sleep.',
 };
 
-/** Returns true if the reason of a failure is that there is no memory. */
+/** Returns whether the reason of a failure is a memory limit. */
 export function isLack(reason: string): boolean {
   return Object.values(lackSentences).includes(reason);
 }

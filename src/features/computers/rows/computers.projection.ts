@@ -5,7 +5,7 @@ import { evolve } from '../aggregate/computer-state.decider.ts';
 import type { ComputerEvent } from '../aggregate/computers.events.ts';
 import { computerRow, computersTable } from './computers.table.ts';
 
-/** Lists the computers that are not deleted. Each row is the decider's fold of its stream, so that rules and answers can't differ. */
+/** Lists the computers that are not deleted. Each row is the decider's state of the stream, so that rules and responses can't differ. */
 export const computersProjection: Projection<typeof computersTable> = {
   name: 'computers',
   version: 1,

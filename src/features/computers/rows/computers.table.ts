@@ -44,7 +44,7 @@ export function readComputer(computerId: string, computer: Loaded<Computer>, las
 
 export type ComputerRow = ReadRow<typeof computersTable>;
 
-/** A computer as answers show it, with the time of its last use; null if it was never used. */
+/** A computer as responses show it, with the time of its last use; null if it was never used. */
 export type ShownComputer = Pick<ComputerRow, 'computer_id' | 'state' | 'revision' | 'created_at' | 'updated_at'> & {
   last_active_at: Date | null;
 };

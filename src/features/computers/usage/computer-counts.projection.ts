@@ -8,7 +8,7 @@ import { computerCountsTable } from './computer-counts.table.ts';
 type Row = WrittenRow<typeof computerCountsTable>;
 type Counts = Pick<Row, 'actions' | 'screenshots' | 'exec_calls' | 'viewer_seconds'>;
 
-/** Counts what was done with computers. An event counts on the day on which it was stored. */
+/** Counts the actions on computers. An event counts on the day on which it was stored. */
 export const computerCountsProjection: Projection<typeof computerCountsTable> = {
   name: 'computer_counts',
   version: 1,

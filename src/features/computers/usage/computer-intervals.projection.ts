@@ -8,7 +8,7 @@ type Row = WrittenRow<typeof computerIntervalsTable>;
 
 const openKey = (computerId: string) => `open:${computerId}`;
 
-/** The times awake of computers, as the events tell them: with the engine's own times, so that a kill of the service changes nothing. */
+/** The times awake of computers, computed from the engine's times in the events, so that a kill of the service changes nothing. */
 export const computerIntervalsProjection: Projection<typeof computerIntervalsTable> = {
   name: 'computer_intervals',
   version: 1,
@@ -40,13 +40,13 @@ export const computerIntervalsProjection: Projection<typeof computerIntervalsTab
     if (open === undefined) return;
     if (event.type === 'ComputerDeleted') rows.delete(interval_id);
     else if (event.type === 'ComputerWoke')
-      // A computer that had not slept yet is awake since it woke before.
+      // A computer that had not slept yet is awake since its previous wake.
       rows.set(interval_id, { ...open, size: event.data.size, started_at: open.started_at ?? event.data.started_at });
     else end(open, endOf(event), stored, rows);
   },
 };
 
-/** Returns the end of the time awake that the event tells. */
+/** Returns the end of the time awake according to the event. */
 function endOf(event: ComputerEvent): string | null {
   switch (event.type) {
     case 'ComputerSlept':

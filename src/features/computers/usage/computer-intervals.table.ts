@@ -2,7 +2,7 @@ import { typed } from '../../../postgres/database/table.ts';
 import type { ProjectionTable } from '../../../eventsourcing/projections/projection.ts';
 import type { ComputerSize } from '../aggregate/computers.events.ts';
 
-/** The times awake of all computers, deleted ones too: one row for each that is over, and one for each computer that exists. */
+/** The times awake of all computers, including deleted ones: one row for each that is over, and one for each existing computer. */
 export const computerIntervalsTable = {
   key: 'interval_id',
   columns: {

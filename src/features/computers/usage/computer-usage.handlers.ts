@@ -18,8 +18,8 @@ const INTERVALS = tableOf(computerIntervalsProjection);
 const COUNTS = tableOf(computerCountsProjection);
 
 /**
- * The times awake of the account $1 from $2 to $3, cut at both ends, of the computers $4 if that is not null. One that is not over lasts
- * until now ($5). Counts are kept by day.
+ * The times awake of the account $1 from $2 to $3, clipped at both ends, for the computers $4 if that is not null. One that is not over
+ * lasts until now ($5). Counts are kept by day.
  */
 const CHOSEN = `
   awake as (
@@ -50,7 +50,7 @@ const USED = `
 
 const TOTALS = `with ${CHOSEN}, ${USED} select ${SUMS} from used`;
 
-/** The newest row of a computer tells its end user and its size. */
+/** The newest row of a computer has its end user and its size. */
 const COMPUTERS = `
   with ${CHOSEN}, ${USED}, page as (
     select computer_id, ${SUMS} from used where computer_id > $6 group by computer_id order by computer_id limit $7)
@@ -111,7 +111,7 @@ export class GetComputerUsageHandler implements IQueryHandler<GetComputerUsage> 
     };
   }
 
-  /** Returns the computers that the caller asks for; null stands for all. */
+  /** Returns the computers that the caller selects; null means all. */
   private async chosen({ accountId, endUserId, computerId }: UsageSelection): Promise<string[] | null> {
     if (endUserId === null) return computerId === null ? null : [computerId];
     const rows = await this.database.query<{ computer_id: string }>(OF_END_USER, [accountId, endUserId]);
@@ -155,7 +155,7 @@ function endOf(start: Date, granularity: 'day' | 'month'): Date {
   return new Date(granularity === 'day' ? Date.UTC(year, month, day + 1) : Date.UTC(year, month + 1, 1));
 }
 
-/** Cuts the period at the ends of the time that was asked for. */
+/** Clips the period to the requested time. */
 function within({ start, end, awakeMs }: UsedPeriod, from: Date, to: Date): UsedPeriod {
   return { start: start < from ? from : start, end: end > to ? to : end, awakeMs };
 }

@@ -2,7 +2,7 @@ import { Query } from '@nestjs/cqrs';
 
 export type Granularity = 'day' | 'month' | 'total';
 
-/** The use of computers. The time awake is in milliseconds. */
+/** The use of computers. The time awake is in ms. */
 export interface Used {
   awakeMs: number;
   /** The number of times that a computer woke. */
@@ -13,7 +13,7 @@ export interface Used {
   viewerSeconds: number;
 }
 
-/** A part of the time that was asked for, and the time awake in it. */
+/** A part of the requested time, and the time awake in it. */
 export interface UsedPeriod {
   start: Date;
   end: Date;
@@ -29,13 +29,13 @@ export interface UsedComputer extends Used {
 }
 
 export interface ComputerUsage {
-  /** The use of all computers that were chosen, on whatever page they are. */
+  /** The use of all selected computers, on all pages. */
   totals: Used;
   /** One page of the computers that were used, ordered by id. */
   computers: UsedComputer[];
 }
 
-/** The choice of what is told: whose use, of which computers, and in which time. */
+/** Selects the account, the computers and the time of a usage report. */
 export interface UsageSelection {
   accountId: string;
   from: Date;
@@ -45,7 +45,7 @@ export interface UsageSelection {
   computerId: string | null;
 }
 
-/** Returns how much the account used of its computers between two times, deleted ones too. */
+/** Returns the account's use of its computers between two times, including deleted ones. */
 export class GetComputerUsage extends Query<ComputerUsage> {
   constructor(
     readonly selection: UsageSelection,

@@ -4,13 +4,16 @@ import { Keyring, type Sealed } from '../../../crypto/keyring.ts';
 import { computerSandbox } from '../../../sandboxes/index.ts';
 import type { Computer } from '../aggregate/computer-state.decider.ts';
 
-/** Encrypts the variables of computers under a data key of each, which its deletion destroys, and opens them for the container only. */
+/**
+ * Encrypts the variables of computers, each with the computer's data key, which its deletion destroys. They are decrypted for the container
+ * only.
+ */
 @Injectable()
 export class ComputerVariables {
   constructor(private readonly keyring: Keyring) {}
 
   seal(computerId: string, variables: Record<string, string>): Promise<Record<string, Sealed>>;
-  /** Encrypts the values; a null stays one. Throws if the computer was deleted. */
+  /** Encrypts the values; null stays null. Throws if the computer was deleted. */
   seal(computerId: string, variables: Record<string, string | null>): Promise<Record<string, Sealed | null>>;
   async seal(computerId: string, variables: Record<string, string | null>): Promise<Record<string, Sealed | null>> {
     const sealed: [string, Sealed | null][] = [];
@@ -19,7 +22,7 @@ export class ComputerVariables {
     return Object.fromEntries(sealed);
   }
 
-  /** Returns the variables in clear, none if the computer's key was destroyed. They never enter a response, an event or a log line. */
+  /** Returns the decrypted variables; none if the computer's key was destroyed. They must not enter a response, an event or a log line. */
   async open(computerId: string, { variables }: Computer): Promise<Record<string, string>> {
     const opened: [string, string][] = [];
     for (const [key, sealed] of Object.entries(variables)) {
@@ -30,7 +33,7 @@ export class ComputerVariables {
   }
 }
 
-/** Returns the context that binds an encrypted value to its variable: it can be decrypted under no other name. */
+/** Returns the context that binds an encrypted value to its variable, so that it can't be decrypted under another name. */
 function contextOf(key: string): string {
   return `variable ${key}`;
 }

@@ -5,14 +5,14 @@ import { DesktopUnreachable } from '../../../desktop/rfb/desktop-errors.ts';
 import { greet } from '../../../desktop/rfb/handshake.ts';
 
 /**
- * Greets a desktop, up to the message upon which it begins to send: `CLIENT_INIT`, which whoever passes its bytes on sends. Throws
+ * Performs the handshake with a desktop up to `CLIENT_INIT`, after which it starts to send. The relay sends that message. Throws
  * `DesktopUnreachable`, and the signal's reason.
  */
 export function greetDesktop(desktop: Duplex, signal: AbortSignal): Promise<void> {
   return greet((bytes) => readExactly(desktop, bytes, signal), desktop);
 }
 
-/** Reads so many bytes, and leaves what follows them in the stream. */
+/** Reads exactly that many bytes, and leaves the rest in the stream. */
 async function readExactly(stream: Duplex, length: number, signal: AbortSignal): Promise<Buffer> {
   for (;;) {
     const piece = stream.read(length) as Buffer | null;

@@ -8,7 +8,10 @@ import { DesktopPool } from '../live/desktop-pool.service.ts';
 import { LiveComputers } from '../live/live-computers.service.ts';
 import { type ComputerFate, type Dial, ViewedDesktops, type ViewNeed } from './viewed-desktops.ts';
 
-/** A computer that is seen, and not used, sleeps after four times its idle time: so many times before that time begins. */
+/**
+ * A computer that is watched but not used sleeps after four times its idle time: it counts as used for this many idle times, and then the
+ * idle time starts.
+ */
 const IDLE_TIMES_SEEN = 3;
 
 /** The desktops of computers in their containers. */
@@ -35,7 +38,7 @@ export class LiveDesktops extends ViewedDesktops {
   async keepAwake(computerId: string): Promise<void> {
     const { state } = await this.computers.find(computerId);
     const seconds = state?.settings.idle_timeout_seconds ?? 0;
-    // Without an idle time it never sleeps by itself.
+    // A computer without an idle time never sleeps by itself.
     if (seconds > 0) await this.activity.keepAwake(computerSandbox(computerId), new Date(Date.now() + IDLE_TIMES_SEEN * seconds * 1_000));
   }
 

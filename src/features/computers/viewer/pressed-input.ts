@@ -1,17 +1,17 @@
-/** The most keys that one browser may hold down at once; a press of another one is not passed on. */
+/** The most keys that one browser may hold down. Further presses are dropped. */
 export const PRESSED_KEYS_MAX = 64;
 
 const KEY = 4;
 const POINTER = 5;
 
-/** The keys and buttons that a browser holds down, by the messages with which it pressed them. */
+/** The keys and buttons that a browser holds down, with the messages that pressed them. */
 export class PressedInput {
   private readonly keys = new Map<string, Buffer>();
   private pointer: Buffer | null = null;
 
-  /** Takes a message of input in. Returns false for one that must not be passed on, since too many keys are down. */
+  /** Tracks an input message. Returns false if it must not be passed on because too many keys are down. */
   note(message: Buffer): boolean {
-    // A message may be a part of a larger buffer, which must not be kept for it.
+    // The message is copied, because it may be a part of a larger buffer.
     if (message[0] === POINTER) {
       this.pointer = message[1] === 0 ? null : Buffer.from(message);
       return true;
@@ -25,7 +25,7 @@ export class PressedInput {
     return true;
   }
 
-  /** Returns the messages that release everything that is down, which is then up. */
+  /** Returns the messages that release everything that is pressed. */
   release(): Buffer[] {
     const messages = [...this.keys.values()].map((message) => {
       const { from, to } = downAt(message);
@@ -38,7 +38,7 @@ export class PressedInput {
   }
 }
 
-/** Returns the part of a message of a key that says whether the key went down. The key itself follows it. */
+/** Returns the place of the flag in a key message that says whether the key was pressed. The key itself follows it. */
 function downAt(message: Buffer): { from: number; to: number } {
   return message[0] === KEY ? { from: 1, to: 2 } : { from: 2, to: 4 };
 }

@@ -57,9 +57,9 @@ export class RfbViolation extends Error {
 export interface Filtered {
   toDesktop: Buffer[];
   toBrowser: Buffer[];
-  /** Whether the handshake with the browser is complete. From then on it gets the bytes of the desktop. */
+  /** The value is true if the handshake with the browser is complete. From then on it gets the bytes of the desktop. */
   isGreeted: boolean;
-  /** Whether a key, pointer or clipboard message was passed on. */
+  /** The value is true if a key, pointer or clipboard message was passed on. */
   hasInput: boolean;
   /** The last place to which the pointer was moved; null if it was not. */
   pointer: { x: number; y: number } | null;

@@ -5,25 +5,25 @@ import type { CommandContext } from '../../../kernel/context/command-context.ts'
 /** Opens a connection to the desktop of an awake computer. The signal ends the wait for it. */
 export type Dial = (signal: AbortSignal) => Promise<Duplex>;
 
-/** A viewer's need for an awake computer. */
+/** A viewer's request for an awake computer. */
 export interface ViewNeed {
   computerId: string;
   accountId: string;
   context: CommandContext;
-  /** The signal that ends the wait for the computer to be awake. */
+  /** Aborts the wait for the computer to be awake. */
   signal: AbortSignal;
-  /** False refuses with `computer_asleep` what would have to wake it. */
+  /** The value false refuses a computer that is not awake with `computer_asleep`. */
   wake?: boolean;
 }
 
-/** The state of a computer, as far as it matters to its viewers. */
+/** Whether viewers can use a computer. */
 export type ComputerFate =
   | 'usable'
   /** It sleeps, or it has failed. */
   | 'asleep'
   | 'deleted';
 
-/** The desktops that people see: what viewers need of computers. */
+/** The port through which viewers use computers. */
 export abstract class ViewedDesktops {
   /** Throws `computer_not_found` if the account has no such computer. */
   abstract requireOwned(computerId: string, accountId: string): Promise<void>;
@@ -31,11 +31,14 @@ export abstract class ViewedDesktops {
    * Runs the work while the computer is awake, and wakes it first if it sleeps. Throws `computer_not_found`, and the refusals of a wake.
    */
   abstract whileAwake<T>(need: ViewNeed, work: (dial: Dial) => Promise<T>): Promise<T>;
-  /** Lets a computer that somebody sees, who has just come or sent input, count as used for three times its idle time, after which that begins. */
+  /**
+   * Keeps a watched computer awake after a connection or an input: it counts as used for three times its idle time, after which the idle
+   * time starts.
+   */
   abstract keepAwake(computerId: string): Promise<void>;
-  /** Lets a computer that nobody sees any more count as used until now. */
+  /** Ends that for a computer that is not watched any more: it counts as used until now. */
   abstract keepAwakeNoLonger(computerId: string): Promise<void>;
   abstract fateOf(computerId: string): Promise<ComputerFate>;
-  /** Tells whoever acts on the computer where somebody moved its pointer. */
+  /** Updates the place of the pointer after a viewer moved it. */
   abstract movePointer(computerId: string, x: number, y: number): void;
 }

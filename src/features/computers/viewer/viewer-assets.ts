@@ -13,9 +13,9 @@ export interface Asset {
   bytes: Buffer;
 }
 
-/** The files of the page in which people see desktops: its own, and the modules of noVNC. They are read once, about a megabyte. */
+/** The files of the viewer page: its own, and the modules of noVNC, about a megabyte. They are read once. */
 export class ViewerAssets {
-  /** Names these files: another build or another noVNC has another version. */
+  /** Identifies these files: a different build, or a different noVNC, has a different version. */
   readonly version: string;
   private readonly files: ReadonlyMap<string, Asset>;
   private readonly html: string;
@@ -31,12 +31,12 @@ export class ViewerAssets {
     this.html = html.replaceAll('{version}', this.version);
   }
 
-  /** Returns the file of this version; null if there is none. Names are looked up, so that no other file can be named. */
+  /** Returns the file of this version; null if there is none. Names are keys of a map, so that no other file can be read. */
   find(version: string, name: string): Asset | null {
     return version === this.version ? (this.files.get(name) ?? null) : null;
   }
 
-  /** Returns the page, which shows at once in which state its session is. */
+  /** Returns the page, which shows the state of its session immediately. */
   page(state: string): string {
     return this.html.replaceAll('{state}', state);
   }

@@ -10,7 +10,7 @@ import { SESSION_KEPT_DAYS } from './viewer-sessions.table.ts';
 
 const SECRET_BYTES = 32;
 
-/** Knows which browser opened the link of a session first; no other may use it. Gives it tickets for connections. */
+/** Binds a session to the browser that opens its link first, and issues tickets for connections to that browser. */
 @Injectable()
 export class ViewerBrowsers {
   constructor(
@@ -19,14 +19,14 @@ export class ViewerBrowsers {
   ) {}
 
   /**
-   * Makes the session that of the browser that asks, unless it has one, and returns its secret. `given` is the secret that the browser has already.
-   * Throws `viewer_taken` if the session has another browser.
+   * Binds the session to the calling browser, unless it is bound already, and returns the browser's secret. `given` is the secret that
+   * the browser has sent. Throws `viewer_taken` if the session is bound to another browser.
    */
   async claim(sessionId: string, given: string | null, expiresAt: Date): Promise<string> {
     await this.database.query(
       `delete from viewer_browsers where expires_at < clock_timestamp() - make_interval(days => ${SESSION_KEPT_DAYS})`,
     );
-    // A secret that was there before the link was opened is not ours: another page of this host can have planted it.
+    // A secret that the browser had before the link was opened is not used, because another page of this host can have set it.
     const secret = randomBytes(SECRET_BYTES).toString('base64url');
     const made = await this.database.query(
       `insert into viewer_browsers (session_id, cookie_hash, expires_at) values ($1, $2, $3)
@@ -37,7 +37,7 @@ export class ViewerBrowsers {
     return this.requireOwner(sessionId, given);
   }
 
-  /** Returns the secret, if the session is that of the browser which has it. Throws `viewer_taken` if it is not. */
+  /** Returns the secret if the session is bound to the browser that has it. Throws `viewer_taken` otherwise. */
   async requireOwner(sessionId: string, secret: string | null): Promise<string> {
     const [row] = await this.database.query<{ cookie_hash: Buffer }>('select cookie_hash from viewer_browsers where session_id = $1', [
       sessionId,
@@ -49,11 +49,11 @@ export class ViewerBrowsers {
 
   /** Returns a ticket for one connection to the session of the caller. Throws `rate_limited` if the session has too many. */
   issueTicket(caller: Caller): Promise<Ticket> {
-    // Each session has a share of its own, so that the holder of a link can't use up the tickets of the account.
+    // Each session has a limit of its own, so that the holder of a link can't use up the tickets of the account.
     return this.tickets.issue(caller, pathOf(caller.id), `viewer ${caller.id}`);
   }
 
-  /** Takes the ticket, which is then used up. Returns whose it is; null if it is not valid for the session. */
+  /** Redeems the ticket. Returns its caller; null if the ticket is not valid for the session. */
   takeTicket(sessionId: string, ticket: string): Promise<Caller | null> {
     return this.tickets.take(ticket, pathOf(sessionId));
   }
@@ -68,7 +68,7 @@ export class ViewerBrowsers {
   }
 }
 
-/** Returns the path for which a ticket is valid. The token of the link is not in it, since that is in no store. */
+/** Returns the path for which a ticket is valid. It does not contain the token of the link, which is never stored. */
 function pathOf(sessionId: string): string {
   return `/viewer/${sessionId}/socket`;
 }

@@ -27,7 +27,7 @@ export interface ViewerConnection {
 }
 
 export interface KnownConnection extends ConnectionTime {
-  /** Whether no process serves it any more. */
+  /** The value is true if no process serves it any more. */
   isDead: boolean;
 }
 

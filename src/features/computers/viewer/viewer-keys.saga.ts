@@ -25,7 +25,7 @@ interface OpenSession extends Record<string, unknown> {
   account_id: string;
 }
 
-/** Ends the sessions whose links were made with an API key that was revoked, or has expired: nobody keeps by a link what the key gave. */
+/** Ends the sessions whose links were made with an API key that was revoked or has expired, so that no link outlives the key. */
 @Injectable()
 export class ViewerKeysSaga implements Saga, OnModuleInit {
   readonly name = 'viewer-keys';
@@ -48,7 +48,7 @@ export class ViewerKeysSaga implements Saga, OnModuleInit {
     return idOf(event.stream);
   }
 
-  /** Finds a session, too, that a request of the key made while the key was revoked. */
+  /** Also finds a session that was created by a request during the revocation of its key. */
   resync(): Promise<SagaKey[]> {
     return this.database.query<{ key: string; account: string }>(LEFT);
   }

@@ -8,7 +8,7 @@ import { Keyring } from '../../../crypto/keyring.ts';
 import { Refusal } from '../../../kernel/errors/refusal.ts';
 import { readToken, signToken, type ViewerLink } from './viewer-token.ts';
 
-/** Makes the links of sessions, and knows which ones the installation made, without a question to any store. */
+/** Makes and verifies the links of sessions, without any store. */
 @Injectable()
 export class ViewerLinks implements OnModuleInit {
   private key: KeyObject | null = null;
@@ -22,17 +22,17 @@ export class ViewerLinks implements OnModuleInit {
     this.key = await this.keyring.macKey(INSTALLATION_SUBJECT, 'viewer');
   }
 
-  /** Returns the address at which a browser opens the session; `origin` is that at which the caller reached the service. */
+  /** Returns the address at which a browser opens the session. `origin` is the one at which the caller reached the service. */
   urlOf(link: ViewerLink, origin: string): string {
     return `${this.config.baseUrl ?? origin}/viewer/${signToken(link, this.secret)}`;
   }
 
-  /** Returns what the token says, also if it has expired; null if the installation did not make it. */
+  /** Returns the content of the token, even if it has expired; null if the installation did not make it. */
   read(token: string): ViewerLink | null {
     return readToken(token, this.secret);
   }
 
-  /** Returns what the token says. Throws `unauthenticated` if the installation did not make it. */
+  /** Returns the content of the token. Throws `unauthenticated` if the installation did not make it. */
   require(token: string): ViewerLink {
     const link = this.read(token);
     if (link === null) throw new Refusal('unauthenticated', 'The link is not valid. Check that it was copied as a whole.');

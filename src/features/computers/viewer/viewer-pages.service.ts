@@ -9,16 +9,16 @@ import { ViewerLinks } from './viewer-links.service.ts';
 import { ViewerRecords } from './viewer-records.service.ts';
 import { openSession } from './viewers.decider.ts';
 
-/** The time for which browsers keep the files of the page, whose addresses name their version, in seconds. */
+/** The time for which browsers may cache the files of the page, in seconds. Their addresses contain their version. */
 const KEPT_SECONDS = 31_536_000;
 
 interface PageState {
   status: number;
-  /** The word by which the page shows the state: `open`, `invalid`, or the reason why the session has ended. */
+  /** The name of the state for the page: `open`, `invalid`, or the reason why the session has ended. */
   word: string;
 }
 
-/** Serves the page in which people see desktops. */
+/** Serves the viewer page. */
 @Injectable()
 export class ViewerPages {
   private readonly assets = new ViewerAssets();
@@ -31,8 +31,8 @@ export class ViewerPages {
   ) {}
 
   /**
-   * Returns the page of a link. Opening it changes nothing, since programs that show previews of links open them, too. A link that can't be
-   * used has the page as well, which says so.
+   * Returns the page of a link. Opening it changes nothing, since programs that show previews open links, too. A link that can't be used
+   * gets the page as well, which says so.
    */
   async page(token: string, call: Call): Promise<string> {
     const { status, word } = await this.stateOf(token);

@@ -7,10 +7,10 @@ import { EventWaits } from '../../../eventsourcing/log/event-waits.ts';
 import type { ControlWatch } from '../live/viewer-control.service.ts';
 import { isHumanInControl, viewersDecider, type ViewersCommand, type ViewersState } from './viewers.decider.ts';
 
-/** Nobody watches longer, ms: batches of actions end before. */
+/** The longest wait for a person who takes control, in ms. Batches of actions end earlier. */
 const WATCHED_MS_MAX = 600_000;
 
-/** Records the sessions of computers and their connections, and knows their states. */
+/** Records the sessions of computers and their connections, and loads their states. */
 @Injectable()
 export class ViewerRecords implements ControlWatch {
   constructor(
@@ -28,12 +28,12 @@ export class ViewerRecords implements ControlWatch {
     return (await this.aggregates.execute(streamOf(computerId), viewersDecider, command, context)).state;
   }
 
-  /** Returns true while somebody is connected who controls the computer alone, so that nobody else may act on it. */
+  /** Returns whether a viewer with exclusive control is connected, so that nobody else may act on the computer. */
   async inControl(computerId: string, upTo?: Position): Promise<boolean> {
     return isHumanInControl(await this.load(computerId, upTo));
   }
 
-  /** Resolves with true as soon as somebody controls the computer alone; with false if the signal aborts before. */
+  /** Resolves with true once a viewer with exclusive control is connected; with false if the signal aborts before that. */
   async untilInControl(computerId: string, signal: AbortSignal): Promise<boolean> {
     const isSo = async () => ((await this.inControl(computerId)) ? true : undefined);
     return (await this.waits.until(streamOf(computerId), isSo, { timeoutMs: WATCHED_MS_MAX, signal })) ?? false;

@@ -2,7 +2,7 @@ import { Query } from '@nestjs/cqrs';
 
 import type { SessionRow, SessionStatus } from './viewer-sessions.table.ts';
 
-/** Lists the sessions of the computer, the newest first. Whoever asks has made sure that the computer is the account's. */
+/** Lists the sessions of the computer, newest first. The caller has checked that the computer belongs to the account. */
 export class ListSessions extends Query<SessionRow[]> {
   constructor(
     readonly computerId: string,

@@ -12,7 +12,7 @@ import type { SessionRow, SessionStatus } from './viewer-sessions.table.ts';
 import type { ViewerLink } from './viewer-token.ts';
 import type { ViewerEnd, ViewerMode } from './viewers.events.ts';
 
-/** A session that a caller wants of a computer. */
+/** A caller's request for a session. */
 export interface SessionOrder {
   computerId: string;
   accountId: string;
@@ -21,7 +21,7 @@ export interface SessionOrder {
   exclusive: boolean;
   label: string | null;
   ttlSeconds: number;
-  /** False refuses with `computer_asleep` what would have to wake the computer. */
+  /** The value false refuses a computer that is not awake with `computer_asleep`. */
   wake: boolean;
   context: CommandContext;
   signal: AbortSignal;
@@ -43,7 +43,10 @@ export class ViewerSessions {
     private readonly queries: QueryBus,
   ) {}
 
-  /** Makes a session of the computer, which is awake then. Throws `computer_not_found`, `human_in_control`, `rate_limited`, and what a wake throws. */
+  /**
+   * Creates a session of the computer, which it wakes first. Throws `computer_not_found`, `human_in_control`, `rate_limited`, and what a
+   * wake throws.
+   */
   async create({ ttlSeconds, context, signal, wake, ...order }: SessionOrder): Promise<ViewerLink> {
     const { computerId, accountId, sessionId, mode } = order;
     return this.desktops.whileAwake({ computerId, accountId, context, signal, wake }, async () => {
@@ -51,7 +54,7 @@ export class ViewerSessions {
       const expiresAt = Math.floor(Date.now() / 1_000 + ttlSeconds) * 1_000;
       const command = { type: 'CreateSession' as const, ...order, expiresAt: new Date(expiresAt).toISOString() };
       const state = await this.records.execute(computerId, command, context);
-      // Another try of the request may have made it before.
+      // An earlier attempt of the request may have created it.
       const made = state?.sessions.find(({ id }) => id === sessionId);
       return { sessionId, computerId, mode, expiresAt: made === undefined ? expiresAt : Date.parse(made.expiresAt) };
     });
@@ -71,8 +74,8 @@ export class ViewerSessions {
   }
 
   /**
-   * Closes the session, or all of the computer, so that its link is dead and its connections end. Returns how many were closed. Throws
-   * `computer_not_found`, and `session_not_found` for an id that is none of the computer's.
+   * Closes the session, or all sessions of the computer, so that its link is invalid and its connections end. Returns how many were
+   * closed. Throws `computer_not_found`, and `session_not_found` if the computer has no such session.
    */
   async close(computerId: string, accountId: string, sessionId: string | null, context: CommandContext): Promise<number> {
     await this.desktops.requireOwned(computerId, accountId);
@@ -85,7 +88,7 @@ export class ViewerSessions {
     return meant.length;
   }
 
-  /** Closes these sessions of the computer, or all (null), for the reason. */
+  /** Closes these sessions of the computer, or all of them (null), with the reason. */
   async end(computerId: string, sessionIds: string[] | null, reason: ViewerEnd, context: CommandContext): Promise<void> {
     const times = [...(await this.connections.ofComputer(computerId)).values()];
     await this.records.execute(computerId, { type: 'CloseSessions', sessionIds, reason, times }, context);

@@ -6,13 +6,13 @@ import type { ViewerMode } from './viewers.events.ts';
 export const sessionStatuses = ['pending', 'connected', 'disconnected', 'closed', 'expired'] as const;
 export type SessionStatus = (typeof sessionStatuses)[number];
 
-/** The days for which a session is listed after the time at which it expires. */
+/** A session is listed for this many days after its expiry. */
 export const SESSION_KEPT_DAYS = 30;
 
-/** The condition that a session can be used, or has expired just now. */
+/** The SQL condition for sessions that can be used, or whose expiry is not recorded yet. */
 export const IS_OPEN = `status not in ('closed', 'expired')`;
 
-/** The sessions in which people see computers. */
+/** The viewer sessions of computers. */
 export const viewerSessionsTable = {
   key: 'session_id',
   columns: {
@@ -24,7 +24,7 @@ export const viewerSessionsTable = {
     label: 'text',
     status: typed<SessionStatus>('text not null'),
     connections: 'integer not null',
-    /** The API key that made it; null for a person who was signed in. */
+    /** The API key with which it was created; null if it was created by a signed-in person. */
     key_id: 'text collate "C"',
     created_at: 'timestamptz(3) not null',
     expires_at: 'timestamptz(3) not null',

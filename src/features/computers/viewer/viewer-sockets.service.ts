@@ -31,7 +31,7 @@ import { FRAME_BYTES_MAX, ViewerRelay } from './viewer-relay.ts';
 import type { ViewerLink } from './viewer-token.ts';
 import { CLOSED, mayControl, openSession } from './viewers.decider.ts';
 
-/** The longest wait for the greeting of a desktop, ms. */
+/** The longest wait for the greeting of a desktop, in ms. */
 const GREETING_TIMEOUT_MS = 10_000;
 /** One input keeps the computer awake for this time, in ms. The idle time starts afterwards. */
 const INPUT_HOLD_MS = 5_000;

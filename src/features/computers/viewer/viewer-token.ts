@@ -2,7 +2,7 @@ import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto';
 
 import type { ViewerMode } from './viewers.events.ts';
 
-/** The facts of a session that its link tells. */
+/** The facts about a session in its link. */
 export interface ViewerLink {
   sessionId: string;
   computerId: string;
@@ -11,24 +11,24 @@ export interface ViewerLink {
   expiresAt: number;
 }
 
-/** No token is longer. */
+/** The longest token, in characters. */
 const TOKEN_CHARACTERS_MAX = 512;
 
-/** Returns the token of a link: its facts as base64url JSON, a dot, and the code that proves that the installation made it. */
+/** Returns the token of a link: its facts as base64url JSON, a dot, and a MAC that proves that the installation made it. */
 export function signToken({ sessionId, computerId, mode, expiresAt }: ViewerLink, key: KeyObject): string {
   const facts = { session_id: sessionId, computer_id: computerId, mode, exp: Math.floor(expiresAt / 1_000) };
   const text = Buffer.from(JSON.stringify(facts)).toString('base64url');
   return `${text}.${codeOf(text, key).toString('base64url')}`;
 }
 
-/** Returns what the token says, whether it has expired or not; null if the installation did not make it. */
+/** Returns the content of the token, even if it has expired; null if the installation did not make it. */
 export function readToken(token: string, key: KeyObject): ViewerLink | null {
   if (token.length > TOKEN_CHARACTERS_MAX) return null;
   const [text = '', code = '', ...others] = token.split('.');
   const expected = codeOf(text, key);
   const given = Buffer.from(code, 'base64url');
   if (others.length > 0 || given.length !== expected.length || !timingSafeEqual(given, expected)) return null;
-  // The same bytes have several spellings, of which only the one that was made is a token: it is a part of the path of a cookie.
+  // Base64 has several spellings of the same bytes. Only the canonical one is accepted, because the token is a part of a cookie's path.
   if (given.toString('base64url') !== code) return null;
   const facts = JSON.parse(Buffer.from(text, 'base64url').toString()) as Record<'session_id' | 'computer_id' | 'mode', string> & {
     exp: number;

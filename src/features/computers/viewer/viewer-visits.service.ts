@@ -23,8 +23,8 @@ export interface Visitor {
 }
 
 /**
- * Lets the browser into a session that opened its link first. The page asks for a ticket, for which programs that merely fetch a link do not
- * ask, and connects with it.
+ * Admits the browser that opened a session's link first. The page requests a ticket and connects with it; programs that merely fetch a
+ * link do not.
  */
 @Injectable()
 export class ViewerVisits implements OnModuleInit {
@@ -44,8 +44,8 @@ export class ViewerVisits implements OnModuleInit {
   }
 
   /**
-   * Returns a ticket for one connection to the session. Throws `origin_not_allowed` unless the page itself asks, `unauthenticated`,
-   * `session_closed`, `viewer_taken` and `rate_limited`.
+   * Returns a ticket for one connection to the session. Throws `origin_not_allowed` unless the viewer page requests it,
+   * `unauthenticated`, `session_closed`, `viewer_taken` and `rate_limited`.
    */
   async ticketFor(token: string, call: Call): Promise<Visitor> {
     this.requireOwnPage(call);
@@ -66,7 +66,7 @@ export class ViewerVisits implements OnModuleInit {
     return { ticket, mode: session.mode };
   }
 
-  /** Throws `origin_not_allowed`, `viewer_taken`, and `unauthenticated` for a ticket that is not one of the session. */
+  /** Throws `origin_not_allowed`, `viewer_taken`, and `unauthenticated` if the ticket is not valid for the session. */
   private async callerOf(link: ViewerLink, { ticket, origin, host, cookies }: Visit): Promise<Caller> {
     if (origin === null || !isOwnOrigin(origin, host, this.config.baseUrl)) throw foreignPage();
     await this.browsers.requireOwner(link.sessionId, secretIn(cookies));
@@ -82,8 +82,8 @@ export class ViewerVisits implements OnModuleInit {
   }
 
   /**
-   * Returns the cookie by which the browser is known again, on the paths of this link alone. In a frame of another site a browser keeps it only
-   * if that is said, which it is where the operator allows such frames.
+   * Returns the cookie that identifies the browser, on the paths of this link only. A browser keeps it in a frame of another site only
+   * with `SameSite=None`, which is set if the operator allows such frames.
    */
   private cookie(token: string, secret: string, { expiresAt }: ViewerLink): string {
     const { baseUrl, viewerFrameAncestors } = this.config;

@@ -16,7 +16,7 @@ export type ViewerEnd =
 
 type OfSession = { computer_id: string; session_id: string };
 
-/** The sessions in which people see computers. What they type, click and copy is not recorded. */
+/** The viewer sessions of computers. What they type, click and copy is not recorded. */
 export const viewerEvents = {
   ViewerCreated: defineEvent<
     OfSession & { account_id: string; mode: ViewerMode; exclusive: boolean; label: string | null; expires_at: string }

@@ -11,8 +11,8 @@ import { ViewerSessions } from './viewer-sessions.service.ts';
 import type { Viewers } from './viewers.decider.ts';
 
 /**
- * Ends the sessions of computers that expire, and all those of a computer that sleeps, has failed, or is deleted. Ends the connections that
- * nobody passes on any more, because the service was killed.
+ * Ends sessions that expire, and all sessions of a computer that sleeps, has failed, or is deleted. Records the end of connections whose
+ * process was killed.
  */
 @Injectable()
 export class ViewersSaga implements Saga, OnModuleInit {
@@ -76,7 +76,7 @@ export class ViewersSaga implements Saga, OnModuleInit {
     sagaStep(this.name, computerId, 'ended');
   }
 
-  /** Records the ends of connections without an owner, and removes the rows of those whose ends are recorded. */
+  /** Records the ends of connections whose owner is dead, and removes the rows of those whose ends are recorded. */
   private async endConnections(computerId: string, { assertLease }: SagaPass): Promise<void> {
     const viewers = await this.records.load(computerId);
     const rows = await this.connections.ofComputer(computerId);
