@@ -3,10 +3,10 @@ import { Injectable } from '@nestjs/common';
 import { type Sealed, Keyring } from '../../crypto/keyring.ts';
 import { Database } from '../../postgres/database/database.ts';
 
-/** The time after which a content that no event names is deleted, as a PostgreSQL interval: its request ended before its event. */
+/** A content that no event refers to is deleted after this time, as a PostgreSQL interval. Its request ended before the event was stored. */
 const UNNAMED_FOR = '1 hour';
 
-/** Keeps the contents of custom files outside the log, sealed under the agent's data key. */
+/** Stores the contents of custom files outside the log, encrypted with the agent's data key. */
 @Injectable()
 export class CustomFileContents {
   constructor(
@@ -37,7 +37,7 @@ export class CustomFileContents {
     await this.database.query('delete from custom_file_contents where agent_id = $1 and content_id = any($2)', [agentId, contentIds]);
   }
 
-  /** Deletes what earlier requests have left that ended between the content and its event. */
+  /** Deletes the contents that requests left which ended between storing the content and its event. */
   async removeUnnamed(agentId: string, named: readonly string[]): Promise<void> {
     await this.database.query(
       `delete from custom_file_contents
@@ -52,7 +52,7 @@ export class CustomFileContents {
   }
 }
 
-/** Returns the context that binds a sealed content to its row. */
+/** Returns the context that binds an encrypted content to its row. */
 function contextOf(contentId: string): string {
   return `custom file ${contentId}`;
 }

@@ -1,14 +1,14 @@
-/** The directory of files that name none. */
+/** The directory for files that do not name one. */
 export const DEFAULT_TARGET_DIR = '/service/scripts';
 
-/** The bounds on a path and a directory, in characters, and on each of their names, in bytes. */
+/** The longest path and directory in characters, and the longest name in them in bytes. */
 const PLACE_MAX = 255;
-/** The directories that belong to the kernel or to the service; nothing that is put there would be seen, or it would do harm. */
+/** The directories of the kernel and of the service. A file there would be hidden, or do harm. */
 const RESERVED = ['/proc', '/sys', '/dev', '/.mooring'];
 /** Control characters, halves of characters, and characters that let one name look like another. */
 const invisible = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;
 
-/** The place of a custom file: a path within a directory of the container. */
+/** The location of a custom file: a path within a directory of the container. */
 export interface Place {
   path: string;
   targetDir: string;
@@ -28,7 +28,7 @@ export function targetDirProblem(directory: string): string | null {
   return namesProblem(directory.slice(1)) ?? (reserved === undefined ? null : `must not be in ${reserved}`);
 }
 
-/** Returns what is wrong with both together, or null: a path from the root must not lead where no directory may. */
+/** Returns what is wrong with the combination of both, or null: a path from the root must not lead to a directory that is not allowed. */
 export function placeProblem(place: Place): string | null {
   return targetDirProblem(absoluteOf(place)) === null ? null : 'must not lead to a directory of the system';
 }
@@ -36,7 +36,7 @@ export function placeProblem(place: Place): string | null {
 function namesProblem(names: string): string | null {
   if (names === '' || names.length > PLACE_MAX) return `must have 1 to ${PLACE_MAX} characters`;
   if (invisible.test(names)) return 'must not contain control characters or other characters that are not visible';
-  // Such a text is one of others in another spelling: full-width dots, for instance, are dots to some programs.
+  // These characters are refused because some programs treat them as dots or slashes.
   if (/[\uFF0E\uFF0F\uFF3C\u2024\u2025\u2026\u2044\u2215\u29F8]/u.test(names))
     return 'must not contain characters that look like dots or slashes';
   if (names.includes('\\')) return 'must not contain backslashes';
@@ -52,7 +52,7 @@ export function absoluteOf({ path, targetDir }: Place): string {
   return targetDir === '/' ? `/${path}` : `${targetDir}/${path}`;
 }
 
-/** Returns true if the path is the directory or in it. */
+/** Returns whether the path is the directory or in it. */
 export function isWithin(path: string, directory: string): boolean {
   return path === directory || path.startsWith(directory === '/' ? '/' : `${directory}/`);
 }

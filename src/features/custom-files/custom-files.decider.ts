@@ -21,16 +21,16 @@ export interface CustomFile extends Place {
 export interface CustomFileSet {
   /** The account of the agent; null if the agent does not exist or is deleted. */
   accountId: string | null;
-  /** The files by absolute path, in the order in which their paths were first given. */
+  /** The files by absolute path, in the order in which the paths were first stored. */
   files: ReadonlyMap<string, CustomFile>;
 }
 
 export type CustomFileCommand =
-  /** Adds the files. One whose absolute path is taken replaces the file there, and keeps its place in the order. */
+  /** Adds the files. A file whose absolute path exists replaces the file there, and keeps its position in the order. */
   | { type: 'StoreCustomFiles'; accountId: string; files: Omit<CustomFile, 'storedAt'>[] }
   | { type: 'RemoveCustomFile'; accountId: string; place: Place };
 
-/** Decides the custom files of an agent, which are folded from its stream beside the state of its lifecycle. */
+/** The rules of an agent's custom files. Their state is computed from the agent's stream, separately from the state of its lifecycle. */
 export const customFilesDecider: Decider<CustomFileSet, CustomFileCommand, CustomFileEvent> = {
   initialState: () => ({ accountId: null, files: new Map() }),
   decide,
@@ -53,7 +53,7 @@ export function ownedFiles({ accountId: owner, files }: CustomFileSet, accountId
   return files;
 }
 
-/** Returns true for a file that is run at each deployment. */
+/** Returns whether the file is run at each deployment. */
 export function isScript({ path, runOnDeploy }: CustomFile): boolean {
   return runOnDeploy && path.endsWith('.sh');
 }
@@ -99,7 +99,7 @@ function refuseBadPlaces(given: Omit<CustomFile, 'storedAt'>[], standing: Custom
   if (paths.size > CUSTOM_FILES_MAX) throw invalidField('files', `an agent has at most ${CUSTOM_FILES_MAX} custom files`);
 }
 
-/** Returns what is wrong if one of the paths would be a file and a directory at once, or null. */
+/** Returns what is wrong if one of the paths would be both a file and a directory, or null. */
 function directoryProblem(path: string, others: ReadonlySet<string>): string | null {
   for (const other of others) {
     if (other.startsWith(`${path}/`)) return 'is a directory of another custom file';

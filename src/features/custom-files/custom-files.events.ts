@@ -1,6 +1,6 @@
 import { defineEvent, type EventsOf } from '../../eventsourcing/event-store/event-definition.ts';
 
-/** The most names that the description of an event lists. */
+/** The most names that the summary of an event lists. */
 const NAMED_MAX = 10;
 
 /** The events of an agent's custom files, which are on the agent's own stream. The contents are in no event. */

@@ -16,7 +16,7 @@ export interface GivenCustomFile extends Place {
   runOnDeploy: boolean;
 }
 
-/** An agent's custom files: kept with the agent, and put into each new container. */
+/** An agent's custom files, which are put into each of its new containers. */
 @Injectable()
 export class CustomFiles {
   constructor(
@@ -30,13 +30,14 @@ export class CustomFiles {
   }
 
   /**
-   * Stores the files beside those that the agent has; one with a path that is taken replaces the file there. Returns the number of files
-   * that the agent has then. Throws `agent_not_found`, `invalid_request`.
+   * Adds the files to those of the agent. A file whose path exists replaces the file there. Returns the number of files of the agent
+   * afterwards. Throws `agent_not_found`, `invalid_request`.
    */
   async store(context: CommandContext, accountId: string, agentId: string, given: GivenCustomFile[]): Promise<number> {
     const files = given.map(({ content, ...file }) => ({ ...file, size: Buffer.byteLength(content), contentId: uuidv7() }));
     const command = { type: 'StoreCustomFiles' as const, accountId, files };
-    // A refused request must not leave contents behind, and another account must not make a data key for this agent.
+    // The request is checked first: a refused one must not leave contents behind, and another account must not create a data key for this
+    // agent.
     customFilesDecider.decide(command, await this.load(agentId), new Date());
     const ids = files.map(({ contentId }) => contentId);
     try {
@@ -57,12 +58,12 @@ export class CustomFiles {
     await this.tidy(agentId, before, state);
   }
 
-  /** Returns the present files of an agent, for its container only. */
+  /** Returns the current files of an agent, for its container only. */
   async of(agentId: string): Promise<CustomFile[]> {
     return [...(await this.load(agentId)).files.values()];
   }
 
-  /** Returns the content of the file, or of the one that has replaced it meanwhile; null if it was removed. */
+  /** Returns the content of the file, or of a file that has replaced it meanwhile; null if it was removed. */
   async contentOf(agentId: string, file: CustomFile): Promise<string | null> {
     const content = await this.contents.read(agentId, file.contentId);
     if (content !== null) return content;
