@@ -14,10 +14,10 @@ import { FindDeployment, ListDeployments } from './deployments.queries.ts';
 import type { DeploymentRow } from './deployments.table.ts';
 import { buildLogChunks, buildLogStream, endOfBuildLog } from './records/build-log-reading.ts';
 
-/** The time after which a reader of a growing build log looks again, though nothing was heard, ms. */
+/** A follower of a build log reads again after this time even without a notification, in ms. */
 const LOOK_AGAIN_MS = 60_000;
 
-/** Reads build logs, and follows one that grows. */
+/** Responds with build logs, and follows growing ones. */
 @Injectable()
 export class BuildLogAnswers {
   constructor(
@@ -42,7 +42,7 @@ export class BuildLogAnswers {
     return answers;
   }
 
-  /** Returns the log so far, in pieces of its text. Throws `agent_not_found`, `not_found`. */
+  /** Returns the current text of the log in pieces. Throws `agent_not_found`, `not_found`. */
   async read(accountId: string, agentId: string, deploymentId: string): Promise<Streamed> {
     const { id } = await this.find(accountId, agentId, deploymentId);
     return this.texts(id);
@@ -54,8 +54,8 @@ export class BuildLogAnswers {
   }
 
   /**
-   * Returns the pieces of the log after that one, then new ones as they are written, and at the end of the deployment its record. Throws as
-   * `read` does.
+   * Returns the pieces of the log after the given one, then new ones as they are written, and finally the record of the ended deployment.
+   * Throws what `read` throws.
    */
   async follow(
     accountId: string,
@@ -72,7 +72,7 @@ export class BuildLogAnswers {
     using watch = this.waits.watch(buildLogStream(deploymentId), agentStream(agentId));
     let next = after + 1;
     while (!signal.aborted) {
-      // The log is written before the outcome of the work, so it is whole if that was known before the log is read.
+      // The log is written before the outcome is recorded, so it is complete if the outcome was known before the log is read.
       const ended = await this.hasEnded(agentId, deploymentId);
       for await (const { index, lines } of buildLogChunks(this.events, deploymentId, next)) {
         yield { id: String(index), event: 'lines', data: lines };

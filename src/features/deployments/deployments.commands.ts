@@ -18,7 +18,7 @@ export class DeployAgent extends Command<WrittenDeployment> {
     readonly accountId: string,
     readonly agentId: string,
     readonly overrides: SourceOverrides,
-    /** The seed of derived ids, the same for every retry of one request; null if the request has no idempotency key. */
+    /** The seed of the derived ids, the same for every retry of one request; null if the request has no idempotency key. */
     readonly seed: string | null,
   ) {
     super();
@@ -26,8 +26,8 @@ export class DeployAgent extends Command<WrittenDeployment> {
 }
 
 /**
- * Requests a deployment that brings back the image of an earlier successful one, without a build. Throws `deploy_in_progress`,
- * `agent_not_found`, `not_found` if the agent has no such deployment, and `invalid_state` if that did not succeed, or if there is none.
+ * Requests a deployment with the image of an earlier successful one, without a build. Throws `deploy_in_progress`, `agent_not_found`,
+ * `not_found` if the agent has no such deployment, and `invalid_state` if that did not succeed, or if there is none.
  */
 export class RollBackAgent extends Command<WrittenDeployment> {
   constructor(
@@ -36,7 +36,7 @@ export class RollBackAgent extends Command<WrittenDeployment> {
     readonly agentId: string,
     /** The id of the earlier deployment; null stands for the last success before the latest deployment. */
     readonly earlierId: string | null,
-    /** The seed of derived ids, as for `DeployAgent`. */
+    /** The seed of the derived ids, as for `DeployAgent`. */
     readonly seed: string | null,
   ) {
     super();

@@ -21,7 +21,7 @@ async function request(
 ): Promise<WrittenDeployment> {
   const deploymentId = seed === null ? uuidv7() : uuidv5('deployment', seed);
   const command = { type: 'DeployAgent' as const, accountId, deploymentId, deadlineAt, ...source };
-  // A retry that arrives after the deployment has ended must not start it again.
+  // A repeated request that arrives after the deployment has ended must not start it again.
   const once = seed === null ? {} : { eventId: () => uuidv5('deployment requested', seed) };
   return { deploymentId, agent: await agents.write(agentId, accountId, command, context, once) };
 }

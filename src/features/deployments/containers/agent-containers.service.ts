@@ -18,16 +18,16 @@ import { privateVariables } from './private-variables.ts';
 import { listeningOn, unreachableReason } from './listening-port.ts';
 import { wantedRelease } from './next-step.decider.ts';
 
-/** The number of lines of a failed container's output that are copied to its build log. */
+/** The number of lines of a failed container's output that are copied to the build log. */
 const LAST_LINES = 20;
-/** The tables of the sockets in a container, and the bounds on reading them. */
+/** The kernel's socket tables in a container, and the bounds on reading them. */
 const SOCKET_TABLES = ['/proc/net/tcp', '/proc/net/tcp6'];
 const TABLES_BYTES_MAX = 64 * 1_024;
 const TABLES_MS = 5_000;
-/** The longest time that a last attempt to connect takes, ms. */
+/** The timeout of the last attempt to connect, in ms. */
 const CONNECT_MS = 2_000;
 
-/** Knows what the containers of agents are made of, what they get, and how it is told that they are ready. */
+/** Determines what the containers of agents consist of, what they contain, and when they are ready. */
 @Injectable()
 export class AgentContainers implements KindContainers<Agent> {
   constructor(
@@ -66,7 +66,7 @@ export class AgentContainers implements KindContainers<Agent> {
     return this.contents.forget(agentId);
   }
 
-  /** Names in the build log the variables that hold a private address which the agent may not reach. */
+  /** Lists in the build log the variables with a private address that the agent may not reach. */
   async logPrivateVariables(agentId: string, { deployment, candidate }: Agent, log: BuildLog): Promise<void> {
     const { agentEgress, agentEgressPrivate } = this.config;
     if (this.runtime.name !== 'docker' || agentEgress !== 'internet') return;
@@ -83,7 +83,7 @@ export class AgentContainers implements KindContainers<Agent> {
     return ready(address, health, withinMs, signal);
   }
 
-  /** Returns a sentence if a program listens on the container's port and the service can't connect to it; null in any other case. */
+  /** Returns a sentence if a program listens on the container's port but the service can't connect to it; otherwise null. */
   async explainUnready(agent: Agent, container: ContainerView): Promise<string | null> {
     if (this.runtime.name !== 'docker') return null;
     const { port } = this.runSettings(agent);
@@ -94,20 +94,20 @@ export class AgentContainers implements KindContainers<Agent> {
       const { stdout } = await this.runtime.exec(container.handle, request);
       return unreachableReason(listeningOn(stdout.toString(), port), address.host, port);
     } catch {
-      // The failure is told without it.
+      // The failure is then recorded without the explanation.
       return null;
     }
   }
 
-  /** Copies the last lines of a container's output to the build log, because they best explain why it did not become ready. */
+  /** Copies the last lines of a container's output to the build log, because they explain best why it did not become ready. */
   async copyLastOutput(container: ContainerView, log: BuildLog): Promise<void> {
-    // Without the output, the log has only the reason.
+    // The build log then contains the reason only.
     const last = await this.runtime.lastLines(container.handle, LAST_LINES).catch(() => []);
     if (last.length > 0) log.line('The last lines of its output:');
     last.forEach((text) => log.line(`  ${text}`));
   }
 
-  /** Returns how the agent's candidate or, without one, its release is run. */
+  /** Returns the settings for running the agent's candidate or, without one, its release. */
   private runSettings(agent: Agent) {
     return runningAs(this.templateOf(agent));
   }

@@ -2,7 +2,7 @@ import { isInTransit, type Agent, type AgentRecord } from '../../agents/index.ts
 import type { KindRules } from '../../../sandboxes/index.ts';
 import { nextCheckAt, nextStep, type OwnStep } from './next-step.decider.ts';
 
-/** The rules by which the reconciler reads an agent's state. */
+/** The rules that the reconciler applies to an agent's state. */
 export const agentRules: KindRules<Agent, AgentRecord, OwnStep> = {
   nextStep,
   nextCheckAt,
@@ -17,7 +17,7 @@ export const agentRules: KindRules<Agent, AgentRecord, OwnStep> = {
     return status === 'sleeping' && sleepDepth === 'frozen' && wantedSleep !== 'stopped' ? ['frozen'] : [];
   },
   keepsLook: ({ status }) => status === 'deploying',
-  // A deployment that somebody just asked for need not wait for another engine.
+  // A deployment fails immediately on an engine that can't run it, instead of waiting for another engine.
   waitsForEngine: ({ status }) => status !== 'deploying',
   failure: ({ status, deployment }, kind, reason) =>
     status === 'deploying'

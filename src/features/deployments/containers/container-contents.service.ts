@@ -16,12 +16,12 @@ import type { Template } from '../../templates/index.ts';
 import type { BuildLog } from '../records/build-log.ts';
 import { VOLUME_PATH } from './container-spec.ts';
 
-/** The time that one script may take, in seconds; the deployment's deadline may end it earlier. */
+/** The timeout of one script, in seconds. The deployment's deadline may end it earlier. */
 const SCRIPT_SECONDS_MAX = 300;
-/** The size of the output of one script that is read, in bytes. */
+/** The most bytes of one script's output that are read. */
 const SCRIPT_OUTPUT_BYTES_MAX = 1_048_576;
 
-/** Knows what an agent's container gets beside its image: variables, custom files, and the scripts among these. */
+/** Provides the contents of an agent's container in addition to its image: variables, custom files, and the scripts among these. */
 @Injectable()
 export class ContainerContents {
   constructor(
@@ -34,24 +34,24 @@ export class ContainerContents {
     return this.variables.of(agentId);
   }
 
-  /** Returns the files that are run at a deployment, in order. */
+  /** Returns the scripts that run at a deployment, in order. */
   async scriptsOf(agentId: string): Promise<CustomFile[]> {
     return (await this.files.of(agentId)).filter(isScript);
   }
 
-  /** Deletes what is kept for a deleted agent. May be repeated. */
+  /** Deletes the stored contents of a deleted agent. May be repeated. */
   forget(agentId: string): Promise<void> {
     return this.files.forget(agentId);
   }
 
   /**
-   * Puts the agent's custom files into a container that has not been started. May be repeated. Throws `RuntimeRefused` if a file would not
-   * be seen or can't be written there.
+   * Puts the agent's custom files into a container that has not been started. May be repeated. Throws `RuntimeRefused` if a file would be
+   * hidden, or can't be written there.
    */
   async putFiles(agentId: string, handle: ContainerHandle, template: Template | undefined): Promise<void> {
     const files = await this.files.of(agentId);
     for (const file of files) refuseUnseen(absoluteOf(file), template);
-    // The volume is written on its own, because a container with a read-only file system takes files nowhere else.
+    // The volume is written separately, because a container with a read-only file system accepts files nowhere else.
     for (const place of [VOLUME_PATH, '/']) {
       const chosen = files.filter((file) => isWithin(absoluteOf(file), VOLUME_PATH) === (place === VOLUME_PATH));
       if (chosen.length > 0) await this.runtime.copyIn(handle, place, this.archiveOf(agentId, place, chosen));
@@ -59,8 +59,8 @@ export class ContainerContents {
   }
 
   /**
-   * Runs the scripts in the ready container, one after the other, until one fails. Returns the reason of a failure, or null. Throws the
-   * signal's reason when it aborts, after the script was killed.
+   * Runs the scripts in the ready container, one after the other, until one fails. Returns the reason of a failure, or null. When the
+   * signal aborts, it kills the script and throws the signal's reason.
    */
   async runScripts(
     { assertLease }: Pass,
@@ -76,14 +76,14 @@ export class ContainerContents {
       assertLease();
       const lines = { stdout: new OutputLines(log.line), stderr: new OutputLines(log.line) };
       const { exitCode, timedOut, truncated } = await this.runtime.exec(handle, {
-        // The shell starts the program that the first line names, and reads a script without such a line itself.
+        // The shell starts the interpreter in the first line, and runs a script without such a line itself.
         argv: script.executable ? ['/bin/sh', '-c', 'exec "$0"', path] : ['/bin/sh', path],
         timeoutMs: SCRIPT_SECONDS_MAX * 1_000,
         outputLimitBytes: SCRIPT_OUTPUT_BYTES_MAX,
         signal,
         onOutput: (stream, bytes) => lines[stream].take(bytes),
       });
-      // The last line of a truncated output may end within a secret, which would not be recognized.
+      // The last line of a truncated output is dropped, because it may end with a part of a secret that would not be recognized.
       if (truncated) log.line('The rest of its output is not kept.');
       else Object.values(lines).forEach((each) => each.end());
       if (timedOut) return `The custom script ${path} took longer than ${SCRIPT_SECONDS_MAX} s.`;
@@ -92,7 +92,7 @@ export class ContainerContents {
     return null;
   }
 
-  /** Returns the files as a tar, of which one file at a time is in memory. */
+  /** Returns the files as a tar stream, with one file at a time in memory. */
   private archiveOf(agentId: string, place: string, files: CustomFile[]): Readable {
     const tar = pack();
     const fill = async () => {
@@ -112,7 +112,7 @@ export class ContainerContents {
   }
 }
 
-/** Throws `RuntimeRefused` if the template hides or protects the place of the file. */
+/** Throws `RuntimeRefused` if the template hides or write-protects the path of the file. */
 function refuseUnseen(path: string, template: Template | undefined): void {
   const hidden = template?.tmpfs.find((directory) => isWithin(path, directory));
   if (hidden !== undefined)

@@ -22,14 +22,14 @@ import {
   type Step as StepOf,
 } from '../../../sandboxes/lifecycle/steps.decider.ts';
 
-/** A step that only agents take. */
+/** A step that only agents have. */
 export type OwnStep =
-  /** With `meanwhile`, records that while the step runs. */
+  /** The record `meanwhile` is written while the step runs. */
   { do: 'resolve_image'; meanwhile?: AgentRecord } | { do: 'fail_exited'; container: ContainerView };
 
 export type Step = StepOf<AgentRecord, OwnStep>;
 
-/** Returns the next step that brings the agent's container to the desired state in its stream. The switch is a table by status. */
+/** Returns the next step that brings the agent's container to the desired state in its stream. The switch is a table of the statuses. */
 export function nextStep(agent: Agent, actual: Actual, rules: Rules, now: Date): Step {
   switch (agent.status) {
     case 'deleting':
@@ -58,12 +58,12 @@ export function nextStep(agent: Agent, actual: Actual, rules: Rules, now: Date):
   }
 }
 
-/** Returns the earliest of the agent's own deadlines, at which to look again without an event; null if it has none. */
+/** Returns the agent's next deadline, at which it is checked without an event; null if it has none. */
 export function nextCheckAt(agent: Agent, actual: Actual, rules: Rules, now: Date): Date | null {
   return nextCheckOf(agent, actual, idleSeconds(agent), rules, now);
 }
 
-/** Returns the release that the agent's container is made of: that of the deployment in progress or, without one, the last that succeeded. */
+/** Returns the release that the agent's container runs: that of the deployment in progress or, without one, the last successful one. */
 export function wantedRelease({ candidate, release }: Agent): Release | null {
   return candidate ?? release;
 }
@@ -91,7 +91,7 @@ function deploy(agent: Agent, actual: Actual, rules: Rules, now: Date): Step {
     const meanwhile = deployment.status === 'queued' ? { meanwhile: begun } : {};
     return { do: 'own', own: { do: 'resolve_image', ...meanwhile } };
   }
-  // An older container is removed when the agent is active, so that nobody waits for that.
+  // An older container is removed after the agent is active, so that the deployment does not wait for that.
   const stale = actual.containers.find((container) => !isMine(agent, container) && isUp(container));
   if (stale !== undefined) return { do: mine === undefined ? 'replace' : 'stop', container: stale };
   const missing = make(actual, mine);
@@ -108,7 +108,7 @@ function deploy(agent: Agent, actual: Actual, rules: Rules, now: Date): Step {
       if (mine.notBegun && actual.started !== mine.handle) return { do: 'start', container: mine };
       return { do: 'own', own: { do: 'fail_exited', container: mine } };
     case 'running': {
-      // A service that ended in the middle of the scripts may have left one that still runs. They begin anew in a new container.
+      // A service that ended during the scripts may have left one running. They start again in a new container.
       if (deployment.scriptsBegun && actual.started !== mine.handle) return { do: 'remove', container: mine, gently: true };
       const startedAt = mine.startedAt === null ? now.getTime() : Date.parse(mine.startedAt);
       const seconds = candidate.startTimeoutSeconds ?? rules.startTimeoutSeconds;

@@ -2,11 +2,14 @@ import ipaddr from 'ipaddr.js';
 
 import { isOpen, type OpenRange } from '../../../kernel/network/open-ranges.ts';
 
-/** The largest number of lines that one deployment gets. */
+/** The most lines for one deployment. */
 const LINES_MAX = 20;
 const DEFAULT_PORTS: Record<string, number> = { 'http:': 80, 'ws:': 80, 'https:': 443, 'wss:': 443 };
 
-/** Returns a line for each variable that holds a private address which the agent may not reach. A line shows the address and the port, and nothing else of the value. */
+/**
+ * Returns a line for each variable that holds a private address which the agent may not reach. A line shows only the address and the port
+ * of the value.
+ */
 export function privateVariables(variables: Record<string, string>, open: readonly OpenRange[]): string[] {
   return Object.entries(variables)
     .flatMap(([name, value]) => {
@@ -38,7 +41,7 @@ function placeOf(value: string): { address: string; port: number | null } | null
 
 const isAddress = (text: string): boolean => ipaddr.IPv4.isValidFourPartDecimal(text) || ipaddr.IPv6.isValid(text);
 
-/** Loopback addresses are not counted, because they are the agent's own. */
+/** Loopback addresses are not included, because they belong to the agent itself. */
 function isPrivate(address: string): boolean {
   return !['unicast', 'reserved', 'loopback'].includes(ipaddr.process(address).range());
 }

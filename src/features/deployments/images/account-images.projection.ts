@@ -9,8 +9,8 @@ import { accountImagesTable } from './account-images.table.ts';
 type ImageResolved = Extract<AgentEvent, { type: 'ImageResolved' }>;
 
 /**
- * Lists the images that an account's deployments pulled, built or took from a template. The account may use these again without their
- * registry.
+ * Lists the images that an account's deployments have pulled, built or used from a template. The account may use these again without
+ * their registry.
  */
 export const accountImagesProjection: Projection<typeof accountImagesTable> = {
   name: 'account_images',

@@ -10,10 +10,10 @@ import { ImageAttempts } from './image-attempts.service.ts';
 import { ImageClaims } from './image-claims.service.ts';
 import { ImageSources, type Image } from './image-sources.service.ts';
 
-/** The attempts to make an image available that is removed each time before it is claimed. */
+/** The attempts to provide an image that is removed each time before it is claimed. */
 const RESOLVING = { firstMs: 50, lastMs: 1_000, attempts: 5 };
 
-/** Provides the image of a deployment: pulls it, builds it, or finds it on the engine if the account may use it. */
+/** Provides the image of a deployment: pulls it, builds it, or uses it from the engine if the account may use it. */
 @Injectable()
 export class DeploymentImages {
   private readonly logger = new Logger('Deployments');
@@ -25,12 +25,12 @@ export class DeploymentImages {
     private readonly attempts: ImageAttempts,
   ) {}
 
-  /** Returns the kind of work that the engine does for the deployment's image. */
+  /** Returns what the engine has to do for the deployment's image. */
   workFor({ deployment }: Agent): 'build' | 'pull' {
     return deployment?.imageName == null && deployment?.earlier == null ? 'build' : 'pull';
   }
 
-  /** Returns the record of the pinned image or of the failure. Throws if the signal aborts or the engine is unavailable. */
+  /** Returns the record of the resolved image or of the failure. Throws if the signal aborts or the engine is unavailable. */
   async resolve(agentId: string, agent: Agent, log: BuildLog, signal: AbortSignal): Promise<AgentRecord> {
     const { deployment } = agent;
     if (deployment === null) throw new Error('an agent that deploys has a deployment');
@@ -53,19 +53,19 @@ export class DeploymentImages {
     }
   }
 
-  /** Returns the deployment's image after claiming it, so that nobody removes it as one that no agent needs. */
+  /** Returns the deployment's image after claiming it, so that it is not removed as unused. */
   private async claimedImage(agentId: string, agent: Agent, deployment: Deployment, log: BuildLog, signal: AbortSignal): Promise<Image> {
     const claim = (image: string) => this.claims.claim({ deployment_id: deployment.id, agent_id: agentId }, image);
     const { earlier } = deployment;
     const claimed = async (): Promise<Image> => {
       if (earlier !== null) {
-        // It is claimed before anybody looks for it, so that it needs no second look.
+        // A known image is claimed before it is looked up, so it need not be checked again.
         await claim(earlier.image);
         return { ...(await this.sources.bringBack(earlier, agent.accountId, log, signal)), commitSha: earlier.commit_sha };
       }
       const found = await this.sources.imageOf(agentId, agent, deployment, log, signal);
       await claim(found.image);
-      // It may have been removed before it was claimed.
+      // It may have been removed before the claim.
       if (!(await this.runtime.images.has(found.image))) throw new ImageLost(found.name);
       return found;
     };

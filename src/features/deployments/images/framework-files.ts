@@ -7,8 +7,8 @@ import type { Template } from '../../templates/index.ts';
 const INTO = '.mooring';
 
 /**
- * Copies the files that a framework's template adds to a repository, which are in its folder `project`, into the repository's folder `.mooring`. Throws
- * `RepositoryRefused` if this installation has no such files, or the repository has something of that name.
+ * Copies the files that a framework's template adds to a repository from its folder `project` into the repository's folder `.mooring`.
+ * Throws `RepositoryRefused` if this installation has no such files, or the repository has such a folder already.
  */
 export async function addFrameworkFiles(
   directory: string,

@@ -3,12 +3,12 @@ import { Injectable } from '@nestjs/common';
 import { Database } from '../../../postgres/database/database.ts';
 import { RuntimeRefused } from '../../../runtime/runtime.errors.ts';
 
-/** The attempts that may end with the process before the deployment fails. */
+/** The deployment fails after this many attempts that ended with their process. */
 const LOST_MAX = 2;
 
 /**
- * Counts the attempts to make a deployment's image available that have begun and not ended. Such an attempt ended with the process, and perhaps ended
- * the process itself: the deployment fails at its third start, in place of ending the service again and again.
+ * Counts the attempts to provide a deployment's image that started and never ended. Such an attempt ended with the process, and may have
+ * crashed it. The deployment fails at its third start, so that it can't crash the service again and again.
  */
 @Injectable()
 export class ImageAttempts {
@@ -31,14 +31,14 @@ export class ImageAttempts {
         on conflict (deployment_id) do update set begun = least(known.begun + 1, $2), begun_at = now() returning begun`,
       [deploymentId, LOST_MAX + 1],
     );
-    // The row stays, so that a process that ends before this is recorded finds the same.
+    // The row stays, so that the next process finds the same if this one ends before the failure is recorded.
     if ((row?.begun ?? 0) > LOST_MAX)
       throw new RuntimeRefused(
         'The service ended twice while it made the image of this deployment available. The deployment may be the reason, so it is not tried again.',
       );
   }
 
-  /** An attempt that ended in any way while its process lives says nothing against the next one. */
+  /** An attempt that ended while its process lives does not count against the next one. */
   private async end(deploymentId: string): Promise<void> {
     await this.database.query('delete from image_attempts where deployment_id = $1', [deploymentId]);
   }

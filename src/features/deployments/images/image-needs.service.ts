@@ -5,10 +5,10 @@ import { ReadModels } from '../../../eventsourcing/projections/projection.ts';
 import { ContainerKinds } from '../../../sandboxes/services.ts';
 import { type ImageClaim, ImageClaims } from './image-claims.service.ts';
 
-/** The number of streams that are read at once. */
+/** The number of streams that are read concurrently. */
 const AT_ONCE = 16;
 
-/** Tells which images sandboxes need: those that work in progress claims, and those that the read models name. */
+/** Determines which images sandboxes need: those that work in progress claims, and those in the read models. */
 @Injectable()
 export class ImageNeeds {
   constructor(
@@ -18,7 +18,7 @@ export class ImageNeeds {
     private readonly events: EventStore,
   ) {}
 
-  /** Releases the claims of deployments that have ended, as soon as the read models know how. Throws Refusal `read_model_behind`. */
+  /** Releases the claims of ended deployments, once the read models include their outcome. Throws Refusal `read_model_behind`. */
   async releaseEnded(): Promise<void> {
     const ended: string[] = [];
     const claims = await this.claims.list();
@@ -32,15 +32,15 @@ export class ImageNeeds {
     await this.claims.release(ended);
   }
 
-  /** Returns those of the images, given by digest or id, that sandboxes need according to the read models. */
+  /** Returns the images among these (digests or ids) that sandboxes need according to the read models. */
   async known(digests: readonly string[]): Promise<ReadonlySet<string>> {
     const needed = await Promise.all(this.kinds.all().map(({ rows }) => rows.neededImages(digests)));
     return new Set(needed.flatMap((each) => [...each]));
   }
 
-  /** Runs the work while no deployment can claim an image, unless a sandbox needs one of these. Returns false if it did not run. */
+  /** Runs the work while no deployment can claim an image. Returns false, without running it, if a sandbox needs one of these images. */
   unlessNeeded(digests: readonly string[], work: () => Promise<boolean>): Promise<boolean> {
-    // An image is needed as long as its claim stands, and then according to the read models, so no need is missed between the two.
+    // Claims are checked before the read models: a claim is released only after the read models include the image, so no need is missed.
     return this.claims.unlessClaimed(digests, async () => (await this.known(digests)).size === 0 && work());
   }
 }

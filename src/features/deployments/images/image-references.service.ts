@@ -9,10 +9,10 @@ import { RuntimeRefused } from '../../../runtime/runtime.errors.ts';
 import { OpenSourceCredential } from '../../secrets/index.ts';
 import { AccountHasImage } from './account-images.queries.ts';
 
-/** The timeout for resolving the host name of a registry before a pull, in milliseconds. */
+/** The timeout for resolving a registry's host name before a pull, in ms. */
 const LOOKUP_MS = 20_000;
 
-/** Makes of an image's name the source from which one account may have that image. */
+/** Determines the source of an image for one account from the image's name. */
 @Injectable()
 export class ImageReferences {
   constructor(
@@ -31,7 +31,7 @@ export class ImageReferences {
     return { kind: 'reference', reference: imageName, mayUse, beforePull: () => this.checkRegistry(imageName, accountId), credential };
   }
 
-  /** Returns true if the operator shares the image. An image that is shared without a tag is shared with all its tags. */
+  /** Returns whether the operator shares the image with all accounts. An image that is shared without a tag is shared with all its tags. */
   isShared(imageName: string): boolean {
     const wanted = parseImageReference(imageName);
     if (wanted === null) return false;
@@ -43,9 +43,9 @@ export class ImageReferences {
     });
   }
 
-  /** Throws `RuntimeRefused` if the image's registry was not found, or has a private address that the operator has not allowed. */
+  /** Throws `RuntimeRefused` if the image's registry can't be resolved, or has a private address that the operator has not allowed. */
   private async checkRegistry(imageName: string, accountId: string): Promise<void> {
-    // The registry is checked again, because its name may have moved to a private address since the request.
+    // The registry is checked again, because its name may resolve to a private address since the request.
     switch (await this.hosts.placeOf(imageName, accountId, LOOKUP_MS)) {
       case 'private':
         throw new RuntimeRefused(`The registry of ${imageName} has a private address, which the operator has not allowed.`);

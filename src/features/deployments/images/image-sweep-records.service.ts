@@ -4,7 +4,7 @@ import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { Database } from '../../../postgres/database/database.ts';
 import { type ImageSweepResult, LastImageSweep } from './image-sweep.queries.ts';
 
-/** Keeps what the last look for images that no agent needs came to. */
+/** Stores the result of the last sweep of unused images. */
 @Injectable()
 export class ImageSweepRecords {
   constructor(private readonly database: Database) {}

@@ -8,16 +8,16 @@ import { ImageNeeds } from './image-needs.service.ts';
 import { ImageReferences } from './image-references.service.ts';
 import { ImageSweepRecords } from './image-sweep-records.service.ts';
 
-/** The largest number of images that one sweep tries to remove; the next one goes on. */
+/** The most images that one sweep tries to remove. The next sweep continues. */
 const REMOVALS_MAX = 20;
-/** The time for which images that only builds use stay after their last use, in milliseconds. */
+/** Images that only builds use are kept for this time after their last use, in ms. */
 const BUILD_CACHE_AGE_MS = 7 * 86_400_000;
 
-/** Removes images of ours that no agent runs or could go back to. */
+/** Removes images of this installation that no agent runs or may roll back to. */
 @Injectable()
 export class ImageSweep {
   private readonly logger = new Logger('Images');
-  /** The images that were not removed at their last turn, so that others have theirs first. */
+  /** The images that could not be removed, so that others are tried first. */
   private refused: ReadonlySet<string> = new Set();
 
   constructor(
@@ -27,7 +27,7 @@ export class ImageSweep {
     private readonly records: ImageSweepRecords,
   ) {}
 
-  /** Tries to remove at most 20 images. Returns whether others wait for their turn. */
+  /** Tries to remove at most 20 images. Returns whether there are more. */
   async run(assertLease: () => void): Promise<boolean> {
     await this.needs.releaseEnded();
     const unneeded = await this.unneeded();
@@ -64,7 +64,7 @@ export class ImageSweep {
     }
   }
 
-  /** Returns whether the image stays although no agent needs it. */
+  /** Returns whether the image is kept although no agent needs it. */
   private isKept({ isBase, names, builtOnAt }: StoredImage): boolean {
     if (isBase || names.some((name) => this.references.isShared(name))) return true;
     return builtOnAt !== null && Date.now() - builtOnAt.getTime() < BUILD_CACHE_AGE_MS;

@@ -4,20 +4,20 @@ import { Sagas, type Saga, type SagaKey, type SagaPass } from '../../../eventsou
 import { EngineLimits } from '../../../sandboxes/services.ts';
 import { ImageSweep } from './image-sweep.service.ts';
 
-/** The only key, so that one replica looks for all. */
+/** The only key, so that one replica sweeps for all of them. */
 const ALL = 'all';
-/** The time after which the engine's images are looked at although no event came, in milliseconds. */
+/** A sweep runs after this time even without an event, in ms. */
 const AGAIN_MS = 10 * 60_000;
-/** The shortest pause between two looks, and between other work of the engine and a look, in milliseconds. */
+/** The shortest pause between two sweeps, and between other work of the engine and a sweep, in ms. */
 const PAUSE_MS = 5_000;
-/** The longest time for which a look waits until the engine has nothing else to do, in milliseconds. */
+/** The longest time for which a sweep waits until the engine is idle, in ms. */
 const PATIENCE_MS = 60_000;
-/** A pause is at least this many times as long as the work before it. */
+/** A pause is at least this many times as long as the sweep before it. */
 const REST_FACTOR = 10;
 
 /**
- * Removes images that no agent needs any more: after a deployment has ended, after an agent is deleted, and now and then. A removal slows
- * the starts of containers down, so a look waits until none was started for a while.
+ * Removes unused images after a deployment has ended, after an agent was deleted, and at intervals. Removals slow down the starts of
+ * containers, so a sweep waits until none was started for a while.
  */
 @Injectable()
 export class ImagesSaga implements Saga, OnModuleInit {
@@ -29,9 +29,9 @@ export class ImagesSaga implements Saga, OnModuleInit {
   };
   readonly concurrency = 1;
   private hasBegun = false;
-  /** The earliest time of the next look, in milliseconds since 1970. */
+  /** The earliest time of the next sweep, in ms since 1970. */
   private restUntil = 0;
-  /** The time since which a look waits for a quiet engine, in milliseconds since 1970; null if none waits. */
+  /** The time since which a sweep waits for an idle engine, in ms since 1970; null if none waits. */
   private waitsSince: number | null = null;
 
   constructor(
@@ -48,7 +48,7 @@ export class ImagesSaga implements Saga, OnModuleInit {
     return ALL;
   }
 
-  /** Begins the series of looks; each one after it is begun by an event, or by the deadline that the one before returned. */
+  /** Starts the first sweep. Each further one is started by an event, or by the time that the previous one returned. */
   async resync(): Promise<SagaKey[]> {
     return this.hasBegun ? [] : [{ key: ALL, account: null }];
   }

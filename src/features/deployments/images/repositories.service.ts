@@ -40,7 +40,7 @@ export class Repositories implements OnApplicationBootstrap {
     return { variables, caFile };
   }
 
-  /** The operator's choice of a builder of Dockerfiles. */
+  /** The operator's choice of the builder for Dockerfiles. */
   get builder(): Builder {
     return this.config.builder;
   }
@@ -50,8 +50,8 @@ export class Repositories implements OnApplicationBootstrap {
   }
 
   /**
-   * Fetches the deployment's repository, has `build` make an image of it, and removes the files. Returns what `build` returns, the commit,
-   * and the framework that the repository was recognized by, or null. Throws `RepositoryRefused`, and what `build` throws.
+   * Fetches the deployment's repository, calls `build` with it, and removes the files. Returns what `build` returns, the commit, and the
+   * recognized framework, or null. Throws `RepositoryRefused`, and what `build` throws.
    */
   async build<T>(
     agentId: string,
@@ -105,7 +105,7 @@ export class Repositories implements OnApplicationBootstrap {
     return fetched;
   }
 
-  /** Removes what processes that died have left: no deployment takes longer than its timeout. */
+  /** Removes the files of processes that died. No deployment takes longer than its timeout. */
   private removeOld(): Promise<void> {
     return removeOldFetches(this.root, new Date(Date.now() - this.config.deployTimeoutSeconds * 1_000));
   }

@@ -24,7 +24,7 @@ export interface SourceOwner {
   settings: BuildSettings;
 }
 
-/** Finds out how images are built from the files of repositories. */
+/** Determines how an image is built from the files of a repository. */
 @Injectable()
 export class RepositorySources {
   constructor(
@@ -62,7 +62,7 @@ export class RepositorySources {
     log.line(`Found ${recognized.found}`);
     const { framework } = recognized;
     if (framework !== null) await addFrameworkFiles(directory, framework, this.templates.get(framework));
-    // The template's files may name packages of their own.
+    // The template's files may list packages of their own.
     const whole = framework === null ? recognized : await plan();
     for (const note of whole.notes ?? []) log.line(note);
     return { kind: 'project', directory, plan: whole, settings };

@@ -13,10 +13,10 @@ import type { ProjectPlan } from '../../../runtime/project-plan.ts';
 import { RuntimeRefused } from '../../../runtime/runtime.errors.ts';
 import type { SourceAnswer, SourceQuestion } from './source-reading.ts';
 
-/** Files of 256 KiB are read within a second on a busy machine. */
+/** The timeout of one read, in ms. Files of 256 KiB are read within a second on a busy machine. */
 const READ_MS = 10_000;
 const HEAP_MB = 256;
-/** A process that was suspended sees every time-out expire, so that one alone says nothing of the files. */
+/** The files are refused after this many timeouts. A single one may mean that the process was suspended. */
 const LATE_READS_MAX = 2;
 
 const reasons: Record<ThreadFailed['reason'], string> = {
@@ -25,10 +25,10 @@ const reasons: Record<ThreadFailed['reason'], string> = {
   ended: 'can’t be read',
 };
 
-/** Reads the files of tenants that say how an image is built, in a thread with bounds: what is wrong with a reader costs the deployments that need it, and nothing else. */
+/** Reads the build files of tenants in a thread with bounds, so that a fault of a reader affects only the deployments that need it. */
 @Injectable()
 export class SourceReader implements OnApplicationShutdown {
-  /** One is read at a time, of each account in turn. */
+  /** One file is read at a time, from each account in turn. */
   private readonly turns = new FairLimiter({ all: 1 });
 
   constructor(private readonly thread: Pick<WorkerThread<SourceQuestion, SourceAnswer>, 'ask' | 'close'>) {}
@@ -53,7 +53,10 @@ export class SourceReader implements OnApplicationShutdown {
     return answer.needs;
   }
 
-  /** Returns the plan of a project. Throws `RepositoryRefused`, the runtime's refusal, and the signal's reason if it aborts before the files' turn. */
+  /**
+   * Returns the plan of a project. Throws `RepositoryRefused`, the runtime's refusal, and the signal's reason if it aborts while the files
+   * wait.
+   */
   async planOf(files: ProjectFiles, share: Share, signal: AbortSignal): Promise<ProjectPlan> {
     const answer = await this.read({ kind: 'project', files }, share, signal);
     if (answer.kind !== 'plan') throw new Error('a project was read as something else');

@@ -4,7 +4,7 @@ import type { ProjectFiles } from '../../../builds/projects/project-files.ts';
 import type { ProjectPlan } from '../../../runtime/project-plan.ts';
 import { needsOf, type DockerfileNeeds } from '../../../builds/dockerfiles/dockerfile-bases.ts';
 
-/** The port that agents of projects get. */
+/** The port of agents that are built from projects. */
 const PORT = 8080;
 
 export type SourceQuestion =
@@ -14,12 +14,12 @@ export type SourceQuestion =
 export type SourceAnswer =
   | { kind: 'needs'; needs: DockerfileNeeds }
   | { kind: 'plan'; plan: ProjectPlan }
-  /** A sentence for the owner of the files. */
+  /** A message for the owner of the files. */
   | { kind: 'refused'; by: 'RepositoryRefused' | 'RuntimeRefused'; message: string }
   /** The reader itself has failed. */
   | { kind: 'failed'; cause: string };
 
-/** Reads what a tenant wrote. Never throws: an error of the reader, such as one of the stack, is about these files alone. */
+/** Reads the files of a tenant. Never throws: an error of the reader, such as a stack overflow, concerns these files only. */
 export function answerOf(question: SourceQuestion): SourceAnswer {
   try {
     if (question.kind === 'dockerfile') return { kind: 'needs', needs: needsOf(question.text, question.builder, question.given) };

@@ -7,8 +7,8 @@ import type { DockerfileFolder } from '../../templates/index.ts';
 import { basesOf } from '../../../builds/dockerfiles/dockerfile-bases.ts';
 
 /**
- * Returns the source of a template with a Dockerfile. The operator chose the images that it names, so every account may use them. The engine's own
- * builder fetches them by itself.
+ * Returns the source of a template with a Dockerfile. The operator chose the images in it, so every account may use them. The engine's
+ * builder fetches them itself.
  */
 export async function templateDockerfile(folder: DockerfileFolder, accountId: string, builder: Builder): Promise<DockerfileSource> {
   if (builder === 'engine') return { ...folder, accountId };

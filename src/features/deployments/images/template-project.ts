@@ -6,8 +6,8 @@ import type { ProjectFolder } from '../../templates/index.ts';
 import type { BuildLog } from '../records/build-log.ts';
 
 /**
- * Returns the project of a template, for an agent that listens on that port. It is recognized by its files if it has no plan of its own, and
- * refused with a sentence, as a repository is, if it is not recognized or is a project of a framework.
+ * Returns the project of a template, for an agent that listens on that port. Without a plan, the project is recognized by its files. Like
+ * a repository, it is refused with a message if it is not recognized, or if it is a project of a framework.
  */
 export async function templateProject(
   { directory, plan: own }: ProjectFolder,

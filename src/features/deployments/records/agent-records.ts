@@ -82,7 +82,10 @@ export class AgentRecords implements KindRecords<Agent> {
     await this.agents.close(agentId, revision);
   }
 
-  /** Opens the log of a deployment, which shows none of the values that its container may have got, whatever became of them since. */
+  /**
+   * Opens the log of a deployment. It shows none of the secret values that the container may have received, even if they were changed or
+   * removed since.
+   */
   async openBuildLog(agentId: string, { accountId }: Agent, deploymentId: string): Promise<BuildLog> {
     const secrets = await this.variables.secretsSince(agentId, deploymentId);
     const all = secrets === null ? null : [...secrets, ...secretsOfBuilds(this.config.buildVariables)];

@@ -1,9 +1,9 @@
-/** The shortest part of an address's path that may be a token, in characters. */
+/** A part of an address's path may be a token from this length on, in characters. */
 const TOKEN_LENGTH_MIN = 16;
-/** Lists of hosts are no secrets, and their values are common words. */
+/** Variables with lists of hosts are not secret, and their values are common words. */
 const hosts = /^no_proxy$/i;
 
-/** Returns the texts that must not appear in a build log if all builds get these variables. An address without credentials is none. */
+/** Returns the texts in these variables of all builds that must not appear in a build log. An address without credentials is not secret. */
 export function secretsOfBuilds(variables: Record<string, string>): string[] {
   return Object.entries(variables).flatMap(([name, value]) => (hosts.test(name) ? [] : secretsIn(value)));
 }

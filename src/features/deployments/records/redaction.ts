@@ -1,15 +1,18 @@
 import { withoutLast } from '../../../kernel/text/without-last.ts';
 
 const BLOT = '••••••••';
-/** The shortest value, in characters, that is masked. Shorter ones would mask half of every log. */
+/** The shortest value that is masked, in characters. Shorter ones would mask half of every log. */
 const SECRET_LENGTH_MIN = 4;
-/** The spellings that are looked for. Each costs time for every line. */
+/** The most spellings that are searched for. Each costs time for every line. */
 const FORMS_MAX = 5_000;
 const NOT_SHOWN = 'This line is not shown, because the secrets that it may hold are too many to look for.';
 
-/** Masks known secret values, and each line of a multi-line secret, in texts: verbatim, in base64, and URL-encoded. Of secrets that are not known, or too many, it lets no text through. */
+/**
+ * Masks known secret values, and each line of a multi-line secret, in texts: verbatim, in base64, and URL-encoded. If the secrets are
+ * unknown or too many, it withholds every text.
+ */
 export class Redaction {
-  /** All spellings by their first characters, so that a line costs little that holds none; null if they are not known. */
+  /** All spellings by their first characters, so that lines without secrets are cheap; null if the secrets are unknown. */
   private readonly forms: ReadonlyMap<string, string[]> | null;
 
   constructor(secrets: readonly string[] | null) {

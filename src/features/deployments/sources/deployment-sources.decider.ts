@@ -2,7 +2,7 @@ import type { AgentSettings, DeploymentRequest } from '../../agents/index.ts';
 import { invalidField, Refusal } from '../../../kernel/errors/refusal.ts';
 import type { SourceOverrides } from './source-overrides.ts';
 
-/** The members of a deployment's record from which its image can be brought back. */
+/** The members of a deployment's record from which its image can be deployed again. */
 export interface EarlierDeployment {
   id: string;
   source: string;
@@ -18,7 +18,7 @@ export interface EarlierDeployment {
 type SourceSettings = Pick<AgentSettings, 'image' | 'image_name' | 'repo_url' | 'branch' | 'template_id'>;
 
 /**
- * Returns the source of a deployment: the first one that the overrides, then the agent's settings, name. Throws `invalid_request`,
+ * Returns the source of a deployment: the first one named by the overrides or else by the agent's settings. Throws `invalid_request`,
  * `template_not_found`.
  */
 export function deploymentSource(
@@ -49,7 +49,7 @@ export function deploymentSource(
   }
 }
 
-/** Returns the overrides of this kind alone, completed from the agent's settings. Throws `invalid_request` if neither names such a source. */
+/** Returns the overrides of this kind, completed from the agent's settings. Throws `invalid_request` if neither names such a source. */
 function ofKind(
   source: DeploymentRequest['source'],
   settings: SourceSettings,
@@ -72,7 +72,7 @@ function ofKind(
   }
 }
 
-/** Returns the source of a deployment that brings back the image of an earlier one, which succeeded. */
+/** Returns the source of a deployment with the image of an earlier successful one. */
 export function earlierSource(row: EarlierDeployment): Omit<DeploymentRequest, 'deploymentId'> {
   const { id, source, repo_url: repoUrl, branch, template_id: templateId, image, image_name, command, commit_sha } = row;
   if (image === null || image_name === null || command === null) throw new Error(`the successful deployment ${id} has no image`);

@@ -6,7 +6,7 @@ import { Templates } from '../../templates/index.ts';
 import { deploymentSource, type EarlierDeployment, earlierSource } from './deployment-sources.decider.ts';
 import type { SourceOverrides } from './source-overrides.ts';
 
-/** Determines the source of a deployment before anything is written. */
+/** Determines the source of a deployment before anything is stored. */
 @Injectable()
 export class DeploymentSources {
   constructor(
@@ -16,8 +16,8 @@ export class DeploymentSources {
   ) {}
 
   /**
-   * Returns the source. Throws Refusal `invalid_request`, also if the image or the repository would come from a private address or the runtime can't hold the
-   * agent to its list of names, and `template_not_found`.
+   * Returns the source. Throws Refusal `invalid_request`, also if the image or the repository would come from a private address or the
+   * runtime can't limit the agent to its list of names, and `template_not_found`.
    */
   async resolve(accountId: string, settings: AgentSettings, overrides: SourceOverrides): Promise<Omit<DeploymentRequest, 'deploymentId'>> {
     this.allowLists.refuseUnheld(settings.egress);
