@@ -3,7 +3,7 @@ import { Command } from '@nestjs/cqrs';
 import type { CommandContext } from '../../kernel/context/command-context.ts';
 import type { KeyedVariable } from './environment.decider.ts';
 
-/** The source of a variable's value: the value itself, or a secret of the account. */
+/** The source of a variable's value: a literal value, or a secret of the account. */
 export type GivenValue = { value: string } | { secret: string };
 
 /**

@@ -8,8 +8,8 @@ import type { EnvironmentEvent } from './environment.events.ts';
 export const VARIABLES_MAX = 200;
 export const KEY_MAX = 128;
 /**
- * The most bytes of the names and values of one agent's variables together, without those that secrets of the account have. A program can't be
- * started with much more than that, and one response shows them all.
+ * The most bytes of the names and values of one agent's variables together, without those that secrets of the account have. A program
+ * can't be started with many more, and one response contains all of them.
  */
 export const VARIABLES_BYTES_MAX = 1_048_576;
 
@@ -34,16 +34,16 @@ export interface Environment {
   variables: ReadonlyMap<string, Variable>;
 }
 
-/** A value in both forms; which of them is kept depends on whether the variable is secret. */
+/** A value in plain and encrypted form. Which one is stored depends on whether the variable is secret. */
 export interface Value {
   plain: string;
-  /** The encrypted value; null if the caller knows that it is not needed. */
+  /** The encrypted value; null if it is not needed. */
   sealed: Sealed | null;
   mask: string;
 }
 
 export type EnvironmentCommand =
-  /** Makes the variable or changes its value. */
+  /** Creates the variable or changes its value. */
   | { type: 'SetVariable'; accountId: string; key: string; isSecret: boolean; value: Value }
   /** Changes the value of an existing variable, which stays secret or readable as it was. */
   | { type: 'ReplaceVariable'; accountId: string; key: string; value: Value }
@@ -58,7 +58,7 @@ export function keyProblem(key: string): string | null {
   return key === 'PORT' || key.startsWith('MOORING_') ? `${key} is set by the service itself` : null;
 }
 
-/** Decides the variables of an agent, which are folded from its stream beside the state of its lifecycle. */
+/** The rules of an agent's variables. Their state is computed from the agent's stream, separately from the state of its lifecycle. */
 export const environmentDecider: Decider<Environment, EnvironmentCommand, EnvironmentEvent> = {
   initialState: () => ({ accountId: null, variables: new Map() }),
   decide,
@@ -146,7 +146,7 @@ function refuseTooLarge(variables: Environment['variables'], { key, value }: { k
     throw badVariable('value', `The variables of an agent have at most ${VARIABLES_BYTES_MAX} bytes together.`);
 }
 
-/** Returns the size of the variable's own value in bytes; that of an encrypted one is within a few bytes. */
+/** Returns the size of the variable's own value in bytes; for an encrypted value, it is accurate to a few bytes. */
 function bytesOf({ value, sealed }: Variable): number {
   return value !== null ? Buffer.byteLength(value) : Math.floor(((sealed?.ct.length ?? 0) * 3) / 4);
 }

@@ -28,7 +28,7 @@ export class SetVariableHandler implements ICommandHandler<SetVariable> {
     const { context, accountId, agentId, variable } = command;
     const { key } = variable;
     const stream = agentStream(agentId);
-    // Ownership is checked first, so that another account can't make a data key for this agent.
+    // Ownership is checked first, so that another account can't create a data key for this agent.
     ownedEnvironment((await this.aggregates.load(stream, environmentDecider)).state, accountId);
     const { state } = await this.aggregates.execute(stream, environmentDecider, await this.decision(command), context);
     const set = state.variables.get(key);

@@ -3,7 +3,7 @@ import { changesSince } from '../../eventsourcing/log/changes-since.ts';
 import { START, type Position, type StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
 import type { EnvironmentEvent } from './environment.events.ts';
 
-/** Values that an agent's variables had from a moment on. */
+/** The values that an agent's variables have had since a moment. */
 export interface SecretChanges {
   /** The end of the log at that moment. */
   since: Position;
@@ -13,8 +13,9 @@ export interface SecretChanges {
 }
 
 /**
- * Returns the secret values that changed since the agent's deployment was requested: those that were set since, and those that they took the place
- * of. `events` are the agent's, the newest first. Returns null if the request is not among the last 10,000, or the values before it are not.
+ * Returns the secret values that changed since the agent's deployment was requested: those that were set since, and those that they
+ * replaced. `events` are the agent's events, newest first. Returns null if the request, or the values before it, are not among the last
+ * 10,000 events.
  */
 export async function secretChanges(events: AsyncIterable<StoredEvent>, deploymentId: string): Promise<SecretChanges | null> {
   const found: SecretChanges = { since: START, values: [], names: new Set() };

@@ -8,7 +8,7 @@ import { CountSecretUsers, FindSecretUsers, type SecretUsers } from '../secrets/
 import type { EnvironmentEvent } from './environment.events.ts';
 import { secretUsesTable } from './secret-uses.table.ts';
 
-/** The most agents that the answer about a secret names. */
+/** The most agents that a response about a secret lists. */
 const NAMED_MAX = 20;
 
 /** Every agent that has a variable which takes its value from a secret of the account. */

@@ -9,19 +9,19 @@ import { AccountSecrets } from '../secrets/services.ts';
 import { secretChanges } from './secret-changes.ts';
 import { environmentDecider, type Variable } from './environment.decider.ts';
 
-/** Returns the context that binds an encrypted value to its variable: it can be decrypted under no other name. */
+/** Returns the context that binds an encrypted value to its variable, so that it can't be decrypted under another name. */
 export function variableContext(key: string): string {
   return `variable ${key}`;
 }
 
-/** A variable in clear. The value is null if it takes its value from a secret that does not exist, or if the agent's key was destroyed. */
+/** A decrypted variable. The value is null if it comes from a secret that does not exist, or if the agent's key was destroyed. */
 interface Opened {
   key: string;
   secret: string | null;
   value: string | null;
 }
 
-/** Reads an agent's variables in clear, for its container only. They never enter a response, an event or a log line. */
+/** Decrypts an agent's variables, for its container only. They must not enter a response, an event or a log line. */
 @Injectable()
 export class Variables {
   constructor(
@@ -32,8 +32,8 @@ export class Variables {
   ) {}
 
   /**
-   * Returns all variables of the agent in clear, with the present values of the account's secrets, or none if it is deleted. Throws
-   * `RuntimeRefused` if a secret does not exist: the agent must not boot without it.
+   * Returns all variables of the agent decrypted, with the current values of the account's secrets; none if it is deleted. Throws
+   * `RuntimeRefused` if a secret does not exist, because the agent must not boot without it.
    */
   async of(agentId: string): Promise<Record<string, string>> {
     const values: [string, string][] = [];
@@ -48,8 +48,8 @@ export class Variables {
   }
 
   /**
-   * Returns each secret value that the agent's container may have got since the deployment was requested, whatever was replaced or removed
-   * since, for they must not be seen in any output. Returns null if too much has changed since to find them.
+   * Returns every secret value that the agent's container may have received since the deployment was requested, including those that were
+   * replaced or removed since, so that they can be hidden in output. Returns null if too much has changed since to find them.
    */
   async secretsSince(agentId: string, deploymentId: string): Promise<string[] | null> {
     const changes = await secretChanges(this.events.readStream(agentStream(agentId), { backwards: true }), deploymentId);
