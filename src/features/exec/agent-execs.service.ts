@@ -7,7 +7,7 @@ import type { ExecResult } from '../../runtime/runtime.ts';
 import { execDecider, type ExecCommand } from './exec.decider.ts';
 import type { ExecFailure, TerminalEnd } from './exec.events.ts';
 
-/** The time after a command's deadline by which it has certainly ended, ms. */
+/** A command has certainly ended this long after its deadline, in ms. */
 const END_MARGIN_MS = 10_000;
 
 interface Recorded {
@@ -30,7 +30,7 @@ interface RecordedTerminal extends Recorded {
   terminalId: string;
 }
 
-/** Records the commands and terminals that run in agents. */
+/** Records the commands and terminals of agents. */
 @Injectable()
 export class AgentExecs {
   constructor(
@@ -38,7 +38,7 @@ export class AgentExecs {
     private readonly keyring: Keyring,
   ) {}
 
-  /** Throws `rate_limited` if too many run, and `invalid_state` if this one was started before. */
+  /** Records a start. Throws `rate_limited` if too many commands run, and `invalid_state` if this one was started before. */
   async start(exec: RecordedExec & ExecTexts & { timeoutSeconds: number }): Promise<void> {
     const { agentId, execId, timeoutSeconds } = exec;
     const command = await this.keyring.seal(agentId, `exec ${execId} command`, JSON.stringify(exec.command));
@@ -70,7 +70,7 @@ export class AgentExecs {
     return this.execute(terminal, { type: 'CloseTerminal', agentId, terminalId, end, exitCode });
   }
 
-  /** Returns the folder and the session of the command, sealed; null if it has neither. */
+  /** Returns the encrypted folder and session of the command; null if it has neither. */
   private async sealedPlace({ agentId, execId, cwd, session }: RecordedExec & ExecTexts): Promise<Sealed | null> {
     if (cwd === null && session === null) return null;
     return this.keyring.seal(agentId, `exec ${execId} place`, JSON.stringify({ cwd, session }));

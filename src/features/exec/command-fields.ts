@@ -8,20 +8,20 @@ import { valueProblem } from '../secrets/index.ts';
 const ARGUMENTS_MAX = 1_000;
 const COMMAND_BYTES_MAX = 100_000;
 const VARIABLES_MAX = 50;
-/** The most bytes of the path of a folder, as the kernel has it. */
+/** The kernel's limit for the path of a folder, in bytes. */
 const PATH_BYTES_MAX = 4_095;
 
 /** Requires the program and its arguments, or a string for the shell. */
 export const Command = (): PropertyDecorator => applyDecorators(CommandShape(), checked('command', commandMessage));
 
-/** Describes a command in the API's document, because its compiler does not see both forms. */
+/** Describes a command for the OpenAPI document, because the compiler plugin does not see both forms. */
 export const CommandShape = (): PropertyDecorator =>
   ApiProperty({ oneOf: [{ type: 'string' }, { type: 'array', items: { type: 'string' }, minItems: 1, maxItems: ARGUMENTS_MAX }] });
 
 /** Allows the folder in which a command starts. */
 export const Folder = (): PropertyDecorator => applyDecorators(Given(), checked('cwd', folderMessage));
 
-/** Allows the variables that a command gets beside its agent's own. */
+/** Allows the variables that a command gets in addition to its agent's. */
 export const Variables = (): PropertyDecorator =>
   applyDecorators(
     ApiPropertyOptional({ type: 'object', additionalProperties: { type: 'string' }, maxProperties: VARIABLES_MAX }),
@@ -29,7 +29,7 @@ export const Variables = (): PropertyDecorator =>
     checked('env', variablesMessage),
   );
 
-/** Returns the program and its arguments for a command as a caller gives it. */
+/** Returns the program and its arguments for the caller's form of a command. */
 export function argvOf(command: string | string[]): string[] {
   return typeof command === 'string' ? ['/bin/sh', '-c', command] : command;
 }
@@ -51,7 +51,7 @@ export function folderMessage(path: unknown): string | null {
   return fits ? null : `must be a path of 1 to ${PATH_BYTES_MAX} bytes without a NUL`;
 }
 
-/** Returns what is wrong with the variables of a command, or null. No message holds a value. */
+/** Returns what is wrong with the variables of a command, or null. The message contains no value. */
 export function variablesMessage(variables: unknown): string | null {
   if (typeof variables !== 'object' || variables === null || Array.isArray(variables)) return 'must be an object of texts';
   const entries = Object.entries(variables);

@@ -25,7 +25,7 @@ export class Containers {
   }
 }
 
-/** Throws the refusal that a caller gets for an error of the runtime, and any other error as it is. */
+/** Throws the caller's refusal for an error of the runtime, and any other error unchanged. */
 export function commandRefused(sandboxId: string, error: unknown): never {
   if (error instanceof RuntimeUnavailable)
     throw new Refusal('runtime_unavailable', 'The container engine did not answer; the command may have run.');

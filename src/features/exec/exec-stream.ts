@@ -7,9 +7,8 @@ import { type TextPiece, TextPieces } from '../../kernel/text/text-pieces.ts';
 import type { ExecOrder, Exec } from './exec.service.ts';
 
 /**
- * Runs the command and returns its events once it has started: `stdout` and `stderr` as they come, then `exit`, or `error` if it was
- * interrupted. Throws what `Exec.run` throws before the start. The events wait in memory for a slow reader; the limit of the output
- * bounds them.
+ * Runs the command and returns its events once it has started: `stdout` and `stderr` as they arrive, then `exit`, or `error` if it was
+ * interrupted. Throws what `Exec.run` throws before the start. Events wait in memory for a slow reader, bounded by the limit of the output.
  */
 export async function execEventsOf(
   service: Exec,
@@ -44,7 +43,7 @@ export async function execEventsOf(
   return events;
 }
 
-/** Turns the bytes of one output into events. */
+/** Converts the bytes of one output stream to events. */
 class TextOf {
   private readonly pieces = new TextPieces();
 

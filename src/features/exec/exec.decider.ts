@@ -4,14 +4,14 @@ import type { Decider } from '../../eventsourcing/event-store/event-definition.t
 import { ownerOf, sandboxIdOf } from '../../sandboxes/sandbox-id.ts';
 import type { ExecEvent, ExecFailure, TerminalEnd } from './exec.events.ts';
 
-/** The largest number of commands that run in one agent at once. */
+/** The most commands that run concurrently in one agent. */
 export const RUNNING_MAX = 8;
-/** The number of latest commands whose ids are remembered, so that a repeated request does not run one again. */
+/** The number of commands whose ids are remembered, so that a repeated request does not run one again. */
 export const LATEST_MAX = 100;
 
 interface RunningExec {
   id: string;
-  /** The time (ISO 8601) by which the command has ended, whatever happened to the process that ran it. */
+  /** The time (ISO 8601) by which the command has certainly ended, even if the process that ran it died. */
   endsBy: string;
 }
 

@@ -19,37 +19,37 @@ const EXECS = sharesOf(128);
 /** The bytes of output that one process reads in a second, of which an account may have a quarter, and those of one command at a time. */
 const READ_BYTES = { perSecond: 8 * 1024 * 1024, atATime: 64 * 1024 };
 
-/** A command that a caller wants to run in an agent. */
+/** A caller's request to run a command in an agent. */
 export interface ExecOrder {
   context: CommandContext;
   accountId: string;
   agentId: string;
-  /** The id of this run, which is the same for every try under one `Idempotency-Key`. */
+  /** The id of this run, which is the same for every attempt under one `Idempotency-Key`. */
   execId: string;
   /** The program and its arguments, or a string for `/bin/sh -c`. */
   command: string | string[];
-  /** The folder in which it starts; null stands for the volume, or the folder of the session. */
+  /** The folder in which it starts; null means the volume, or the folder of the session. */
   cwd: string | null;
-  /** The session whose shell runs it; null if it runs by itself. */
+  /** The session whose shell runs it; null if it runs outside a session. */
   session: string | null;
   environment: Record<string, string>;
   stdin: Buffer | null;
   timeoutSeconds: number;
-  /** False refuses a container that sleeps in place of waking it. */
+  /** The value false refuses a sleeping container instead of waking it. */
   wake?: boolean;
   /** The signal that aborts when the caller has gone; the command is then killed. */
   signal: AbortSignal;
 }
 
-/** Follows a command that runs. */
+/** Observes a running command. */
 export interface ExecListener {
-  /** The command is about to run; `woken` is true if the agent had to be woken for it. Nothing is refused from here on. */
+  /** Called before the command runs. `woken` is true if the agent had to be woken. Nothing is refused from here on. */
   onStart?: (woken: boolean) => void;
-  /** Receives the output as it comes; the result then holds none. */
+  /** Receives the output as it arrives. The result then contains none. */
   onOutput?: (stream: OutputStream, bytes: Buffer) => void;
 }
 
-/** Runs commands in agents, which it wakes first, and records who ran them. */
+/** Runs commands in agents. It wakes the agent first, and records the caller. */
 @Injectable()
 export class Exec {
   private readonly logger = new Logger('Exec');
@@ -103,7 +103,7 @@ export class Exec {
     }
   }
 
-  /** The command has run; the next one records that the outcome of this one is unknown. */
+  /** The command has run, so the caller gets its result. The next command records that the outcome of this one is unknown. */
   private notRecorded(error: unknown): void {
     this.logger.warn({ msg: 'the end of a command could not be recorded', err: error });
   }

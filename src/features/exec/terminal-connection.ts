@@ -5,14 +5,14 @@ import type { Terminal } from '../../runtime/runtime.ts';
 
 /** The largest frame of a caller, in bytes. */
 export const FRAME_BYTES_MAX = 65_536;
-/** The bytes of output that wait for a slow reader. Above it nothing is read from the terminal. */
+/** The most bytes of output that wait for a slow reader. Above that, nothing is read from the terminal. */
 const OUTPUT_BYTES_MAX = 262_144;
 /** The largest number of columns or rows. */
 export const SIZE_MAX = 1_000;
 
 /**
- * Connects a WebSocket with a terminal: binary frames are input and output, a text frame changes the size. Resolves when either has ended.
- * `onInput` is called with each input.
+ * Connects a WebSocket with a terminal: binary frames are input and output, and a text frame changes the size. Resolves when either side
+ * has ended. `onInput` is called for each input.
  */
 export function connectTerminal(socket: WebSocket, terminal: Terminal, onInput: () => void): Promise<'shell' | 'socket'> {
   const { stream } = terminal;
@@ -46,7 +46,7 @@ interface Size {
   rows: number;
 }
 
-/** Sets the size of a terminal, one after the other; of those that come meanwhile only the last counts. */
+/** Applies sizes to a terminal one after the other. Of the sizes that arrive meanwhile, only the last one is applied. */
 class Sizes {
   private next: Size | null = null;
   private isSetting = false;
@@ -63,14 +63,14 @@ class Sizes {
     while (this.next !== null) {
       const { cols, rows } = this.next;
       this.next = null;
-      // The shell may be ending, which its end tells.
+      // A failure is ignored: if the shell is ending, its end is reported anyway.
       await this.terminal.resize(cols, rows).catch(() => undefined);
     }
     this.isSetting = false;
   }
 }
 
-/** Returns the size that a text frame asks for; null if it is malformed. */
+/** Returns the size in a text frame; null if the frame is malformed. */
 export function sizeOf(text: string): Size | null {
   let frame: unknown;
   try {

@@ -5,7 +5,7 @@ import { type Ticket, Tickets } from '../../http/auth/tickets.ts';
 import type { Call } from '../../http/server/call.ts';
 import { AgentExecs } from './agent-execs.service.ts';
 
-/** Issues tickets, with which pages open terminals. */
+/** Issues tickets with which web pages open terminals. */
 @Injectable()
 export class TerminalTickets {
   constructor(
@@ -14,7 +14,7 @@ export class TerminalTickets {
     private readonly execs: AgentExecs,
   ) {}
 
-  /** Returns a ticket for one terminal in the agent, as the caller. Throws `agent_not_found` and `rate_limited`. */
+  /** Returns a ticket for one terminal in the agent, on behalf of the caller. Throws `agent_not_found` and `rate_limited`. */
   async issue(agentId: string, { accountId, caller, context }: Call): Promise<Ticket> {
     await this.agents.load(agentId, accountId);
     const ticket = await this.tickets.issue(caller, `/api/agents/${agentId}/terminal`);
