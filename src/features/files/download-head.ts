@@ -2,7 +2,7 @@ import type { Call } from '../../http/server/call.ts';
 import { contentTypeOf, dispositionOf } from './download-headers.ts';
 import type { Download } from './downloads.service.ts';
 
-/** Sets the headers of a download. No browser runs what it gets so. */
+/** Sets the headers of a download, with which no browser executes the content. */
 export function describeDownload({ name, file }: Download, call: Call): void {
   call.setHeader('content-type', contentTypeOf(name));
   call.setHeader('content-disposition', dispositionOf(name));

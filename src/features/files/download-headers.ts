@@ -1,12 +1,12 @@
 import { Refusal } from '../../kernel/errors/refusal.ts';
 
-/** A part of a file: the offsets of its first and its last byte. */
+/** A part of a file: the offsets of its first and last byte. */
 export interface ByteRange {
   start: number;
   end: number;
 }
 
-/** The content types by the ending of a name. None of them lets a browser run anything, since every file is sent as an attachment. */
+/** The content types by file extension. No browser executes them, since every file is sent as an attachment. */
 const TYPES: Record<string, string> = {
   csv: 'text/csv; charset=utf-8',
   gif: 'image/gif',
@@ -39,8 +39,8 @@ export function contentTypeOf(name: string): string {
 }
 
 /**
- * Returns the Content-Disposition of an attachment (RFC 6266): its name in ASCII with `_` for what the quoted form can't hold, and if
- * they differ also in full (RFC 8187).
+ * Returns the Content-Disposition of an attachment (RFC 6266): its name in ASCII, with `_` for characters that the quoted form can't
+ * contain, and the full name (RFC 8187) if they differ.
  */
 export function dispositionOf(name: string): string {
   const whole = name.toWellFormed();
@@ -52,8 +52,8 @@ export function dispositionOf(name: string): string {
 }
 
 /**
- * Returns the part of a file that a Range header asks for; null for the whole file, which also answers a header that asks for several
- * parts, or that is malformed. Throws `range_not_satisfiable` for a part that begins behind the end of the file.
+ * Returns the part of a file that a Range header requests; null for the whole file, also if the header is malformed or requests several
+ * parts. Throws `range_not_satisfiable` for a part that starts after the end of the file.
  */
 export function rangeOf(header: string | undefined, size: number): ByteRange | null {
   const [, first, last] = /^bytes=\s*(\d{0,15})-(\d{0,15})\s*$/i.exec(header ?? '') ?? [];
@@ -64,19 +64,19 @@ export function rangeOf(header: string | undefined, size: number): ByteRange | n
   return { start, end: first === '' || last === '' ? size - 1 : Math.min(Number(last), size - 1) };
 }
 
-/** The seconds after which a second change of a file has a later time than the first. */
+/** Two changes of a file that are this many seconds apart have different times. */
 const SAME_TIME_SECONDS = 2;
 
 /**
- * Returns the validator of a file's content, made of its size and its time of change (Unix seconds). It is weak for a file that changed
- * just now (`nowMs`), because another change may leave the same time.
+ * Returns the ETag of a file's content, computed from its size and modification time (Unix seconds). It is weak for a file that changed
+ * just now (`nowMs`), because another change may have the same time.
  */
 export function etagOf(size: number, mtime: number, nowMs: number): string {
   const tag = `"${size.toString(36)}-${mtime.toString(36)}"`;
   return nowMs / 1_000 - mtime >= SAME_TIME_SECONDS ? tag : `W/${tag}`;
 }
 
-/** Returns whether a Range applies to the file in its present state: its validator, or its time, is the one that If-Range names. */
+/** Returns whether a Range applies to the current state of the file: If-Range has its ETag or its modification time. */
 export function rangeApplies(ifRange: string | undefined, etag: string, lastModified: string): boolean {
   return ifRange === undefined || (!etag.startsWith('W/') && (ifRange === etag || ifRange === lastModified));
 }

@@ -18,7 +18,7 @@ import { Meter } from './meter.ts';
 
 /** The limit of a file that is sent or received (docs/reference/limits.md), in bytes. */
 export const FILE_BYTES_MAX = 104_857_600;
-/** The limit of a directory that is received as a tar, in bytes. */
+/** The most bytes of a directory that is sent as a tar. */
 const TAR_BYTES_MAX = 1_073_741_824;
 /** The number of downloads that one process runs at once; an account may have a quarter of them. */
 const DOWNLOADS = sharesOf(128);
@@ -28,7 +28,7 @@ export interface DownloadRequest {
   /** The headers of the request. */
   range: string | undefined;
   ifRange: string | undefined;
-  /** The value is true if the caller asks for the headers alone. */
+  /** The value is true if the caller requests the headers only. */
   isHead: boolean;
 }
 
@@ -40,7 +40,7 @@ export interface Download {
   file: { size: number; etag: string; lastModified: string; range: FileRange | null } | null;
 }
 
-/** Sends the files of agents. It wakes the agent first, holds it awake until everything was sent, and records who asked. */
+/** Sends files of agents. It wakes the agent first, keeps it awake until everything is sent, and records the caller. */
 @Injectable()
 export class Downloads {
   private readonly places = { limiter: new FairLimiter(DOWNLOADS), full: 'Too many downloads of this account run at once.' };
@@ -51,7 +51,7 @@ export class Downloads {
     private readonly records: FileRecords,
   ) {}
 
-  /** Returns as soon as the first byte can be sent. The caller has to read or to destroy the content. */
+  /** Resolves once the first byte can be sent. The caller must read or destroy the content. */
   open(call: FileCall, request: DownloadRequest): Promise<Download> {
     return new Promise((resolve, reject) => {
       const send = async (handle: ContainerHandle, woken: boolean) => {

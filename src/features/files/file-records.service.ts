@@ -8,25 +8,25 @@ import { FileRefused } from '../../runtime/files.ts';
 import { filesDecider, type FileCommand, type FileOutcome } from './files.decider.ts';
 import type { FileChange, FileChangeFailure } from './files.events.ts';
 
-/** The time after a change's deadline by which it is certainly over, ms. */
+/** A change is certainly over this long after its deadline, in ms. */
 const END_MARGIN_MS = 10_000;
 
 /** A call that is recorded. */
 export interface RecordedCall {
   context: CommandContext;
   agentId: string;
-  /** The id of the call, which is the same for every try under one `Idempotency-Key`. */
+  /** The id of the call, which is the same for every attempt under one `Idempotency-Key`. */
   callId: string;
   /** The signal that aborts when the caller has gone. */
   signal: AbortSignal;
 }
 
-/** A change as it is recorded before it is made. */
+/** A change as it is recorded before it is carried out. */
 interface Intent {
   change: FileChange;
   /** The paths that the caller named. */
   paths: object;
-  /** The longest time that the change takes, ms. */
+  /** The timeout of the change, in ms. */
   timeoutMs: number;
 }
 
@@ -41,8 +41,8 @@ export class FileRecords {
   ) {}
 
   /**
-   * Makes the change between the records of its beginning and its end. Throws what the work throws; `rate_limited` if too many changes are
-   * under way, and `invalid_state` if this one was begun before.
+   * Records the start of the change, carries it out, and records its end. Throws what the work throws; `rate_limited` if too many changes
+   * are running, and `invalid_state` if this one was started before.
    */
   async around<T>(call: RecordedCall, intent: Intent, work: () => Promise<{ answer: T; outcome: FileOutcome }>): Promise<T> {
     const { agentId, callId: changeId } = call;
@@ -65,7 +65,7 @@ export class FileRecords {
     await this.execute(call, { type: 'RecordDownload', agentId: call.agentId, paths: await this.seal(call, 'downloaded', { path }), size });
   }
 
-  /** Seals paths under the agent's data key. */
+  /** Encrypts paths with the agent's data key. */
   seal({ agentId, callId }: RecordedCall, what: string, paths: object): Promise<Sealed> {
     return this.keyring.seal(agentId, `files ${callId} ${what}`, JSON.stringify(paths));
   }
@@ -74,7 +74,7 @@ export class FileRecords {
     await this.aggregates.execute(`files-${agentId}`, filesDecider, command, context);
   }
 
-  /** The change was made or failed; the next one records that the outcome of this one is unknown. */
+  /** The change is over, so the caller gets its result. The next change records that the outcome of this one is unknown. */
   private notRecorded(error: unknown): void {
     this.logger.warn({ msg: 'the end of a change of files could not be recorded', err: error });
   }

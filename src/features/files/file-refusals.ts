@@ -1,7 +1,7 @@
 import type { ErrorCode } from '../../kernel/errors/refusal.ts';
 import type { FileRefusal } from '../../runtime/files.ts';
 
-/** The refusals of calls to files, by the reason that the runtime gives. */
+/** The refusals of file calls, by the runtime's reason. */
 export const REFUSALS: Record<FileRefusal, [code: ErrorCode, detail: string]> = {
   not_found: ['file_not_found', 'There is no such file or directory.'],
   exists: ['file_exists', 'Something stands at the path already.'],

@@ -4,14 +4,14 @@ import { Refusal } from '../../kernel/errors/refusal.ts';
 import type { Decider } from '../../eventsourcing/event-store/event-definition.ts';
 import type { FileChange, FileChangeFailure, FileEvent } from './files.events.ts';
 
-/** The largest number of changes, uploads included, that are made to one agent's files at once. */
+/** The most concurrent changes of one agent's files, including uploads. */
 export const CHANGES_MAX = 32;
-/** The number of latest changes whose ids are remembered, so that a repeated request does not make one again. */
+/** The number of changes whose ids are remembered, so that a repeated request does not repeat one. */
 export const LATEST_MAX = 100;
 
 interface RunningChange {
   id: string;
-  /** The time (ISO 8601) by which the change is over, whatever happened to the process that made it. */
+  /** The time (ISO 8601) by which the change is certainly over, even if the process that made it died. */
   endsBy: string;
 }
 
@@ -19,13 +19,13 @@ interface RunningChange {
 interface FileChanges {
   agentId: string;
   running: RunningChange[];
-  /** The ids of the latest changes that may have happened, oldest first. */
+  /** The ids of the latest changes that may have taken effect, oldest first. */
   latest: string[];
 }
 
 export type FileChangesState = FileChanges | null;
 
-/** The fact that a change leaves. */
+/** The result of a change. */
 export type FileOutcome =
   | { change: 'write'; size: number; created: boolean }
   | { change: 'upload'; size: number; paths: Sealed }
@@ -101,7 +101,7 @@ function evolve(state: FileChangesState, event: FileEvent): FileChangesState {
     }
     case 'FileChangeFailed': {
       const ended = without(changes, id);
-      // A change that was refused did nothing, so it may be asked for again.
+      // A refused change did nothing, so it may be requested again.
       return event.data.failure === 'refused' ? { ...ended, latest: ended.latest.filter((latest) => latest !== id) } : ended;
     }
     case 'FileWritten':

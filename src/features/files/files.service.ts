@@ -19,23 +19,23 @@ import type { FileChange } from './files.events.ts';
 import type { MadeDirectoryDto, MovedFileDto, WrittenFileDto } from './files.dto.ts';
 import { VolumeRoom } from './volume-room.service.ts';
 
-/** The limit of a text that is written, in bytes; the body that holds it is bounded to as much. */
+/** The most bytes of a written text. The request body is limited to the same size. */
 const WRITE_BYTES_MAX = 1_048_576;
-/** The longest time of a call, ms. */
+/** The timeout of a call, in ms. */
 const CALL_TIMEOUT_MS = 60_000;
 /** The number of calls that one process makes at once; an account may have a quarter of them. */
 const CALLS = sharesOf(128);
 
-/** A call to the files of an agent. */
+/** A caller's request to the files of an agent. */
 export interface FileCall extends RecordedCall {
   accountId: string;
-  /** False refuses a container that sleeps in place of waking it. */
+  /** The value false refuses a sleeping container instead of waking it. */
   wake?: boolean;
-  /** Hears that the agent had to be woken. */
+  /** Called if the agent had to be woken. */
   onWoken: () => void;
 }
 
-/** Looks at the files of agents and changes them. It wakes the agent first, and records who changed what. */
+/** Lists and changes the files of agents. It wakes the agent first, and records changes. */
 @Injectable()
 export class Files {
   private readonly places = { limiter: new FairLimiter(CALLS), full: 'Too many calls to files of this account run at once.' };
@@ -51,7 +51,7 @@ export class Files {
     return this.inContainer(call, (handle, signal) => this.runtime.files.list(handle, path, signal));
   }
 
-  /** Writes the text. Missing directories are made. */
+  /** Writes the text. Missing directories are created. */
   write(call: FileCall, path: string, content: string): Promise<WrittenFileDto> {
     const intent = { change: 'write' as const, paths: { path }, timeoutMs: CALL_TIMEOUT_MS };
     return this.inContainer(call, (handle, signal) =>
@@ -106,7 +106,7 @@ export class Files {
   }
 }
 
-/** Returns the refusal of a file call that failed; an error of another kind is returned as it is. */
+/** Returns the refusal for an error of a file call; any other error is returned unchanged. */
 export function fileRefusal(sandboxId: string, error: unknown): unknown {
   if (error instanceof FileRefused) return new Refusal(...REFUSALS[error.reason]);
   if (error instanceof RuntimeUnavailable)

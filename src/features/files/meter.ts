@@ -1,11 +1,11 @@
 import { Transform, type TransformCallback } from 'node:stream';
 
-/** The longest time in which a reader takes nothing although there is something, ms. */
+/** The longest time for which a reader may read nothing although data is available, in ms. */
 const STALL_MS = 30_000;
 
 /**
- * Passes bytes on and holds them to what was announced: exactly `bytes`, or, if nobody knows how many come, at most `bytesMax`. It fails if
- * they differ, and if its reader takes nothing for 30 s.
+ * Passes bytes on and checks their number: exactly `bytes` or, if the number is not known beforehand, at most `bytesMax`. It fails if the
+ * number differs, or if its reader reads nothing for 30 s.
  */
 export class Meter extends Transform {
   private passed = 0;

@@ -1,17 +1,17 @@
 import { UNFINISHED_PREFIX } from '../../runtime/file-paths.ts';
 
-/** The number of names with a number that are tried in the inbox, before one with an id. */
+/** The number of numbered names that are tried in the inbox before a name with an id. */
 const NUMBERS_MAX = 8;
 const NAME_BYTES_MAX = 255;
 
-/** Returns the name, then the name with numbers before its ending, and last with an id that no other file has. */
+/** Returns the name, then the name with numbers before its extension, and finally the name with a unique id. */
 export function namesLike(name: string, id: string): string[] {
   const [, stem = name, ending = ''] = /^(.+?)(\.[A-Za-z0-9]{1,10}(?:\.[A-Za-z0-9]{1,10})?)?$/su.exec(name) ?? [];
   const suffixes = [...Array.from({ length: NUMBERS_MAX }, (_, index) => `-${index + 2}`), `-${id}`];
   return [name, ...suffixes.map((suffix) => `${cut(stem, NAME_BYTES_MAX - suffix.length - ending.length)}${suffix}${ending}`)];
 }
 
-/** Returns the longest beginning of the text that has at most so many bytes of UTF-8. */
+/** Returns the longest prefix of the text with at most that many bytes of UTF-8. */
 function cut(text: string, bytesMax: number): string {
   let end = text.length;
   while (Buffer.byteLength(text.slice(0, end)) > bytesMax) end -= 1;
@@ -20,7 +20,7 @@ function cut(text: string, bytesMax: number): string {
 
 export const RESERVED_NAME = `must not have a name that begins with ${UNFINISHED_PREFIX}`;
 
-/** Returns whether the name is that of an unfinished file, which no list shows and which is removed as a leftover. */
+/** Returns whether the name is reserved for unfinished files, which are not listed and are removed as leftovers. */
 export function isReserved(name: string): boolean {
   return name.startsWith(UNFINISHED_PREFIX);
 }

@@ -45,7 +45,7 @@ const CLEAN_UP_MS = 10_000;
 /** The place of a file in the volume. */
 export interface PlacedFile {
   path: string;
-  /** Whether everybody may execute it. */
+  /** The value is true if everybody may execute it. */
   executable: boolean;
 }
 
