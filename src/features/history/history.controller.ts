@@ -44,7 +44,7 @@ export class HistoryController {
   @ApiOkResponse({ type: [HistoryItem] })
   async list(@AgentId() agentId: string, @Query() query: HistoryQueryDto, @CurrentCall() call: Call): Promise<HistoryItem[] | Streamed> {
     const { accountId } = call;
-    // A list begins after its cursor, after `after`, or after the last event that the reader of a stream received.
+    // A list starts after its cursor, after `after`, or after the last event that the reader of a stream received.
     const { limit, place } = call.page(query, 'revision');
     const after = place?.[0] ?? afterOf(query.after) ?? afterOf(call.lastEventId) ?? -1;
     const selection = selectionOf(query);
@@ -92,7 +92,7 @@ function onlyMoment({ at, revision }: StateQueryDto): Moment {
   });
 }
 
-/** The fallback is never used: the DTO has refused a text that is no moment. */
+/** The fallback is never used, because the DTO refuses a text that is not a moment. */
 function moment(text: string): Moment {
   return momentOf(text) ?? { revision: 0 };
 }

@@ -7,7 +7,7 @@ import { PageBytes } from '../../kernel/limits/page-bytes.ts';
 import { type HistoryItem, historyItem, isSelected, selectsAll } from './entries/history-item.ts';
 import { FollowHistory, GetHistory, type HistoryPage, type Place } from './history.queries.ts';
 
-/** The largest number of events that are read for one page, if filters or a position select from them. */
+/** The most events that are read for one page if filters or a position select from them. */
 const SCAN_MAX = 10_000;
 
 @QueryHandler(GetHistory)
@@ -37,7 +37,7 @@ export class GetHistoryHandler implements IQueryHandler<GetHistory> {
   }
 }
 
-/** The time in milliseconds after which a follower that was not notified reads the stream anyway. */
+/** A follower reads the stream after this time even if it was not notified, in ms. */
 const LOOK_EVERY_MS = 60_000;
 
 @QueryHandler(FollowHistory)
@@ -64,7 +64,7 @@ export class FollowHistoryHandler implements IQueryHandler<FollowHistory> {
       }
       const waitedSince = performance.now();
       const heard = await watch.next(LOOK_EVERY_MS, signal);
-      // The wait ended early without a notification: the service is stopping.
+      // The wait ended without a notification because the service is stopping.
       if (heard === null && performance.now() - waitedSince < LOOK_EVERY_MS) return;
     }
   }

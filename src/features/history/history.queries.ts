@@ -3,12 +3,12 @@ import { Query } from '@nestjs/cqrs';
 import type { Position } from '../../eventsourcing/event-store/event-store.ts';
 import type { EventSelection, HistoryItem } from './entries/history-item.ts';
 
-/** The event after which a list begins, given by its revision (-1 begins at the first event) or its position in the log. */
+/** The event after which a list starts: its revision (-1 starts at the first event) or its position in the log. */
 export type Place = number | Position;
 
 export interface HistoryPage {
   items: HistoryItem[];
-  /** The last revision that was read, if more may follow, else null. */
+  /** The last revision that was read if more may follow, else null. */
   next: number | null;
 }
 
@@ -29,7 +29,7 @@ export class GetHistory extends Query<HistoryPage> {
 }
 
 /**
- * Streams the agent's events after a place, and new ones as they happen, until the agent is deleted or the signal aborts. Throws
+ * Streams the agent's events after a cursor, and new ones as they happen, until the agent is deleted or the signal aborts. Throws
  * `agent_not_found`.
  */
 export class FollowHistory extends Query<AsyncIterable<HistoryItem>> {

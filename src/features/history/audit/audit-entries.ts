@@ -10,16 +10,16 @@ import type { EventSelection } from '../entries/history-item.ts';
 
 const AUDIT = tableOf(auditProjection);
 
-/** Selects events of the audit. */
+/** Selects events from the audit. */
 export interface AuditSelection extends EventSelection {
-  /** The account whose events are selected. Null selects the events of all accounts and those of none. */
+  /** The account whose events are selected. Null selects all events, including those without an account. */
   accountId: string | null;
   /** The agent or the computer that the events concern. */
   subjectId: string | null;
   newestFirst: boolean;
 }
 
-/** The place in the log up to which the events of an account are known to somebody. */
+/** The position in the log up to which a consumer has read the events of an account. */
 export interface AccountPlace {
   readonly accountId: string;
   readonly position: Position;
@@ -31,20 +31,20 @@ export interface AuditedEvent extends StoredEvent {
   computerId: string | null;
 }
 
-/** The largest backward step of a store's clock, in milliseconds, with which a search by time still finds the events. */
+/** The largest backward step of a store's clock, in ms, that a search by time tolerates. */
 const CLOCK_SLACK_MS = 3_600_000;
 const POSITION_MAX = 2n ** 63n - 1n;
-/** The number of messages that are read at once in a search for one by its id. */
+/** The number of messages that are read per query in a search by id. */
 const MESSAGES_AT_ONCE = 100;
 
-/** The search for each place ends at the first entry. The order makes it use the index, however many earlier entries the account has. */
+/** The search for each cursor ends at the first entry. The order makes it use the index, however many earlier entries the account has. */
 const OUTRUN = `
   select number from unnest($1::uuid[], $2::bigint[], $3::int[]) with ordinality as place (account, after, bucket, number)
   cross join lateral (
     select from ${AUDIT} where account_id = account and position > 0 and position > after and ${BUCKET} >= bucket
     order by ${BUCKET} limit 1) as entry`;
 
-/** The range of positions and times that entries are selected from. */
+/** The range of positions and times from which entries are selected. */
 interface Bounds {
   /** The range of positions excludes both ends. */
   after: bigint;
@@ -53,7 +53,7 @@ interface Bounds {
   until: string | null;
 }
 
-/** Finds events by the rows of the audit, and reads them from the log. */
+/** Finds events through the rows of the audit, and reads them from the log. */
 @Injectable()
 export class AuditEntries {
   constructor(
@@ -77,7 +77,7 @@ export class AuditEntries {
     }
   }
 
-  /** Returns the last message to the agent between the two positions, or null if there is none. */
+  /** Returns the last message to the agent between the two positions; null if there is none. */
   async lastMessageTo(agentId: string, after: Position | null, before: Position): Promise<StoredEvent | null> {
     for await (const message of this.messagesTo(agentId, before, 1)) return after === null || message.position > after ? message : null;
     return null;
@@ -96,7 +96,7 @@ export class AuditEntries {
     return null;
   }
 
-  /** Returns those of the places after which the account has further events. */
+  /** Returns the cursors that are behind their account's newest event. */
   async outrun(places: readonly AccountPlace[]): Promise<AccountPlace[]> {
     if (places.length === 0) return [];
     const rows = await this.database.query<{ number: string }>(OUTRUN, [
@@ -121,7 +121,7 @@ export class AuditEntries {
     return this.list(messages, before, limit);
   }
 
-  /** Translates times into positions, so that an index leads to where they begin. */
+  /** Translates times to positions, so that an index can be used. */
   private async bounds({ since, until, newestFirst }: AuditSelection, after: Position | null): Promise<Bounds> {
     const bounds: Bounds = { after: 0n, before: POSITION_MAX, since, until };
     if (after !== null) bounds[newestFirst ? 'before' : 'after'] = least(BigInt(after), POSITION_MAX);
@@ -131,7 +131,7 @@ export class AuditEntries {
   }
 
   /**
-   * Returns the position of the last entry before the time, or 0 if there is none. Searches by bisection, because times grow with
+   * Returns the position of the last entry before the time, or 0 if there is none. It searches by bisection, because times increase with
    * positions.
    */
   private async lastBefore(time: number): Promise<bigint> {
@@ -154,8 +154,8 @@ export class AuditEntries {
 }
 
 /**
- * Builds one subquery for each alternative of types and actors. One index returns its rows in order, and it ends as soon as it has `limit`
- * rows, whereas `any (…)` would read all rows of each alternative. The union removes rows that two subqueries return.
+ * Builds one subquery for each combination of type and actor. An index returns its rows in order, and it ends once it has `limit` rows,
+ * whereas `any (…)` would read all rows of each combination. The union removes duplicates.
  */
 function entriesQuery(selection: AuditSelection, bounds: Bounds, limit: number): { text: string; values: unknown[] } {
   const values: unknown[] = [];
@@ -165,7 +165,7 @@ function entriesQuery(selection: AuditSelection, bounds: Bounds, limit: number):
   const common = conditionsOf(bounds, given);
   const parts = alternatives.map((equals) => {
     const own = Object.entries(equals).map(([column, value]) => `${column} = ${given(value)}`);
-    // Without an equality condition no index by bucket is used: the primary key has the order.
+    // Without an equality condition, the primary key is used, which has the order.
     const order = own.length === 0 ? `position ${direction}` : `${BUCKET} ${direction}, position ${direction}`;
     return `(select position, subject_id from ${AUDIT} where ${[...own, ...common].join(' and ')} order by ${order} limit ${limit})`;
   });

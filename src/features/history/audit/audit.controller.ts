@@ -45,7 +45,7 @@ export class AuditController {
   }
 }
 
-/** Only an administrator's session may read another account's audit. The refusal does not tell whether that account exists. */
+/** Only an administrator's session may read another account's audit. The refusal does not reveal whether that account exists. */
 function auditOf(query: AuditQueryDto, caller: Caller): AuditSelection {
   const isAdmin = caller.kind === 'session' && caller.role === 'admin';
   const asked = query.account_id?.toLowerCase() ?? null;

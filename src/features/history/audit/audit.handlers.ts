@@ -25,7 +25,7 @@ export class ListAuditHandler implements IQueryHandler<ListAudit> {
   }
 }
 
-/** The number of items that are looked up at once. */
+/** The number of items that are read in one query. */
 const AT_ONCE = 200;
 
 @QueryHandler(ExportAudit)

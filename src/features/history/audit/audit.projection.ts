@@ -8,7 +8,7 @@ import type { Projection } from '../../../eventsourcing/projections/projection.t
 import { computerOf } from '../../../sandboxes/index.ts';
 import { auditTable } from './audit.table.ts';
 
-/** Lists every event except output: what containers and builds print is no act, and is read in the logs. */
+/** Lists every event except the output of containers and builds, which is read in the logs. */
 export const auditProjection: Projection<typeof auditTable> = {
   name: 'audit_entries',
   version: 3,
@@ -39,13 +39,13 @@ export const auditProjection: Projection<typeof auditTable> = {
   },
 };
 
-/** Returns the agent that the event itself names; a conversation names it only in its first event. */
+/** Returns the agent that the event names. A conversation names its agent only in its first event. */
 export function agentOf({ stream, data }: StoredEvent): string | null {
   if (categoryOf(stream) === 'agent') return idOf(stream);
   return typeof data.agent_id === 'string' ? data.agent_id : null;
 }
 
-/** Returns the id of the agent or the computer that the event names: no agent has the id of a computer. */
+/** Returns the id of the agent or the computer that the event names. Agents and computers never share an id. */
 function subjectOf(event: StoredEvent): string | null {
   return agentOf(event) ?? computerOf(event);
 }
@@ -57,14 +57,14 @@ export function positionOf(number: string): Position {
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const OTHER_IDS = '5d3e2c1e-1a0b-4f6e-9d5c-3f0f7c3f2b7a';
 
-/** Returns the id, or a UUID derived from it if it is none. */
+/** Returns the id if it is a UUID, or else a UUID derived from it. */
 export function uuidOf(id: string): string {
   return UUID.test(id) ? id.toLowerCase() : uuidv5(id, OTHER_IDS);
 }
 
 const typeCodes = new Map<string, number>();
 
-/** Returns 32 bits of a hash. A test ensures that no two types of the catalogue have the same code. */
+/** Returns 32 bits of a hash. A test checks that no two types in the catalogue have the same code. */
 export function typeCode(type: string): number {
   const known = typeCodes.get(type);
   if (known !== undefined) return known;
@@ -85,7 +85,7 @@ export function kindCode(kind: string): number {
   return Object.hasOwn(kinds, kind) ? kinds[kind as ActorKind] : 0;
 }
 
-/** Returns 63 bits of a hash, below zero. */
+/** Returns a negative number with 63 bits of a hash. */
 function conversationKey(stream: string): string {
   return (-1n - (digest(stream).readBigUInt64BE(0) >> 1n)).toString();
 }

@@ -33,7 +33,7 @@ export class ExportAudit extends Query<AsyncIterable<AuditItem>> {
   }
 }
 
-/** Returns those of the places after which the account has further events, by one statement for all of them. */
+/** Returns the cursors that are behind their account's newest event, in one query. */
 export class FindOutrun<Of extends AccountPlace> extends Query<Of[]> {
   constructor(readonly places: readonly Of[]) {
     super();

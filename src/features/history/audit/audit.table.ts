@@ -18,14 +18,14 @@ export function bucketOf(position: bigint): number {
 
 const byBucket = (column: string) => `(${column}, ${BUCKET}) where position > 0`;
 
-/** The columns that the filters and the order of the audit need. The event itself is in the log, at the position. */
+/** The columns for the filters and the order of the audit. The event itself is in the log, at the position. */
 export const auditTable = {
   key: 'position',
   columns: {
-    /** The position of the event. A row below zero is no event but a conversation, for the later events in it. */
+    /** The position of the event. A negative value is the row of a conversation, for the later events in it. */
     position: 'bigint not null',
     at: 'timestamptz(3) not null',
-    /** The account; null if the event belongs to none, so that only administrators see it. */
+    /** The account; null if the event has none, so that only administrators see it. */
     account_id: 'uuid',
     /** The agent or the computer that the event concerns. */
     subject_id: 'uuid',

@@ -39,7 +39,7 @@ export class AuditItem extends HistoryItem {
   stream: string;
 }
 
-/** Selects events. A null member selects all. */
+/** Selects events. A member that is null selects all. */
 export interface EventSelection {
   types: readonly string[] | null;
   /** The id or the kind of an actor. */
@@ -83,7 +83,7 @@ export function historyItem(event: StoredEvent, catalogue: EventCatalogue): Hist
   };
 }
 
-/** Replaces encrypted values and the hashes of keys with a mask, so that only their presence is visible. */
+/** Replaces encrypted values and the hashes of keys by a mask, so that only their presence is visible. */
 export function masked(value: Json): Json {
   if (Array.isArray(value)) return value.map(masked);
   if (typeof value !== 'object' || value === null) return value;

@@ -11,7 +11,7 @@ import type { CauseDto, ExplanationDto } from '../entries/history.dto.ts';
 import { Transitions } from './transitions.ts';
 import { ExplainStatus } from './explain.queries.ts';
 
-/** The largest number of causes in one explanation; the nearest ones are kept. */
+/** The most causes in one explanation. The nearest ones are kept. */
 const CAUSES_MAX = 50;
 
 @QueryHandler(ExplainStatus)
@@ -39,8 +39,8 @@ export class ExplainStatusHandler implements IQueryHandler<ExplainStatus> {
   }
 
   /**
-   * Returns null if a caller requested the event, which makes it the first cause. An event without a recorded cause follows from the
-   * transition before it, by the rules of the state machine.
+   * Returns null if a caller requested the event, which is then the first cause. By the rules of the state machine, an event without a
+   * recorded cause follows from the transition before it.
    */
   private async causeOf(agentId: string, event: StoredEvent, transitions: Transitions): Promise<StoredEvent | null> {
     const { actor, causation_id } = event.metadata;

@@ -1,7 +1,7 @@
 import { beginsTransition, evolveAgent, type AgentEvent, type AgentState } from '../../agents/index.ts';
 import type { StoredEvent } from '../../../eventsourcing/event-store/event-store.ts';
 
-/** The number of transitions that are kept, which exceeds the largest number of causes in an explanation. */
+/** The number of transitions that are kept. It exceeds the most causes of an explanation. */
 const KEPT = 100;
 
 interface Transition {
@@ -9,7 +9,7 @@ interface Transition {
   before: AgentState;
 }
 
-/** Collects the transitions of an agent from its events, which it takes in order. */
+/** Collects the transitions of an agent from its events, which are applied in order. */
 export class Transitions {
   private state: AgentState = null;
   private statusSince = '';
@@ -46,7 +46,7 @@ export class Transitions {
     return this.latest.find(({ event }) => event.id === id)?.event ?? null;
   }
 
-  /** Returns the transition before this event. By the rules of the state machine the event could only follow from there. */
+  /** Returns the transition before this event. By the rules of the state machine, the event can only follow from it. */
   before(event: StoredEvent): StoredEvent | null {
     return this.latest.findLast((other) => other.event.revision < event.revision)?.event ?? null;
   }

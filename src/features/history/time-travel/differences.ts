@@ -6,7 +6,7 @@ export interface Difference {
   after: unknown;
 }
 
-/** Returns the changes that turn `before` into `after`. A list, or an object that only one side has, changes as a whole. */
+/** Returns the differences between `before` and `after`. A list, or an object that only one side has, is compared as a whole. */
 export function differences(before: unknown, after: unknown, path = ''): Difference[] {
   if (isObject(before) && isObject(after)) {
     const names = [...new Set([...Object.keys(before), ...Object.keys(after)])];
@@ -15,7 +15,7 @@ export function differences(before: unknown, after: unknown, path = ''): Differe
   return JSON.stringify(before ?? null) === JSON.stringify(after ?? null) ? [] : [{ path, before: before ?? null, after: after ?? null }];
 }
 
-/** Returns true if a change at one path changes the value at the other. */
+/** Returns whether a change at one path affects the value at the other. */
 export function overlaps(path: string, other: string): boolean {
   return path === other || path.startsWith(`${other}/`) || other.startsWith(`${path}/`);
 }

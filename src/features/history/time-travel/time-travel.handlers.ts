@@ -42,10 +42,10 @@ export class GetDiffHandler implements IQueryHandler<GetDiff> {
   }
 }
 
-/** Folds an agent's events, and records which event after a revision changed which path. */
+/** Applies an agent's events, and records which event after a revision changed which path. */
 export class DiffWalk {
   private readonly replay: AgentReplay;
-  /** Maps each path to the last event that changed it; the latest change is last. */
+  /** Maps each path to the last event that changed it, in the order of the changes. */
   private readonly changed = new Map<string, string>();
   private earlier: { moment: MomentDto; state: object } | null = null;
   private later: { moment: MomentDto; state: object } | null = null;
@@ -57,7 +57,7 @@ export class DiffWalk {
     this.replay = new AgentReplay(agentId);
   }
 
-  /** Takes in the next event, starting with the first. */
+  /** Applies the next event, starting with the first. */
   take(event: StoredEvent): void {
     this.replay.take(event);
     if (event.revision < this.revision) return;
@@ -81,14 +81,12 @@ export class DiffWalk {
   }
 }
 
-/** Indexes variables by their keys, because their positions in the list mean nothing. */
+/** Indexes variables by name, because their positions in the list have no meaning. */
 function comparable({ env, ...others }: AgentThen): object {
   return { ...others, env: Object.fromEntries(env.map((variable) => [variable.key, variable])) };
 }
 
-/**
- * Returns the last revision at a moment. The store's times may go backwards, so the last event that is not later than the moment counts.
- */
+/** Returns the last revision at a moment: that of the last event that is not later. The store's times may go backwards. */
 async function revisionAt(agents: Agents, agentId: string, head: number, moment: Moment, field: string): Promise<number> {
   if ('revision' in moment) {
     if (moment.revision <= head) return moment.revision;
