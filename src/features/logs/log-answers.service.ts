@@ -10,7 +10,7 @@ import type { LogEntry } from './entries/logs.table.ts';
 import { LogTail } from './entries/log-tail.service.ts';
 import type { LogQueryDto } from './logs.dto.ts';
 
-/** Reads an agent's log, and follows it. */
+/** Responds with an agent's log, and follows it. */
 @Injectable()
 export class LogAnswers {
   constructor(
@@ -37,7 +37,7 @@ export class LogAnswers {
     return this.queries.execute(new ListLogEntries(agentId, filter, limit, decodeCursor(cursor, 'time', 'text')));
   }
 
-  /** Yields the stored entries, then new ones. An entry that arrives while the stored ones are read is given once. */
+  /** Yields the stored entries, then new ones. An entry that arrives while the stored ones are read is yielded once. */
   private async *follow(
     agentId: string,
     query: LogQueryDto,
@@ -58,7 +58,7 @@ function filterOf({ level, since, until, q }: LogQueryDto): LogFilter {
   return { level, since: instantOf('since', since), until: instantOf('until', until), q };
 }
 
-/** Parses a time; one without an offset is UTC. Throws `invalid_request` if the time is invalid. */
+/** Parses a time. Without an offset, it is UTC. Throws `invalid_request` if the time is invalid. */
 function instantOf(field: string, text: string | undefined): Date | undefined {
   if (text === undefined) return undefined;
   const hasOffset = /[zZ]$|[+-]\d\d:?\d\d$/.test(text);

@@ -1,7 +1,7 @@
 import { TokenBucket } from '../../../kernel/limits/token-bucket.ts';
 import type { LogLine } from '../../../runtime/runtime.ts';
 
-/** The number of lines that an agent may print in a second, and at once after it was silent. */
+/** The lines that an agent may print per second, and in one burst after it was silent. */
 export const LINES_PER_SECOND = 2_000;
 export const LINES_AT_ONCE = 20_000;
 /**
@@ -9,7 +9,7 @@ export const LINES_AT_ONCE = 20_000;
  * engine keeps what they print meanwhile.
  */
 export const OUTPUT_LINES = { perSecond: 4_000, accountPart: 1 / 2, atATime: 100 };
-/** The number of characters that count as one line; a longer line counts as several. */
+/** This many characters count as one line. A longer line counts as several. */
 const CHARACTERS = 256;
 
 /**
@@ -21,7 +21,7 @@ export class LineRate {
   private readonly bucket = new TokenBucket({ perSecond: LINES_PER_SECOND, savedMax: LINES_AT_ONCE });
   private isOver = false;
 
-  /** Returns true if the line has to be left out. */
+  /** Returns whether the line has to be left out. */
   exceeds({ text, cursor }: LogLine): boolean {
     const printedMs = Date.parse(cursor.time);
     const cost = linesOf(text);
@@ -31,12 +31,12 @@ export class LineRate {
   }
 }
 
-/** Returns the number of lines as which the text counts. */
+/** Returns how many lines the text counts as. */
 export function linesOf(text: string): number {
   return linesOfLength(text.length);
 }
 
-/** Does as `linesOf` for a text of which only the length is known. */
+/** Like `linesOf`, for a text whose length is known only. */
 export function linesOfLength(length: number): number {
   return 1 + Math.floor(length / CHARACTERS);
 }

@@ -9,10 +9,10 @@ import { Sagas, type Saga, type SagaKey, type SagaPass } from '../../../eventsou
 import { LogCapture } from './log-capture.service.ts';
 import { DrainedRuns } from '../output/drained-runs.ts';
 
-/** The number of ended containers, not known to be captured completely, that one resync looks at. */
+/** The most exited containers with possibly uncaptured output that one resync checks. */
 const UNDRAINED_AT_A_TIME = 100;
 
-/** Keeps a follower on the output of every container. */
+/** Keeps a follower for the output of every container. */
 @Injectable()
 export class LogsSaga implements Saga, OnModuleInit, OnApplicationShutdown {
   readonly name = 'logs';
@@ -43,7 +43,7 @@ export class LogsSaga implements Saga, OnModuleInit, OnApplicationShutdown {
     return idOf(event.stream);
   }
 
-  /** Returns the agents whose containers run and are not followed here, and some of those whose ended containers were not drained. */
+  /** Returns the agents whose running containers are not followed here, and some of those whose exited containers were not drained. */
   async resync(maxAgeMs: number): Promise<SagaKey[]> {
     const containers = await this.listed(maxAgeMs);
     if (containers === null) return [];
@@ -70,7 +70,7 @@ export class LogsSaga implements Saga, OnModuleInit, OnApplicationShutdown {
     return null;
   }
 
-  /** Lists the containers of agents. Returns null if the engine is unavailable: its events tell when it is back. */
+  /** Lists the containers of agents. Returns null if the engine is unavailable; its events report when it is back. */
   private async listed(maxAgeMs: number): Promise<readonly ListedContainer[] | null> {
     try {
       const { containers } = await this.runtime.listed(maxAgeMs);

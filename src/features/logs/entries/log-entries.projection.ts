@@ -51,20 +51,20 @@ export class ListLogEntriesHandler implements IQueryHandler<ListLogEntries> {
   }
 }
 
-/** The number of entries of an agent that the journal keeps, as long as they are not too old. */
+/** The number of an agent's entries that the journal keeps, unless they are too old. */
 const KEPT_ENTRIES = 100_000;
-/** The largest number of rows that one statement deletes. */
+/** The most rows that one statement deletes. */
 const AT_ONCE = 5_000;
 
-/** Cuts the read models to what is kept, in short statements whose cost depends on what they delete. The store cuts the log itself. */
+/** Deletes old entries from the read models, with short statements whose cost depends on what they delete. The store trims the log itself. */
 @Injectable()
 export class LogRetention {
-  /** The journal's last entry at the previous trim; null before the first. */
+  /** The journal's last entry at the previous trim; null before the first trim. */
   private lookedUpTo: string | null = null;
 
   constructor(private readonly database: Database) {}
 
-  /** Deletes the lines of the agent's output that the log has before the position. */
+  /** Deletes the lines of the agent's output that are before the position in the log. */
   async forgetLines(agentId: string, before: Position): Promise<void> {
     await this.removeAll(
       `delete from ${LOG_LINES} where id = any (array(
@@ -80,8 +80,8 @@ export class LogRetention {
   }
 
   /**
-   * Returns agents that have entries here but are not in the read model of agents; at most 5,000. Costs one look-up for each agent, not for
-   * each entry.
+   * Returns agents that have entries here but are not in the read model of agents; at most 5,000. It costs one lookup for each agent, not
+   * for each entry.
    */
   async strangers(): Promise<string[]> {
     const found = new Set<string>();
@@ -112,7 +112,7 @@ export class LogRetention {
     await this.trimJournal();
   }
 
-  /** Trims the journal of agents that have new entries since the previous trim, because only they can have too many. */
+  /** Trims the journal of agents with new entries since the previous trim, because only they can have too many. */
   private async trimJournal(): Promise<void> {
     const [newest] = await this.database.query<{ id: string }>(`select id from ${LOG_JOURNAL} order by id desc limit 1`);
     const agents = await this.database.query<{ agent_id: string }>(`select distinct agent_id from ${LOG_JOURNAL} where id > $1`, [

@@ -25,7 +25,7 @@ export interface LogPage {
   earlierBefore: readonly [string, string] | null;
 }
 
-/** Returns the newest entries of an agent. A page has no further entry once those in it have 1 MiB. */
+/** Returns the newest entries of an agent. A page ends when its entries reach 1 MiB. */
 export class ListLogEntries extends Query<LogPage> {
   constructor(
     readonly agentId: string,

@@ -83,8 +83,8 @@ export class LogTail implements OnApplicationShutdown {
   }
 
   /**
-   * Resolves when the read model holds what the agent has printed so far, because a stream may have shown it already. Does not wait for
-   * other agents' output, nor longer than reads wait for a read model.
+   * Resolves when the read model contains what the agent has printed so far, because a stream may have shown it already. It does not wait
+   * for other agents' output, and not longer than reads wait for a read model.
    */
   async shown(agentId: string): Promise<void> {
     const newest = this.events.readStream(`log-${agentId}`, { backwards: true, limit: 1 });

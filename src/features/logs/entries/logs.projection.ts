@@ -43,7 +43,7 @@ type SummaryOf = (stored: Parameters<Projection['project']>[0]) => string;
 const failures = new Set(['DeploymentFailed', 'AgentFailed', 'MessageDeadLettered']);
 const warnings = new Set(['ContainerExited', 'DeploymentCanceled', 'DeliveryFailed']);
 
-/** Stores what happened to the agents, in sentences, beside their own output. The sources are `system`, `deploy` and `webhook`. */
+/** Stores what happened to the agents as sentences, in addition to their output. The sources are `system`, `deploy` and `webhook`. */
 export function journalProjection(summaryOf: SummaryOf): Projection<LogTable> {
   return {
     ...journal,
@@ -68,7 +68,7 @@ export function journalProjection(summaryOf: SummaryOf): Projection<LogTable> {
   };
 }
 
-/** Returns the agent in whose journal the event stands, or null: of what is said to agents only their webhooks are there. */
+/** Returns the agent in whose journal the event is; null if it is in none. Of the messages to agents, only webhooks are in the journal. */
 export function journalAgentOf({ stream, type, data }: StoredEvent): string | null {
   if (type === 'BuildLogCaptured') return data.agent_id as string;
   if (categoryOf(stream) !== 'conversation') return idOf(stream);

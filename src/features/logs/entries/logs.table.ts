@@ -7,14 +7,14 @@ import type { LogLevel } from '../output/logs.events.ts';
 /** The number of days for which entries are kept. */
 export const KEPT_DAYS = 7;
 
-/** Selects the agents that exist; entries of others are removed. */
+/** Selects the agents that exist. Entries of others are removed. */
 export const AGENTS_THAT_ARE = `select agent_id from ${tableOf(agentsReadModel)}`;
 
-/** The table of the lines that agents print, and that of the journal. */
+/** The table for the lines that agents print, and for the journal. */
 export const logTable = {
   key: 'id',
   columns: {
-    /** The id grows with the order of the entries within its source. */
+    /** The id. Ids increase with the order of the entries of a source. */
     id: 'text collate "C" not null',
     agent_id: 'text not null',
     level: typed<LogLevel>('text not null'),
@@ -31,7 +31,7 @@ export const logTable = {
 
 export type LogTable = typeof logTable;
 
-/** An entry as answers show it. */
+/** An entry as responses show it. */
 export type LogEntry = Omit<WrittenRow<LogTable>, 'agent_id' | 'fields'> & { fields?: JsonObject };
 
 /** Returns the entry of a row. */

@@ -3,7 +3,7 @@ import { Injectable } from '@nestjs/common';
 import { Database } from '../../../postgres/database/database.ts';
 import type { ContainerView, ListedContainer } from '../../../runtime/container.ts';
 
-/** The number of rows that are read at a time. */
+/** The number of rows that are read in one query. */
 const PAGE = 500;
 
 interface Run {
@@ -12,8 +12,8 @@ interface Run {
 }
 
 /**
- * Remembers for each agent the last run whose output is complete in the log, so that an ended container causes no work, even after a
- * restart. The row is no guarantee: a container's output is captured once more before the container is removed.
+ * Remembers for each agent the last run whose output is completely in the log, so that an exited container causes no work, even after a
+ * restart. The row is not a guarantee: the output is captured once more before the container is removed.
  */
 @Injectable()
 export class DrainedRuns {
@@ -36,18 +36,18 @@ export class DrainedRuns {
     this.runs.set(agentId, run);
   }
 
-  /** Forgets agents that have no container any more. */
+  /** Deletes agents that have no container any more. */
   async forget(agentIds: readonly string[]): Promise<void> {
     if (agentIds.length > 0) await this.database.query('delete from drained_runs where agent_id = any($1)', [agentIds]);
     for (const agentId of agentIds) this.runs.delete(agentId);
   }
 
-  /** Forgets all agents that have no container. */
+  /** Deletes all agents without a container. */
   async keepOnly(standing: ReadonlySet<string>): Promise<void> {
     await this.forget([...this.runs.keys()].filter((agentId) => !standing.has(agentId)));
   }
 
-  /** Returns the first `limit` of the ended containers of which no run is known to be complete. */
+  /** Returns the first `limit` exited containers whose output is not known to be complete. */
   async firstMissing(ended: readonly ListedContainer[], limit: number): Promise<ListedContainer[]> {
     const isMissing = ({ agentId, handle }: ListedContainer) => this.runs.get(agentId)?.handle !== handle;
     const unknown = ended.filter(isMissing);

@@ -76,7 +76,7 @@ function isExact(value: unknown, depth: number): boolean {
   return depth <= FIELDS_DEPTH_MAX && Object.values(value).every((each) => isExact(each, depth + 1));
 }
 
-/** Returns the line that replaces one that the store refuses. */
+/** Returns the replacement for a line that the store refuses. */
 export function leftOut(line: LogLine): CapturedLine {
   return { t: millisecondsOf(line.cursor.time), l: 'warning', m: 'A line of the output could not be stored and was left out here.' };
 }

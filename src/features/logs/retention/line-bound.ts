@@ -74,13 +74,13 @@ async function firstBeyond(store: EventStore, stream: string, last: number, line
   return eventFrom(store, stream, low);
 }
 
-/** Returns the event at the revision, or the next one that is kept. */
+/** Returns the event at the revision, or the next one that still exists. */
 async function eventFrom(store: EventStore, stream: string, revision: number): Promise<StoredEvent | null> {
   for await (const event of store.readStream(stream, { from: revision, limit: 1 })) return event;
   return null;
 }
 
-/** Returns the number of lines up to the event. Earlier releases did not count, so what they wrote is removed first. */
+/** Returns the number of lines up to the event. Events of earlier releases have no number, so they are removed first. */
 export function totalOf(event: StoredEvent): number {
   return (event as unknown as LogEvent).data.total ?? 0;
 }

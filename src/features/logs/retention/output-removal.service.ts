@@ -22,7 +22,7 @@ export class OutputRemoval {
     private readonly drained: DrainedRuns,
   ) {}
 
-  /** Removes the output of an agent whose containers are gone. May be repeated. */
+  /** Removes the output of an agent whose containers are removed. May be repeated. */
   async removeAll(agentId: string): Promise<void> {
     const stream = `log-${agentId}`;
     const last = await this.emptied(stream);
@@ -36,8 +36,8 @@ export class OutputRemoval {
   }
 
   /**
-   * Appends an event without lines, because a store keeps the last event of a stream, and returns the stream's last event; null if there is
-   * no stream. A capture that still wants to write is then too late: it reads the stream again, and finds no container.
+   * Appends an event without lines, because a store keeps the last event of a stream. Returns the stream's last event; null if there is no
+   * stream. A capture that still tries to append fails, reads the stream again, and finds no container.
    */
   private async emptied(stream: string): Promise<Pick<StoredEvent, 'revision' | 'position'> | null> {
     for (let tries = 1; ; tries++) {

@@ -7,10 +7,10 @@ import { LogRetention } from '../entries/log-entries.projection.ts';
 import { OutputRemoval } from './output-removal.service.ts';
 
 const TRIM_EVERY_MS = 3_600_000;
-/** The time in milliseconds after which an agent that is being deleted is looked at again, in case no event tells that it is gone. */
+/** An agent that is being deleted is checked again after this time, in ms, in case no event reports that it is deleted. */
 const AGAIN_MS = 15_000;
 
-/** Removes output that is too old, and all output of deleted agents, within a minute of their deletion. */
+/** Removes output that is too old, and all output of deleted agents within a minute of their deletion. */
 @Injectable()
 export class OutputRetentionSaga implements Saga, OnModuleInit {
   readonly name = 'output-retention';
@@ -34,8 +34,8 @@ export class OutputRetentionSaga implements Saga, OnModuleInit {
   }
 
   /**
-   * Trims the output once an hour, and returns deleted agents whose entries came back with a rebuilt read model. Deletions themselves
-   * arrive as events and are followed up by a deadline.
+   * Trims the output once an hour, and returns deleted agents whose entries are back after a rebuild of the read model. Deletions
+   * themselves arrive as events, and are checked again at a deadline.
    */
   async resync(): Promise<SagaKey[]> {
     if (Date.now() - this.trimmedAt < TRIM_EVERY_MS) return [];
