@@ -7,13 +7,13 @@ interface Picture {
   data?: string;
 }
 
-/** The answer of the route that acts on a computer, as far as its pictures go. */
+/** The pictures in the response of the route that acts on a computer. */
 interface ActionsAnswer {
   results: { screenshot?: Picture }[];
   screenshot?: Picture;
 }
 
-/** Returns what became of the actions as a text, and the last of their pictures, since a result has one. */
+/** Returns the results of the actions as a text, and the last of their pictures, since a result has one picture. */
 export function actionsResult({ body, isCut }: Received): ToolResult {
   if (isCut)
     return failureResult({
@@ -24,7 +24,7 @@ export function actionsResult({ body, isCut }: Received): ToolResult {
   const pictures = [...answer.results.map(({ screenshot }) => screenshot), answer.screenshot].filter((each) => each !== undefined);
   const last = pictures.at(-1);
   const { format, data } = last ?? {};
-  // The pictures stand beside the text, not in it.
+  // Pictures are separate from the text of a result.
   for (const picture of pictures) delete picture.data;
   const notes = pictures.length > 1 ? [`Only the last of ${pictures.length} pictures is shown: ask for them one by one.`] : [];
   const { content } = textResult(JSON.stringify(fitted(answer, SHOWN_BYTES_MAX)), notes);

@@ -3,16 +3,19 @@ import type { IncomingMessage } from 'node:http';
 import { EventStreamParser, type ReceivedEvent } from '../../agent-protocol/event-stream-parser.ts';
 import { Refusal } from '../../kernel/errors/refusal.ts';
 
-/** The length of an event, in characters. The last one has the whole reply, which agents may make as long as this. */
+/** The longest event, in characters. The last one contains the whole reply, which may be this long. */
 const EVENT_LENGTH_MAX = 8_388_608;
 
-/** The state of a message: `accepted` once it is stored, then `reply` or `error`. */
+/** The state of a chat message: `accepted` once it is stored, then `reply` or `error`. */
 export interface ChatTurn {
   event: 'accepted' | 'reply' | 'error';
   data: Readonly<Record<string, unknown>>;
 }
 
-/** Returns the state of the message at the end of the response, or when the signal aborts. Throws `reply_timeout` if it is not even stored by then. */
+/**
+ * Returns the state of the message at the end of the response, or when the signal aborts. Throws `reply_timeout` if it is not stored by
+ * then.
+ */
 export async function turnOf(response: IncomingMessage, signal: AbortSignal): Promise<ChatTurn> {
   let turn: ChatTurn | null = null;
   const leave = () => void response.destroy();

@@ -1,4 +1,4 @@
-/** The part of a text that is shown of its beginning, if it has to be cut; the rest is its end, where the errors of programs stand. */
+/** If a text is shortened, this part of it is its start. The rest is its end, where programs print their errors. */
 const BEGINNING = 0.25;
 
 /** Returns the number of bytes of the value as JSON. */
@@ -7,8 +7,8 @@ export function jsonBytes(value: unknown): number {
 }
 
 /**
- * Returns the value as it is if its JSON has at most so many bytes. Else returns less of it: of a list its first items, or its last ones if the list
- * ends with what matters most, and of an object its members with the middle of long texts left out.
+ * Returns the value unchanged if its JSON has at most `bytesMax` bytes. Otherwise it returns less: the first items of a list, or its last
+ * ones if these matter most, and the members of an object without the middle of long texts.
  */
 export function fitted(value: unknown, bytesMax: number, keeps: 'first' | 'last' = 'first'): unknown {
   if (jsonBytes(value) <= bytesMax) return value;

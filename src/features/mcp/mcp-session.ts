@@ -8,14 +8,14 @@ import type { Arguments } from './tool-request.ts';
 import type { ToolResult } from './tool-results.ts';
 import { WAIT_SECONDS } from './tool.ts';
 
-/** The interval at which a caller who asks for it is told that a call goes on, in ms. */
+/** The interval of progress notifications to a caller who requests them, in ms. */
 const PROGRESS_MS = 5_000;
 
 const INSTRUCTIONS =
   `Mooring runs AI agents in containers, and computers, which are desktops for end users. Tools wait ${WAIT_SECONDS} s at most for what they ask for, and then say which tool shows how it goes on. ` +
   'A refusal is a JSON object with a code and a detail that says what to do.';
 
-/** Nothing is asked of clients, so their answers need no validation. */
+/** The service sends no requests to clients, so no responses of clients need validation. */
 const noValidation = {
   getValidator: (): never => {
     throw new Error('answers of clients are not validated');
@@ -34,11 +34,11 @@ export interface McpRequest {
   message: unknown;
   /** The version of the protocol, as the header of the request has it. */
   protocolVersion: string | undefined;
-  /** True if the response is an event stream, which can tell of progress. */
+  /** The value is true if the response is an event stream, which can contain progress notifications. */
   isStream: boolean;
 }
 
-/** Answers one request with a server of its own, which ends when the signal aborts. */
+/** Handles one request with a server of its own, which ends when the signal aborts. */
 export async function answer(
   { message, protocolVersion, isStream }: McpRequest,
   tools: SessionTools,
@@ -53,7 +53,7 @@ export async function answer(
     'content-type': 'application/json',
     ...(protocolVersion === undefined ? {} : { 'mcp-protocol-version': protocolVersion }),
   };
-  // An empty body is no message; undefined would have the transport read the request's own.
+  // An empty body is passed on as null, because with undefined the transport would read the request's body itself.
   return transport.handleRequest(new Request('http://localhost/', { method: 'POST', headers }), { parsedBody: message ?? null });
 }
 

@@ -15,7 +15,7 @@ import type { SessionTools } from './mcp-session.ts';
 import { CALLS_MAX, ToolCalls } from './tool-calls.service.ts';
 import { ToolCatalogue } from './tool-catalogue.service.ts';
 
-/** Answers requests of the Model Context Protocol. Each stands for itself: nothing is kept from one to the next. */
+/** Handles requests of the Model Context Protocol. They are independent: nothing is kept from one to the next. */
 @Injectable()
 export class Mcp {
   constructor(
@@ -26,7 +26,7 @@ export class Mcp {
     private readonly calls: ToolCalls,
   ) {}
 
-  /** Answers the message, or the messages. Throws `origin_not_allowed` for the page of another site, and `invalid_request` for too many messages. */
+  /** Handles the message or messages. Throws `origin_not_allowed` for a page of another site, and `invalid_request` for too many messages. */
   async answer(message: unknown, call: Call): Promise<string | Streamed | undefined> {
     const { origin, host } = call.headers;
     if (origin !== undefined && !isAllowedOrigin(String(origin), String(host), this.config))
@@ -48,10 +48,10 @@ export class Mcp {
     const { waitSeconds, marginSeconds } = this.calls.times;
     const timeoutMs = (waitSeconds + 2 * marginSeconds) * 1_000;
     const gone = call.goneSignal();
-    // Each call listens, twice if it has an image. Node warns of a leak beyond ten.
+    // Each call adds a listener, and a second one for an image. Node warns of a leak above ten.
     setMaxListeners(3 * CALLS_MAX, gone);
     cutLate(call, gone, 2 * timeoutMs);
-    // A call that its client cancels has no answer, and others would wait for it with the response.
+    // The time limit is needed because a call that its client cancels gets no result, and the response waits for the results of all calls.
     const time = timeoutSignal(timeoutMs);
     const end = AbortSignal.any([gone, time]);
     const { 'mcp-protocol-version': protocolVersion } = call.headers;
@@ -62,7 +62,7 @@ export class Mcp {
         return route && this.calls.run(call, route, given, { gone, end: AbortSignal.any([end, signal]) });
       },
     };
-    // The library takes time and memory, which a service without such callers does not spend.
+    // The library is loaded at the first call, because it takes time and memory.
     const { answer } = await import('./mcp-session.ts');
     try {
       return await unlessAborted(answer({ message, protocolVersion: protocolVersion?.toString(), isStream }, tools, end), end);
@@ -73,13 +73,13 @@ export class Mcp {
   }
 }
 
-/** Breaks the connection off after the time, in ms. A client that does not take its results would else hold its account's places for ever. */
+/** Closes the connection after the time, in ms. Otherwise a client that does not read its results would keep its account's slots for ever. */
 function cutLate(call: Call, gone: AbortSignal, ms: number): void {
   const timer = setTimeout(() => call.disconnect(), ms).unref();
   gone.addEventListener('abort', () => clearTimeout(timer), { once: true });
 }
 
-/** Returns whether a call among the messages asks to be told of its progress. */
+/** Returns whether a call among the messages requests progress notifications. */
 function asksForProgress(message: unknown): boolean {
   return [message].flat().some((one) => {
     const { params } = (one ?? {}) as { params?: { _meta?: { progressToken?: unknown } } };

@@ -33,15 +33,15 @@ import { SHOWN_BYTES_MAX, WAIT_SECONDS } from './tool.ts';
 const MIB = 1_048_576;
 /** T3: the calls of one account that run, or whose results were not received yet. */
 export const CALLS_MAX = 16;
-/** The bytes that are read of a JSON response, and of an image. */
+/** The most bytes that are read of a JSON response, and of an image. */
 const JSON_BYTES_MAX = 2 * MIB;
 const IMAGE_BYTES_MAX = 4 * MIB;
-/** The bytes that are read of a JSON response which has images in it as text. */
+/** The most bytes that are read of a JSON response that contains images as text. */
 const IMAGES_BYTES_MAX = 8 * MIB;
 /** The bytes of images that this process holds until clients have taken them; an account may have 12 MiB of them. */
 const IMAGES = sharesOf(64 * MIB, { account: 3 / 16 });
 
-/** The signals that end a call. */
+/** The signals of a call. */
 export interface CallEnds {
   /** Aborts when the response with the result is complete, or its connection has closed. */
   gone: AbortSignal;
@@ -55,7 +55,7 @@ interface ToolCall {
   route: ToolRoute;
   request: OwnRequest;
   gone: AbortSignal;
-  /** Aborts with `end`, or when the time of the call is over. */
+  /** Aborts with `end`, or when the call times out. */
   signal: AbortSignal;
 }
 
@@ -105,7 +105,7 @@ export class ToolCalls {
     return received.status === 200 ? actionsResult(received) : resultOf(toolCall.route.tool, received);
   }
 
-  /** Returns the part of the file that has room in a result, unless the model asks for another one, or the whole of an image. */
+  /** Returns the start of the file that fits into a result, the part that the model requests, or the whole of an image. */
   private async file(toolCall: ToolCall): Promise<ToolResult> {
     if (toolCall.request.headers.range !== undefined) return this.plain(toolCall);
     const response = await this.send(toolCall, { range: `bytes=0-${SHOWN_BYTES_MAX - 1}` });
@@ -158,7 +158,7 @@ function whenAborted(signal: AbortSignal, listener: () => void): void {
   else signal.addEventListener('abort', listener, { once: true });
 }
 
-/** Returns the body of the response, of which no more is read than these bytes. */
+/** Returns the body of the response, of which at most `bytesMax` bytes are read. */
 async function read(response: IncomingMessage, bytesMax: number): Promise<{ body: Buffer; isCut: boolean }> {
   const chunks: Buffer[] = [];
   let bytes = 0;

@@ -11,7 +11,7 @@ import { toolName, type ToolRoute } from './tool-request.ts';
 import type { Tool } from './tool.ts';
 import { tools } from './tools.ts';
 
-/** A tool as clients of MCP get it. */
+/** A tool as MCP clients see it. */
 export interface ListedTool {
   name: string;
   title: string;
@@ -25,21 +25,24 @@ interface CatalogueEntry extends ToolRoute {
   listed: ListedTool;
 }
 
-/** The tools whose routes this application has. They are read when they are first needed, since a service may have no callers of them. */
+/**
+ * The tools whose routes this application has. The catalogue is built when it is first needed, since a service may have no callers of
+ * tools.
+ */
 @Injectable()
 export class ToolCatalogue {
   private read: ReadonlyMap<string, CatalogueEntry> | null = null;
 
   constructor(private readonly modules: ModulesContainer) {}
 
-  /** Returns the tools whose routes the caller may call. */
+  /** Returns the tools that the caller may call. */
   listFor(caller: Caller): ListedTool[] {
     const allowed = [...this.entries.values()].filter(({ access }) => isAllowed(access, caller));
     const operations = new Set(allowed.map(({ tool }) => tool.operationId));
     return allowed.filter(({ tool: { insteadOf } }) => insteadOf === undefined || !operations.has(insteadOf)).map(({ listed }) => listed);
   }
 
-  /** Returns the tool with the name, whoever may call it: its route decides that. */
+  /** Returns the tool with the name. Its route decides who may call it. */
   find(name: string): ToolRoute | null {
     return this.entries.get(name) ?? null;
   }
@@ -50,7 +53,7 @@ export class ToolCatalogue {
   }
 }
 
-/** Returns the tools of the routes. Throws if what one takes can't be said in one schema. */
+/** Returns the tools of the routes. Throws if the arguments of a tool can't be described by one schema. */
 export function catalogueOf(routes: readonly RouteAccess[]): CatalogueEntry[] {
   const { paths, components } = committedDocument();
   const byOperation = new Map(routes.map((route) => [route.operationId, route]));

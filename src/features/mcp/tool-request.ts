@@ -6,7 +6,7 @@ import type { Tool } from './tool.ts';
 
 export type Arguments = Readonly<Record<string, unknown>>;
 
-/** The route of a tool, and what it takes. */
+/** The route of a tool, and its arguments. */
 export interface ToolRoute {
   tool: Tool;
   method: string;
@@ -16,7 +16,7 @@ export interface ToolRoute {
 }
 
 /**
- * Returns the request to the tool's route, which asks for a wait of so many seconds if the tool waits. The route validates the values. This function
+ * Returns the request to the tool's route, with a wait of `waitSeconds` if the tool waits. The route validates the values. This function
  * only checks that each argument has a place in the request and can be sent there. Throws `invalid_request`.
  */
 export function requestOf({ tool, method, path, input }: ToolRoute, given: Arguments, waitSeconds: number): OwnRequest {
@@ -50,7 +50,7 @@ export function requestOf({ tool, method, path, input }: ToolRoute, given: Argum
   };
 }
 
-/** Returns the arguments with the defaults of those that the tool bounds. */
+/** Returns the arguments, with defaults for those that the tool bounds. */
 function withBounds({ bounds = {}, next }: Tool, given: Arguments, refuse: (field: string, message: string) => void): Arguments {
   for (const [name, most] of Object.entries(bounds)) {
     const value = given[name];

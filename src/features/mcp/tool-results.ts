@@ -7,25 +7,25 @@ import { SHOWN_BYTES_MAX, type Tool } from './tool.ts';
 
 type Content = { type: 'text'; text: string } | { type: 'image'; data: string; mimeType: string };
 
-/** The result of a tool's call, as clients of MCP get it. */
+/** The result of a tool call, as MCP clients see it. */
 export interface ToolResult {
   content: Content[];
   isError?: true;
 }
 
-/** A response of the service that was read, in whole or as far as results can show it. */
+/** A response of the service, read completely or as far as results can show it. */
 export interface Received {
   status: number;
   headers: IncomingHttpHeaders;
   body: Buffer;
-  /** True if the body goes on. */
+  /** The value is true if the body was not read completely. */
   isCut: boolean;
 }
 
-/** The media types of the images that models can look at. */
+/** The media types of images that models can read. */
 const IMAGE_TYPES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
 
-/** The text of a result that has nothing else to show. */
+/** The text of an empty result. */
 const EMPTY = 'There is nothing to show.';
 
 export function textResult(text: string, notes: readonly string[] = []): ToolResult {
@@ -44,9 +44,9 @@ export function resultOf(tool: Tool, received: Received): ToolResult {
   if (status === 204) return textResult('Done.');
   const nextOffset = headers['x-next-offset'];
   if (nextOffset !== undefined) return outputResult(body, Number(nextOffset));
-  // A part of an image is none.
+  // A part of an image can't be shown as an image.
   if (IMAGE_TYPES.includes(type) && status !== 206) return imageResult(received, type);
-  // A file may be JSON, too, and then it is shown as it is.
+  // A file that is JSON is shown unchanged.
   if (type === 'application/json' && tool.result !== 'file') return jsonResult(tool, received);
   return bytesResult(received, type);
 }
@@ -56,7 +56,7 @@ export function mediaTypeOf({ 'content-type': type = '' }: IncomingHttpHeaders):
   return (type.split(';', 1)[0] as string).trim().toLowerCase();
 }
 
-/** Returns true if the response is an image. */
+/** Returns whether the response is an image. */
 export function isImage(headers: IncomingHttpHeaders): boolean {
   return IMAGE_TYPES.includes(mediaTypeOf(headers));
 }
@@ -66,7 +66,7 @@ function problemResult({ next }: Tool, { status, headers, body }: Received): Too
   const wait = headers['retry-after'];
   const shown = { ...problem, ...(wait === undefined ? {} : { retry_after_seconds: Number(wait) }) };
   if (problem.code === undefined) return failureResult({ code: 'internal_error', detail: `The service answered ${status}.` });
-  // A wait that was too short is no failure: the agent is on its way.
+  // A wait that timed out is not a failure: the transition continues.
   if (problem.code === 'wait_timeout') return textResult(JSON.stringify(shown), nextNote(next));
   return failureResult(shown);
 }
@@ -87,7 +87,7 @@ function jsonResult(tool: Tool, { status, headers, body, isCut }: Received): Too
   return textResult(text === '' ? EMPTY : text, notes);
 }
 
-/** Returns the note that names the tool to call next. */
+/** Returns a note with the tool to call next. */
 export function nextNote(next: string | undefined): string[] {
   return next === undefined ? [] : [`It is not over yet: call ${toolName(next)} to see how it goes on.`];
 }
@@ -98,7 +98,7 @@ function nextCursorOf(link: string | string[] | undefined): string | null {
   return target === undefined ? null : new URL(target, 'http://localhost').searchParams.get('cursor');
 }
 
-/** Returns an entry of a log as a line. */
+/** Returns a log entry as a line. */
 function lineOf(entry: unknown): string {
   const { timestamp, level, source, message } = entry as Record<string, unknown>;
   return `${String(timestamp)} ${String(level)} ${String(source)} ${String(message)}`;
@@ -109,7 +109,7 @@ function imageResult({ body, isCut }: Received, mimeType: string): ToolResult {
   return { content: [{ type: 'image', data: body.toString('base64'), mimeType }] };
 }
 
-/** Returns the bytes of a file as a text. One that is no text is not shown. */
+/** Returns the bytes of a file as text. A file that is not text is not shown. */
 function bytesResult({ headers, body, isCut }: Received, type: string): ToolResult {
   const { start, size } = rangeOf(headers);
   const shown = body.subarray(0, SHOWN_BYTES_MAX);
@@ -122,23 +122,23 @@ function bytesResult({ headers, body, isCut }: Received, type: string): ToolResu
   return textResult(text, [`These are the bytes ${start} to ${end - 1} of ${size}: go on with range "bytes=${end}-".`]);
 }
 
-/** Returns what a command printed as a text, whatever it is. */
+/** Returns what a command printed as text, even if it is not valid UTF-8. */
 function outputResult(body: Buffer, nextOffset: number): ToolResult {
   const { pending } = textOf(body);
-  // A command may end within a character, whose rest would be waited for in vain.
+  // If the output ends within a character, its remaining bytes will never arrive.
   const left = body.length > pending ? pending : 0;
   const text = body.subarray(0, body.length - left).toString();
   return textResult(text === '' ? EMPTY : text, [`Go on with offset ${nextOffset - left}.`]);
 }
 
-/** Returns the bytes as a text, which is null if they are no UTF-8, and the number of bytes at the end that begin a character. */
+/** Returns the bytes as text, null if they are not UTF-8, and the number of bytes at the end that belong to an incomplete character. */
 function textOf(bytes: Buffer): { text: string | null; pending: number } {
   const pieces = new TextPieces();
   const piece = pieces.add(bytes) ?? { text: '' };
   return { text: 'text' in piece ? piece.text : null, pending: pieces.pending };
 }
 
-/** Returns where the part of a file begins, and the size of the file, which is null if the response has all of it. */
+/** Returns the start of the part of a file, and the size of the file; the size is null if the response contains the whole file. */
 function rangeOf({ 'content-range': range }: IncomingHttpHeaders): { start: number; size: number | null } {
   const [, start, size] = /^bytes (\d+)-\d+\/(\d+)$/.exec(range ?? '') ?? [];
   return { start: Number(start ?? 0), size: size === undefined ? null : Number(size) };

@@ -3,7 +3,7 @@ import type { Tool } from './tool.ts';
 /** A JSON schema. */
 export type Schema = Readonly<Record<string, unknown>>;
 
-/** An operation of the OpenAPI document, as far as tools need it. */
+/** The parts of an OpenAPI operation that tools need. */
 export interface DocumentedOperation {
   summary?: string;
   parameters?: readonly DocumentedParameter[];
@@ -18,17 +18,17 @@ interface DocumentedParameter {
   schema?: unknown;
 }
 
-/** The place of a request in which an argument is sent. Arguments without one are members of the JSON body. */
+/** The location of an argument in the request. Arguments without one are members of the JSON body. */
 export interface ArgumentPlace {
-  /** `body` if the argument is the whole of it. */
+  /** `body` if the argument is the whole body. */
   in: 'path' | 'query' | 'header' | 'body';
   /** The name there. */
   name: string;
 }
 
-/** The arguments of a tool, and their places in the request. */
+/** The arguments of a tool, and their locations in the request. */
 export interface ToolInput {
-  /** The schema of all arguments, as clients of MCP get it. */
+  /** The schema of all arguments, as MCP clients see it. */
   schema: { type: 'object'; properties: Record<string, Schema>; required: string[]; additionalProperties: false };
   places: ReadonlyMap<string, ArgumentPlace>;
   /** The media type of the body; null if there is none. */
@@ -36,19 +36,19 @@ export interface ToolInput {
 }
 
 export const JSON_BODY = 'application/json';
-/** The body of a route that stores it as a file. */
+/** The media type of a body that is stored as a file. */
 export const FILE_BODY = 'application/octet-stream';
 
-/** The headers that are arguments, by their names as such. Others belong to the transmission. */
+/** The headers that are arguments, with their argument names. Other headers belong to the transmission. */
 const headerArguments: Readonly<Record<string, string>> = { 'idempotency-key': 'idempotency_key', range: 'range' };
 /** The argument that is the whole body of a file. */
 const FILE_TEXT = 'content';
-/** The depth to which schemas refer to each other. */
+/** The greatest depth of references between schemas. */
 const DEPTH_MAX = 20;
 
 /**
- * Returns the input of the tool: the parameters of its operation and the members of its body, merged. The body of a file is one more argument, its
- * text. Throws if two have one name, or if the body is neither a file nor a JSON object.
+ * Returns the input of the tool: the parameters of its operation and the members of its body. A file body is one more argument, its text.
+ * Throws if two arguments have the same name, or if the body is neither a file nor a JSON object.
  */
 export function toolInput(
   { operationId, bounds = {}, leavesOut = [] }: Tool,
@@ -105,13 +105,13 @@ interface BodySchema {
 
 function bodyOf(operationId: string, { requestBody }: DocumentedOperation, schemas: Readonly<Record<string, unknown>>): BodySchema {
   const body = inlined(requestBody?.content[JSON_BODY]?.schema, schemas) as BodySchema;
-  // A tool takes the first of the forms that a body may have: models need one, and many clients know no others.
+  // A tool uses the first form of a body with several: one is enough for models, and many clients support no alternatives.
   const { oneOf: [form = body] = [] } = body;
   if (form.type !== 'object') throw new Error(`the body of ${operationId} is no JSON object`);
   return form;
 }
 
-/** Returns the schema with every reference replaced by what it refers to. */
+/** Returns the schema with every reference resolved. */
 function inlined(schema: unknown, schemas: Readonly<Record<string, unknown>>, depth = 0): Schema {
   return resolved(schema ?? {}, schemas, depth) as Schema;
 }
