@@ -10,7 +10,7 @@ import { SendChatMessage } from './messages.commands.ts';
 import { toChatResponse } from './messages.dto.ts';
 import { ReplyEvents } from './reply-events.ts';
 
-/** Sends chat messages whose replies are streamed to their callers. */
+/** Sends chat messages and streams the replies to their callers. */
 @Injectable()
 export class ChatStreams {
   constructor(
@@ -20,8 +20,9 @@ export class ChatStreams {
   ) {}
 
   /**
-   * Sends the message and returns the stream of its reply once it is stored: `accepted`, `delta` with each piece of the text, and `reply` or
-   * `error`. Nothing is pieced together from deltas: the last event has the whole reply. If the caller goes away, the turn goes on.
+   * Sends the message, and returns the stream of its reply once the message is stored: `accepted`, `delta` with each piece of the text, and
+   * `reply` or `error`. The last event contains the whole reply, so clients need not join the deltas. If the caller disconnects, the turn
+   * continues.
    */
   stream(call: Call, chat: Chat, onAccepted: (woken: boolean) => void): Promise<Streamed> {
     return this.streams.events(call, (gone) => this.sent(chat, call.requestId, gone, onAccepted));

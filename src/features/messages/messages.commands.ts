@@ -9,7 +9,7 @@ export interface Reply {
   messageId: string;
 }
 
-/** Delivers a message again whose delivery has ended. Throws `agent_not_found`, `not_found`, `rate_limited`. */
+/** Delivers a message again after its delivery has ended. Throws `agent_not_found`, `not_found`, `rate_limited`. */
 export class RedeliverMessage extends Command<void> {
   constructor(
     readonly context: CommandContext,
@@ -22,8 +22,8 @@ export class RedeliverMessage extends Command<void> {
 }
 
 /**
- * Sends the agent a message and waits for its reply. `onAccepted` is called once the message is stored, or was before; `woken` is true if
- * the agent had to be woken for it.
+ * Sends the agent a message and waits for its reply. `onAccepted` is called once the message is stored, or if it was stored before. `woken`
+ * is true if the agent had to be woken.
  */
 export class SendChatMessage extends Command<Reply> {
   constructor(

@@ -11,7 +11,7 @@ import { Threads, type ThreadPage } from './conversations/threads.ts';
 import { type Reply, SendChatMessage } from './messages.commands.ts';
 import { ListMessages } from './messages.queries.ts';
 
-/** The time in milliseconds after the end of the sender's wait within which the record of that may still arrive. */
+/** The record of the outcome may arrive this long after the end of the sender's wait, in ms. */
 const RECORD_GRACE_MS = 1_000;
 
 @CommandHandler(SendChatMessage)
@@ -39,7 +39,7 @@ export class SendChatMessageHandler implements ICommandHandler<SendChatMessage> 
     return { response: await this.responseOf(chat.agentId, ids.messageId, outcome), ...ids };
   }
 
-  /** Returns the outcome of the message if an earlier try under the same Idempotency-Key had it accepted; null if none had. */
+  /** Returns the outcome of the message if an earlier attempt under the same Idempotency-Key was accepted; null if none was. */
   private async ofEarlierTry({ attempt, agentId, accountId, ids }: Chat): Promise<Outcome | 'pending' | null> {
     if (attempt === null || attempt.isFirst) return null;
     await this.agents.load(agentId, accountId);

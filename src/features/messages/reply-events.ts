@@ -2,12 +2,12 @@ import type { ServerSentEvent } from '../../http/server/response-streams.ts';
 import type { Problem } from '../../http/responses/problems.ts';
 import type { ChatResponseDto } from './messages.dto.ts';
 
-/** The text in characters that waits for a slow reader at most. The rest of its text comes in the last event only. */
+/** The most characters that wait for a slow reader. The rest of the text is in the last event only. */
 const WAITING_LENGTH_MAX = 64 * 1_024;
 
 /**
- * The events of one reply: `accepted`, `delta` with each piece of the text, then `reply` or `error`. Pieces that come faster than they are
- * read are joined. The deltas together are a beginning of what the agent says.
+ * The events of one reply: `accepted`, `delta` with each piece of the text, then `reply` or `error`. Pieces that arrive faster than they
+ * are read are joined. The deltas together are a prefix of the reply.
  */
 export class ReplyEvents implements AsyncIterable<ServerSentEvent> {
   private waiting = '';
@@ -30,7 +30,7 @@ export class ReplyEvents implements AsyncIterable<ServerSentEvent> {
     this.wake();
   }
 
-  /** Ends the events with the reply. A reply that did not come in pieces is one. */
+  /** Ends the events with the reply. A reply that did not arrive in pieces is sent as one delta. */
   end(reply: ChatResponseDto): void {
     if (!this.hasText && !this.isBehind && !this.isOver) this.waiting = reply.response;
     this.finish({ event: 'reply', data: reply });
@@ -40,7 +40,7 @@ export class ReplyEvents implements AsyncIterable<ServerSentEvent> {
     this.finish({ event: 'error', data: problem });
   }
 
-  /** Ends the events at once, for a reader who has gone away. */
+  /** Ends the events immediately, because the reader has disconnected. */
   drop(): void {
     this.waiting = '';
     this.finish(null);

@@ -24,21 +24,21 @@ interface Bounds {
   bytes: number;
 }
 
-/** The largest number of messages that may wait in one conversation, and of bytes that they may have together as stored, for a message of that channel. */
+/** The most messages that may wait in one conversation when a message of the channel arrives, and the most bytes of them as stored. */
 export const WAITING_MAX: Record<Channel, Bounds> = {
   chat: { messages: 100, bytes: 8 * 1024 * 1024 },
   attachment: { messages: 100, bytes: 8 * 1024 * 1024 },
   webhook: { messages: 1_000, bytes: 64 * 1024 * 1024 },
 };
-/** The same for the conversation of an agent's webhooks that come without its token. */
+/** The same for the conversation of an agent's webhooks without its token. */
 export const TOKENLESS_WAITING_MAX: Bounds = { messages: 250, bytes: 32 * 1024 * 1024 };
-/** The longest text, in bytes of UTF-8: encrypted and in base64 it still fits into an event. */
+/** The longest text in bytes of UTF-8. Encrypted and in base64, it still fits into an event. */
 export const TEXT_BYTES_MAX = 700_000;
 /** The delays before the attempts after a failed one, in ms, where nobody waits for the outcome. */
 export const DELIVERY_WAITS_MS: readonly number[] = [1_000, 5_000, 30_000, 120_000, 600_000];
 /**
- * The waits in milliseconds before the attempts that follow a failed one. When the last one fails, the message is given up. The sender of
- * a chat waits for the reply, so its waits are short.
+ * The delays before the attempts after a failed one, in ms. When the last attempt fails, the message is dead-lettered. The delays of a chat
+ * are short, because its sender waits.
  */
 export const RETRY_DELAYS_MS: Record<Channel, readonly number[]> = {
   chat: [250, 1_000, 5_000],
@@ -46,7 +46,7 @@ export const RETRY_DELAYS_MS: Record<Channel, readonly number[]> = {
   webhook: DELIVERY_WAITS_MS,
 };
 
-/** A message that waits for its delivery. Its text stays in the stream, at its revision, and is read at delivery. */
+/** A message that waits for its delivery. Its text stays in the stream, at its revision, and is read at the delivery. */
 export interface PendingMessage {
   id: string;
   channel: Channel;
@@ -54,26 +54,26 @@ export interface PendingMessage {
   revision: number;
   /** The size of the text as stored, in bytes. */
   bytes: number;
-  /** The time (ISO 8601) until which the sender waits for the reply; from then on the message is not delivered. Null if nobody waits. */
+  /** The time (ISO 8601) until which the sender waits for the reply, after which the message is not delivered. Null if nobody waits. */
   replyBy: string | null;
   /** The number of failed attempts so far. */
   attempts: number;
   /** The time (ISO 8601) of the earliest next attempt; null means now. */
   retryAt: string | null;
-  /** The revision of the event that asked for another delivery; null if this is the first one. */
+  /** The revision of the event that requested another delivery; null if this is the first one. */
   requeuedAt: number | null;
 }
 
-/** A conversation, with ids, revisions and sizes, but no text: its memory does not depend on the length of the texts. */
+/** C1: the state of a conversation, with ids, revisions and sizes, but without texts. */
 export interface Conversation {
   agentId: string;
   accountId: string;
   channel: Channel;
-  /** True for the webhooks that come without the agent's token. */
+  /** The value is true for the webhooks without the agent's token. */
   tokenless: boolean;
   /** The revision of the last event that was applied. */
   revision: number;
-  /** The waiting messages in the order of delivery: each waits for the one before. */
+  /** The waiting messages in the order of delivery. Each waits for the one before it. */
   pending: PendingMessage[];
   /** The webhooks of the last minute, oldest first. */
   draws: Draw[];
@@ -90,7 +90,7 @@ interface NewMessage {
   messageId: string;
   channel: Channel;
   text: Sealed;
-  /** Whether this message may start the conversation. */
+  /** The value is true if this message may start the conversation. */
   begins: boolean;
   /** The budget that the message draws on, if there is one. */
   draws?: Draws | undefined;
@@ -106,10 +106,10 @@ export type ConversationCommand =
       /** The events that hold the rest of a long message. */
       parts?: NonNullable<AcceptedData['parts']>;
     })
-  /** Delivers a message again whose delivery has ended. */
+  /** Delivers a message again after its delivery has ended. */
   | { type: 'RequeueMessage'; messageId: string; channel: Channel; revision: number; bytes: number }
   | { type: 'RecordReply'; messageId: string; reply: Sealed }
-  /** There was no answer, and another attempt may get one. The sender is told `code` if this attempt was the last. */
+  /** There was no reply, but another attempt may get one. The sender gets `code` if this was the last attempt. */
   | { type: 'RecordFailedAttempt'; messageId: string; code: DeadLetterCode; reason: string }
   | { type: 'RecordDeadLetter'; messageId: string; code: DeadLetterCode; reason: string };
 
@@ -181,8 +181,8 @@ function store(command: Store, conversation: ConversationState, now: Date): Conv
 }
 
 /**
- * Returns what the event counts against the agent's day of webhooks without a token: the first event of a message counts all of it, before
- * any part is stored. Throws `rate_limited` beyond that.
+ * Returns the bytes that the event adds to the agent's daily limit of webhooks without a token. The first event of a message counts the
+ * whole message, before any part is stored. Throws `rate_limited` above the limit.
  */
 function countedOf(command: Store, hours: readonly BytesOfHour[], now: Date): { counted?: CountedBytes } {
   const tokenless = command.draws?.tokenless;
@@ -232,7 +232,7 @@ function refuseBeyondBounds(pending: PendingMessage[], most: Bounds, bytes: numb
     throw new Refusal('rate_limited', 'The messages of this conversation that wait for the agent are too long together.', facts);
 }
 
-/** Returns the size of an encrypted text as stored, in bytes. Only its base64 grows with the text. */
+/** Returns the size of an encrypted text as stored, in bytes. Only its base64 depends on the text. */
 function storedBytes(text: Sealed): number {
   return text.ct.length;
 }

@@ -32,10 +32,13 @@ export const conversationsProjection: Projection<typeof conversationsTable> = {
   },
 };
 
-/** The change of the number of waiting messages with each event. */
+/** How each event changes the number of waiting messages. */
 const CHANGES = { MessageAccepted: 1, MessageRequeued: 1, MessageDelivered: -1, MessageDeadLettered: -1, DeliveryFailed: 0 };
 
-/** Returns the time until which nothing need be delivered, as far as the event tells: a chat does not wait behind a message that waits for its next attempt. */
+/**
+ * Returns when the next delivery attempt is due according to the event. A chat is not held back by an earlier message that waits for its
+ * retry.
+ */
 function retryAtAfter(event: ConversationEvent, before: string | null): string | null {
   if (event.type === 'DeliveryFailed') return event.data.channel === undefined ? null : event.data.retry_at;
   if (event.type === 'MessageAccepted' && event.data.channel !== 'chat') return before;
@@ -44,14 +47,14 @@ function retryAtAfter(event: ConversationEvent, before: string | null): string |
 
 const conversationRows = entityOf(tableOf(conversationsProjection), conversationsTable);
 
-/** The largest number of conversations that one search for waiting messages returns; the next search finds the others. */
+/** The most conversations that one search for waiting messages returns. The next search finds the others. */
 const WAITING_MAX = 10_000;
 
 @QueryHandler(ListWaitingConversations)
 export class ListWaitingConversationsHandler implements IQueryHandler<ListWaitingConversations> {
   constructor(private readonly database: Database) {}
 
-  /** Takes the accounts in turn, so that the backlog of one account does not hide the conversations of others. */
+  /** The accounts are interleaved, so that the backlog of one account does not hide the conversations of others. */
   execute(): Promise<{ key: string; account: string }[]> {
     return this.database.query(
       `select key, account from (

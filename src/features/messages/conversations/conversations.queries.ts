@@ -2,10 +2,10 @@ import { Query } from '@nestjs/cqrs';
 
 import type { ConversationRow } from './conversations.table.ts';
 
-/** Lists conversations with messages that wait for delivery, of all agents, with their accounts. */
+/** Lists the conversations of all agents with messages that wait for delivery, with their accounts. */
 export class ListWaitingConversations extends Query<{ key: string; account: string }[]> {}
 
-/** Returns the id of the agent's conversation with the latest message, apart from that of its webhooks; null if it has none. */
+/** Returns the id of the agent's conversation with the latest message, except the conversations of webhooks; null if it has none. */
 export class LatestConversation extends Query<string | null> {
   constructor(readonly agentId: string) {
     super();

@@ -10,13 +10,13 @@ import { EventWaits } from '../../../eventsourcing/log/event-waits.ts';
 import { conversationDecider, hasDueMessage, type ConversationCommand, type ConversationState } from './conversations.decider.ts';
 import type { ConversationEvent } from './conversations.events.ts';
 
-/** The text that a message begins with, the later parts of a long one (`part 1` is the first of them), or the reply. */
+/** The first text of a message, the further parts of a long message (starting with `part 1`), or the reply. */
 export type TextPart = 'text' | 'reply' | `part ${number}`;
 
 /** Texts are sealed for the delivery, or for the caller who waits, and their agents' ends are in the log. */
 const TEXT_USE: KeyUse = { endIsLogged: true, isReadNext: true };
 
-/** Loads conversations, executes commands on them, and seals their texts. */
+/** Loads conversations, executes commands on them, and encrypts their texts. */
 @Injectable()
 export class Conversations {
   constructor(
@@ -32,8 +32,8 @@ export class Conversations {
   }
 
   /**
-   * Resolves with true once no message of the conversation is due: none waits, or the first one waits for its next attempt. Resolves with
-   * false if nothing happens in the conversation for that time, the signal aborts, or the service stops.
+   * Resolves with true once no message of the conversation is due: none waits, or the first one waits for its retry. Resolves with false if
+   * nothing happens in the conversation for that time, the signal aborts, or the service stops.
    */
   async untilNothingIsDue(conversationId: string, timeoutMs: number, signal: AbortSignal): Promise<boolean> {
     using watch = this.waits.watch(conversationStream(conversationId));
@@ -53,12 +53,12 @@ export class Conversations {
     return this.aggregates.execute(conversationStream(conversationId), conversationDecider, command, context, options);
   }
 
-  /** Seals the text of a message, a part of it, or the reply to it, under the agent's data key. */
+  /** Encrypts the text of a message, a part of it, or the reply, with the agent's data key. */
   seal(agentId: string, messageId: string, part: TextPart, plain: string): Promise<Sealed> {
     return this.keyring.seal(agentId, textContext(messageId, part), plain, TEXT_USE);
   }
 
-  /** Returns the text in clear, or null if the agent was deleted. */
+  /** Returns the decrypted text; null if the agent was deleted. */
   open(agentId: string, messageId: string, part: TextPart, sealed: Sealed): Promise<string | null> {
     return this.keyring.open(agentId, textContext(messageId, part), sealed, TEXT_USE);
   }
@@ -69,7 +69,7 @@ export function conversationStream(conversationId: string): string {
   return `conversation-${conversationId}`;
 }
 
-/** Returns the context that an encrypted text is bound to; it cannot be decrypted in another one. */
+/** Returns the context that an encrypted text is bound to. It can't be decrypted in another one. */
 export function textContext(messageId: string, part: TextPart): string {
   return `message ${messageId} ${part}`;
 }

@@ -14,7 +14,7 @@ const types = ['MessageAccepted', 'MessageRequeued', 'DeliveryFailed', 'MessageD
 type DeliveryEvent = Extract<ConversationEvent, { type: (typeof types)[number] }>;
 type WrittenDelivery = WrittenRow<typeof deliveriesTable>;
 
-/** Lists the messages whose senders do not wait. The sender of a chat hears what becomes of it. */
+/** Lists the messages whose senders do not wait. The sender of a chat gets the outcome as the response. */
 export const deliveriesProjection: Projection<typeof deliveriesTable> = {
   name: 'deliveries',
   version: 1,
@@ -30,7 +30,7 @@ export const deliveriesProjection: Projection<typeof deliveriesTable> = {
   },
 };
 
-/** Returns true for an event of a message that is no chat: the others name no channel but in the first event. */
+/** Returns whether the event belongs to a message that is not a chat. The events of a chat contain no channel, except the first one. */
 function isNoChat({ data }: StoredEvent): boolean {
   return data.channel !== undefined && data.channel !== 'chat';
 }

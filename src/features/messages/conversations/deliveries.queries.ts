@@ -2,7 +2,7 @@ import { Query } from '@nestjs/cqrs';
 
 import type { DeliveryRow, DeliveryStatus } from './deliveries.table.ts';
 
-/** Returns the delivery of the message, of any agent, as far as the read model has come; null if there is none. */
+/** Returns the delivery of the message, of any agent, from the read model; null if there is none. */
 export class FindDelivery extends Query<DeliveryRow | null> {
   constructor(readonly messageId: string) {
     super();

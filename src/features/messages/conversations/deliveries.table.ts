@@ -5,7 +5,7 @@ import type { Channel } from './conversations.events.ts';
 export const deliveryStatuses = ['pending', 'delivered', 'dead_letter'] as const;
 export type DeliveryStatus = (typeof deliveryStatuses)[number];
 
-/** The messages whose senders do not wait, and what became of them. */
+/** The messages whose senders do not wait, and their deliveries. */
 export const deliveriesTable = {
   key: 'message_id',
   columns: {
@@ -15,7 +15,7 @@ export const deliveriesTable = {
     conversation_id: 'text not null',
     channel: typed<Channel>('text not null'),
     status: typed<DeliveryStatus>('text not null'),
-    /** The number of failed attempts since the message came, or since another delivery was asked for. */
+    /** The number of failed attempts since the message was accepted, or since another delivery was requested. */
     attempts: 'integer not null',
     /** The reason why the last attempt failed; null if none did. */
     message: 'text',

@@ -2,7 +2,7 @@ import { Refusal } from '../../../kernel/errors/refusal.ts';
 import type { AcceptedData } from './conversations.events.ts';
 import type { DailyBytes } from './tokenless-bytes.decider.ts';
 
-/** The time for which a message counts, ms. */
+/** The time for which a message counts, in ms. */
 export const BUDGET_WINDOW_MS = 60_000;
 /** The largest number of webhooks of one agent in that time, of all callers together: of those with the agent's token, and of those without. */
 export const DRAWS_MAX = 1_000;

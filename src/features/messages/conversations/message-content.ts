@@ -4,28 +4,28 @@ import type { MessageAttachment } from '../../../agent-protocol/protocol.ts';
 import { TEXT_BYTES_MAX } from './conversations.decider.ts';
 import type { Channel } from './conversations.events.ts';
 
-/** The content of a message, by its channel. */
+/** The content of a message, by channel. */
 export type MessageContent =
   | { channel: 'chat'; text: string }
-  /** The body is a text once it is known to be UTF-8. */
+  /** The body is a string once it is known to be UTF-8. */
   | { channel: 'webhook'; body: Buffer | string; contentType: string | null; headers: Record<string, string>; url?: string }
   | { channel: 'attachment'; text: string; attachments: MessageAttachment[] };
 
 type WebhookContent = Extract<MessageContent, { channel: 'webhook' }>;
 
-/** The first line of what is stored of a message that is no chat. */
+/** The first line of the stored form of a message that is not a chat. */
 interface Head {
   content_type?: string;
   headers?: Record<string, string>;
   url?: string;
-  /** True if the body is no UTF-8 and follows in base64. */
+  /** The value is true if the body is not UTF-8 and follows in base64. */
   base64?: true;
   attachments?: MessageAttachment[];
 }
 
 /**
- * Returns the message as text: a chat is its text, and any other message a line of JSON, followed by its text or its body. The body stays
- * as it was sent, byte by byte. The texts are at most `TEXT_BYTES_MAX` long; most messages are one.
+ * Returns the stored form of a message: the text of a chat, or a line of JSON followed by the text or body of any other message. The body
+ * is stored exactly as it was sent. Each returned text has at most `TEXT_BYTES_MAX` bytes; most messages are one text.
  */
 export function writeContent(content: MessageContent): string[] {
   switch (content.channel) {
@@ -50,7 +50,7 @@ function webhookHead({ contentType, headers, url }: WebhookContent): Head {
   return { headers, ...(url === undefined ? {} : { url }), ...(contentType === null ? {} : { content_type: contentType }) };
 }
 
-/** Returns the message of which these are the texts. If later ones are missing, the text or the body ends early. */
+/** Returns the message for these texts. If later texts are missing, its text or body is cut short. */
 export function readContent(channel: Channel, texts: readonly string[]): MessageContent {
   const whole = texts.join('');
   if (channel === 'chat') return { channel, text: whole };
@@ -67,7 +67,7 @@ export function readContent(channel: Channel, texts: readonly string[]): Message
   };
 }
 
-/** Returns the message as a person reads it in its thread. */
+/** Returns the message as its thread shows it. */
 export function shownText(content: MessageContent): string {
   switch (content.channel) {
     case 'chat':
@@ -85,7 +85,7 @@ function withHead(head: Head, body: Buffer): Buffer {
   return Buffer.concat([Buffer.from(`${JSON.stringify(head)}\n`), body]);
 }
 
-/** Cuts UTF-8 into texts of at most `TEXT_BYTES_MAX` bytes, between characters. */
+/** Splits UTF-8 between characters into texts of at most `TEXT_BYTES_MAX` bytes. */
 function cut(bytes: Buffer): string[] {
   const pieces: string[] = [];
   for (let from = 0; from < bytes.length || pieces.length === 0;) {

@@ -7,26 +7,26 @@ import { isOutcomeOf, type AcceptedData, type Channel, type ConversationEvent, t
 import { Conversations, conversationStream } from './conversations.service.ts';
 import { readContent, shownText, type MessageContent } from './message-content.ts';
 
-/** The largest size of the texts on one page of a thread, in bytes of UTF-8. A page holds at least one message. */
+/** The most bytes of text on one page of a thread, in UTF-8. A page contains at least one message. */
 export const PAGE_BYTES_MAX = 1_048_576;
 /**
- * The largest number of exchanges, and of bytes of their texts, in the history for agents whose protocol needs the thread with each
+ * The most exchanges, and the most bytes of their texts, in the history that is sent to agents whose protocol needs the thread with each
  * message.
  */
 export const HISTORY_EXCHANGES_MAX = 50;
 export const HISTORY_BYTES_MAX = 1_048_576;
-/** The largest number of events that are read for a history. */
+/** The most events that are read for a history. */
 const HISTORY_EVENTS_MAX = 500;
 /**
- * The largest number of events between a message and its end: its own attempts, those of all messages that wait with it, and as many new
- * messages.
+ * The most events between the acceptance of a message and its outcome: its own attempts, those of all messages that wait with it, and as
+ * many new messages.
  */
 const EVENTS_TO_OUTCOME_MAX: Record<Channel, number> = {
   chat: toOutcome('chat'),
   attachment: toOutcome('attachment'),
   webhook: toOutcome('webhook'),
 };
-/** The number of events in one read when one or two are expected to be enough. */
+/** The number of events to read when one or two are probably enough. */
 const FEW_EVENTS = 4;
 
 function toOutcome(channel: Channel): number {
@@ -44,16 +44,16 @@ export interface ThreadMessage {
 export interface ThreadPage {
   /** The messages, oldest first. */
   messages: ThreadMessage[];
-  /** The revision that the next, older page ends before; null if this page holds the first message. */
+  /** The next, older page ends before this revision; null if this page contains the first message. */
   olderBefore: number | null;
 }
 
 type Stored = Pick<StoredEvent, 'revision' | 'at'> & ConversationEvent;
 
-/** The events of which a thread shows no message. */
+/** The events that a thread does not show. */
 const unseen = new Set<ConversationEvent['type']>(['ConversationStarted', 'DeliveryFailed', 'MessagePartStored', 'MessageRequeued']);
 
-/** Reads the texts of conversations from their streams. The cost of a read does not depend on the length of the thread. */
+/** Reads the texts of conversations from their streams. The cost of reading does not depend on the length of the thread. */
 @Injectable()
 export class Threads {
   constructor(
@@ -61,7 +61,7 @@ export class Threads {
     private readonly conversations: Conversations,
   ) {}
 
-  /** Returns the `limit` messages before the revision, or the latest if it is null; fewer if they exceed `PAGE_BYTES_MAX` together. */
+  /** Returns the `limit` messages before the revision, or the latest ones if it is null; fewer if they exceed `PAGE_BYTES_MAX`. */
   async page(
     conversationId: string,
     { agentId, channel, pending }: Conversation,
@@ -144,7 +144,7 @@ export class Threads {
   }
 
   /**
-   * Returns the outcome of a chat message that may have been accepted recently: `pending` if it waits, null if the latest events do not
+   * Returns the outcome of a chat message that may have been accepted recently: `pending` if it waits; null if the latest events do not
    * contain it.
    */
   async outcomeOf(conversationId: string, messageId: string): Promise<Outcome | 'pending' | null> {
@@ -157,7 +157,7 @@ export class Threads {
     return null;
   }
 
-  /** Returns an accepted message as its thread shows it, without the later parts of a long one; null if the agent was deleted. */
+  /** Returns an accepted message as its thread shows it, without the further parts of a long one; null if the agent was deleted. */
   private async shown(agentId: string, { message_id: id, channel, text }: AcceptedData): Promise<string | null> {
     const opened = await this.conversations.open(agentId, id, 'text', text);
     return opened === null ? null : shownText(readContent(channel, [opened]));
@@ -203,7 +203,7 @@ export class Threads {
     }
   }
 
-  /** Yields the events before the revision, the latest first, and reads `size` of them at a time. */
+  /** Yields the events before the revision, latest first, and reads `size` of them at a time. */
   private async *backwards(conversationId: string, before: number | null, size: number): AsyncGenerator<Stored> {
     for (let from = before === null ? undefined : before - 1; from === undefined || from >= 0;) {
       let last: number | null = null;

@@ -7,7 +7,7 @@ const HOURS_COUNTED = 25;
 /** The least that a webhook counts as, in bytes: its events, and its rows in the read models, take that much, however short it is. */
 const COUNTED_BYTES_MIN = 8_192;
 
-/** The webhooks without a token that came in one hour, in bytes. */
+/** The bytes of the webhooks without a token of one hour. */
 export interface BytesOfHour {
   /** The number of the hour since 1970. */
   hour: number;

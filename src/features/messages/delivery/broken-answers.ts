@@ -2,12 +2,12 @@ import { LRUCache } from 'lru-cache';
 
 import { pause } from '../../../kernel/async/pause.ts';
 
-/** The number of unusable answers in a row after which an agent is asked less often. */
+/** After this many consecutive unusable answers, an agent gets its messages less often. */
 export const TOLERATED = 3;
-/** The pause between two messages after that, in milliseconds; it doubles with each further unusable answer, up to the last. */
+/** The first pause between two messages after that, in ms. It doubles with each further unusable answer, up to the last. */
 const FIRST_PAUSE_MS = 250;
 const LAST_PAUSE_MS = 4_000;
-/** The longest time ahead, in milliseconds, at which a message gets its turn that waits as long as it takes. */
+/** The latest turn of a message that waits indefinitely, in ms from now. */
 const TURNS_AHEAD_MS = 60_000;
 /** The number of agents with unusable answers that are remembered. */
 const AGENTS_MAX = 10_000;
@@ -21,13 +21,13 @@ interface Broken {
 }
 
 /**
- * Gives the messages for an agent whose answers can't be used (no HTTP, no reply, a connection that breaks) turns with growing pauses. A
- * broken answer comes at once, and so does its caller again; without the pauses such a pair would keep the process busy all the time.
+ * Delays the messages for an agent whose answers can't be used (not HTTP, no reply, a broken connection), with growing pauses. Such an
+ * answer arrives immediately, and its caller may retry immediately; without pauses, such a pair would keep the process busy.
  */
 export class BrokenAnswers {
   private readonly agents = new LRUCache<string, Broken>({ max: AGENTS_MAX });
 
-  /** Notes that an answer of the agent could not be used. */
+  /** Records that an answer of the agent could not be used. */
   unusable(agentId: string): void {
     const broken = this.agents.get(agentId) ?? { inARow: 0, nextAt: 0, recovered: new AbortController() };
     broken.inARow += 1;
@@ -35,13 +35,16 @@ export class BrokenAnswers {
     this.agents.set(agentId, broken);
   }
 
-  /** Notes a usable answer, after which the agent's messages wait no more. */
+  /** Records a usable answer, after which the agent's messages are not delayed any more. */
   usable(agentId: string): void {
     this.agents.get(agentId)?.recovered.abort();
     this.agents.delete(agentId);
   }
 
-  /** Resolves when a message for the agent may be handed over. `replyBy` (ISO 8601) is the time until which its sender waits. Rejects with the signal's reason. */
+  /**
+   * Resolves when a message for the agent may be sent. `replyBy` (ISO 8601) is the time until which its sender waits. Rejects with the
+   * signal's reason.
+   */
   async turn(agentId: string, replyBy: string | null, signal: AbortSignal): Promise<void> {
     const broken = this.agents.get(agentId);
     if (broken === undefined || broken.inARow < TOLERATED) return;
@@ -52,7 +55,10 @@ export class BrokenAnswers {
   }
 }
 
-/** Returns the wait until the next free turn, and takes that turn. One that comes later than `withinMs` is left to others, but waited for as long. */
+/**
+ * Returns the wait until the next free turn, and reserves that turn. A turn later than `withinMs` is not reserved; then `withinMs` is
+ * returned.
+ */
 function waitMs(broken: Broken, withinMs: number): number {
   const now = performance.now();
   const at = Math.max(now, broken.nextAt);

@@ -14,7 +14,7 @@ const PLACES_OF_AGENT_MIN = 32;
 /** The part of each of these bounds that webhooks without a token have besides. */
 const TOKENLESS_PART = 1 / 4;
 
-/** The bounds on messages in delivery that share them, and the pauses that agents with unusable answers cause among them. */
+/** The limits on concurrent deliveries that share them, and the pauses for agents with unusable answers. */
 export class DeliveryLane {
   readonly places: FairLimiter;
   /** The bytes of texts that are in memory. */
@@ -26,15 +26,15 @@ export class DeliveryLane {
     this.texts = new FairLimiter(sharesOf(TEXT_BYTES_MAX * part));
   }
 
-  /** Returns the numbers of deliveries in progress and waiting for a place, by account, and the bytes of text that they hold. */
+  /** Returns the numbers of deliveries in progress and waiting for a slot, by account, and the bytes of their texts. */
   stats(): FairLimiterStats & { bytes: number } {
     return { ...this.places.stats(), bytes: this.texts.inUse };
   }
 }
 
 /**
- * The lane of chats, files and webhooks with a token, and that of webhooks without one: whoever may send those shares nothing with the
- * others that would make them wait. An agent gets one webhook without a token at a time.
+ * The lane of chats, files and webhooks with a token, and the lane of webhooks without one. They share no limits, so that webhooks without
+ * a token, which anybody may send, never delay other messages. An agent gets one webhook without a token at a time.
  */
 export class DeliveryLanes {
   readonly known: DeliveryLane;

@@ -51,7 +51,7 @@ import { HISTORY_BYTES_MAX, Threads } from '../conversations/threads.ts';
 /** The outcome of one attempt to deliver. */
 export type DeliveryOutcome =
   | { kind: 'replied'; response: string }
-  /** There was no reply, and another attempt may get one. The sender is told `code` if none does. */
+  /** There was no reply, but another attempt may get one. The sender gets `code` if no attempt does. */
   | { kind: 'unreachable'; code: DeadLetterCode; reason: string }
   | { kind: 'given_up'; code: DeadLetterCode; reason: string };
 
@@ -66,7 +66,7 @@ export interface Attempt {
   assertLease: () => void;
 }
 
-/** Delivers messages to agents, which it wakes first, and returns their replies. Stores nothing. */
+/** Delivers messages to agents, which it wakes first, and returns their replies. It stores nothing. */
 @Injectable()
 export class MessageDelivery {
   private readonly lanes: DeliveryLanes;
@@ -92,9 +92,9 @@ export class MessageDelivery {
   }
 
   /**
-   * Makes one attempt: waits for a turn if the agent's answers can't be used, for a place, and for the agent to be awake, then delivers the
-   * message and waits for the reply, within `MOORING_REPLY_TIMEOUT`. A chat also waits here for the time of the attempt, and nothing is
-   * delivered once its sender has stopped waiting. Throws only if the outcome is unknown.
+   * Makes one attempt: waits for a turn if the agent's answers can't be used, for a slot, and for the agent to be awake, then delivers the
+   * message and waits for the reply, within `MOORING_REPLY_TIMEOUT`. A chat also waits here until its attempt is due. Throws only if the
+   * outcome is unknown.
    */
   async deliver(attempt: Attempt): Promise<DeliveryOutcome> {
     const { conversation, message } = attempt;
@@ -169,7 +169,7 @@ export class MessageDelivery {
 
 const NOT_IN_TIME = 'The agent did not reply in time.';
 
-/** Holds a signal that aborts with the attempt, or when the sender of the message stops waiting. Must be disposed of. */
+/** A signal that aborts with the attempt, or when the sender of the message stops waiting. It must be disposed of. */
 class ReplyDeadline implements Disposable {
   private readonly ending = new AbortController();
   private readonly timer: NodeJS.Timeout | undefined;
@@ -210,12 +210,12 @@ async function untilTime(at: string | null, signal: AbortSignal): Promise<void> 
   signal.throwIfAborted();
 }
 
-/** Returns true for an answer that no program gives on purpose: an error with its status is none. */
+/** Returns whether no program gives such an answer on purpose. An error with an error status is not such an answer. */
 function isUnusable(error: unknown): boolean {
   return error instanceof AgentBrokeConnection || (error instanceof AgentErrorResponse && error.status < 400);
 }
 
-/** Returns the members of a message with its content. A webhook's body is a string, exactly as it was sent, unless it is no UTF-8. */
+/** Returns the content members of a message. A webhook's body is a string, exactly as it was sent, unless it is not UTF-8. */
 function toldOf(content: MessageContent): Pick<AgentMessage, 'text' | 'payload' | 'contentType' | 'headers' | 'url' | 'attachments'> {
   switch (content.channel) {
     case 'chat':

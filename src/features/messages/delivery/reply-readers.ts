@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 
 type OnText = (piece: string) => void;
 
-/** The callers of this process that read replies as they come. The limits on open streams bound their number. */
+/** The callers of this process that read replies as they arrive. The limits on open streams bound their number. */
 @Injectable()
 export class ReplyReaders {
   private readonly byMessage = new Map<string, Set<OnText>>();
@@ -20,7 +20,7 @@ export class ReplyReaders {
     };
   }
 
-  /** Returns the listener that passes the pieces of a reply on to whoever reads it then; undefined if nobody does now. */
+  /** Returns a listener that passes the pieces of a reply on to its readers; undefined if it has none at the moment. */
   listenerOf(messageId: string): OnText | undefined {
     if (!this.byMessage.has(messageId)) return undefined;
     return (piece) => this.byMessage.get(messageId)?.forEach((onText) => onText(piece));

@@ -10,10 +10,10 @@ import { MessageRate } from './message-rate.ts';
 import { TEXT_BYTES_MAX, type Conversation } from '../conversations/conversations.decider.ts';
 import { Conversations } from '../conversations/conversations.service.ts';
 
-/** The time in milliseconds that a sender waits on top of the reply timeout: for a wake, and for earlier messages. */
+/** The time that a sender waits in addition to the reply timeout, in ms: for a wake, and for earlier messages. */
 const QUEUE_ALLOWANCE_MS = 5_000;
 
-/** Stores a chat message in the log, or refuses it before anything is written. */
+/** Stores a chat message in the log, or refuses it before anything is stored. */
 @Injectable()
 export class ChatIntake {
   constructor(
@@ -24,7 +24,7 @@ export class ChatIntake {
     private readonly config: Config,
   ) {}
 
-  /** Returns the time (ISO 8601) until which the sender of a message waits if it is sent now. */
+  /** Returns the time (ISO 8601) until which the sender of a message that is sent now will wait. */
   replyBy(): string {
     return new Date(Date.now() + this.config.replyTimeoutSeconds * 1000 + QUEUE_ALLOWANCE_MS).toISOString();
   }
@@ -47,7 +47,7 @@ export class ChatIntake {
     }
   }
 
-  /** Checks that the agent can take the message, and begins to wake it if it sleeps, without waiting. Returns true if it was active. */
+  /** Checks that the agent can receive the message, and starts waking it if it sleeps, without waiting. Returns whether it was active. */
   private async ready({ accountId, agentId, ids, begins, context }: Chat): Promise<boolean> {
     const [{ status }, conversation] = await Promise.all([
       this.agents.load(agentId, accountId, context.seenUpTo),
@@ -79,13 +79,13 @@ export class ChatIntake {
       begins,
       draws,
     };
-    // Two tries under one Idempotency-Key append the same event, so that the message is accepted only once.
+    // Attempts under one Idempotency-Key append the same event, so that the message is accepted only once.
     const eventId = (event: { type: string }) => uuidv5(event.type, messageId);
     await this.conversations.execute(conversationId, accept, context, chat.attempt === null ? {} : { eventId });
   }
 }
 
-/** Returns the conversation if it is the agent's. Throws `conversation_not_found`. */
+/** Returns the conversation if it belongs to the agent. Throws `conversation_not_found`. */
 export function conversationOf(state: Conversation | null, agentId: string): Conversation {
   if (state === null || state.agentId !== agentId) throw new Refusal('conversation_not_found', 'The agent has no such conversation.');
   return state;

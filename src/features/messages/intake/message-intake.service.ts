@@ -20,14 +20,14 @@ interface Posted {
   readonly accountId: string;
   readonly agentId: string;
   readonly messageId: string;
-  /** True if a repeat of the message has the same id, and is to be accepted only once. */
+  /** The value is true if a repeat of the message has the same id and is to be accepted only once. */
   readonly isRepeatable: boolean;
 }
 
 export interface PostedWebhook extends Posted {
   /** The caller on whose budget the message draws. */
   readonly caller: string;
-  /** True if the caller brought the agent's token. */
+  /** The value is true if the caller brought the agent's token. */
   readonly hasToken: boolean;
   readonly content: Extract<MessageContent, { channel: 'webhook' }>;
 }
@@ -39,7 +39,7 @@ export interface PostedAttachments extends Posted {
 /** A message about files draws on the budget of the agent, like a chat, and is not refused by it. */
 const DRAWS_ON_THE_AGENT: Draws = { caller: null, limit: 0, chats: [] };
 
-/** Stores messages whose senders do not wait. When a method resolves, the message is on disk and will be delivered at least once. */
+/** Stores messages whose senders do not wait. When a method resolves, the message is stored durably and will be delivered at least once. */
 @Injectable()
 export class MessageIntake {
   constructor(
@@ -50,8 +50,8 @@ export class MessageIntake {
   ) {}
 
   /**
-   * Stores a webhook in the conversation of the agent's webhooks, so that they are delivered in order; those without the agent's token are
-   * a conversation of their own, with smaller bounds. Throws `rate_limited`.
+   * Stores a webhook in the conversation of the agent's webhooks, so that they are delivered in order. Those without the agent's token are
+   * a conversation of their own, with smaller limits. Throws `rate_limited`.
    */
   async webhook(webhook: PostedWebhook): Promise<void> {
     const { accountId, agentId, messageId, caller, hasToken } = webhook;
@@ -69,7 +69,7 @@ export class MessageIntake {
   }
 
   /**
-   * Stores a message about files in the agent's most recent conversation, or begins one. Returns the conversation's id. Throws
+   * Stores a message about files in the agent's most recent conversation, or starts one. Returns the conversation's id. Throws
    * `rate_limited`.
    */
   async attachments(attachments: PostedAttachments): Promise<string> {
@@ -80,7 +80,7 @@ export class MessageIntake {
     return conversationId;
   }
 
-  /** Returns false if the message had been accepted before. */
+  /** Returns false if the message was accepted before. */
   private async append({ content, ...posted }: PostedWebhook | PostedAttachments, conversationId: string, draws: Draws): Promise<boolean> {
     const { context, accountId, agentId, messageId } = posted;
     const [first = '', ...others] = writeContent(content);
