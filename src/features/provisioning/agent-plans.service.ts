@@ -9,7 +9,7 @@ import type { ProvisionRequest } from './provision-request.ts';
 import type { Provision } from './provisioning.commands.ts';
 import type { MakeAgent } from './whole-agent.ts';
 
-/** Makes of a request the command that makes the agent, and refuses what could never be deployed before anything is written. */
+/** Creates the command for a new agent from a request. It refuses what could never be deployed, before anything is stored. */
 @Injectable()
 export class AgentPlans {
   constructor(
@@ -21,7 +21,7 @@ export class AgentPlans {
   /** Throws `invalid_request`, `template_not_found`, `secret_not_found`. */
   async make({ accountId, request, seed }: Provision): Promise<MakeAgent> {
     const settings = settingsOf(request);
-    // The source is checked even without a deployment, so that an agent which could never be deployed is refused at once.
+    // The source is checked even without a deployment, so that an agent that could never be deployed is refused immediately.
     const source = await this.sources.resolve(accountId, settings, {});
     const variables = request.variables ?? {};
     const linked = Object.values(variables).flatMap((given) => (typeof given === 'string' ? [] : [given.secret]));

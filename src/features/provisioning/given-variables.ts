@@ -5,12 +5,12 @@ import { checked, Given } from '../agents/index.ts';
 import { keyProblem, VARIABLES_MAX } from '../environment/index.ts';
 import { secretNameProblem, valueProblem } from '../secrets/index.ts';
 
-/** The value of a variable that is not secret, or the secret of the account from which the variable takes its value. */
+/** The value of a variable that is not secret, or a reference to a secret of the account. */
 export type GivenVariable = string | { secret: string };
 
 /** The most bytes of all variables together, as JSON, since an agent and its variables are stored in one append. */
 const VARIABLES_BYTES_MAX = 800_000;
-/** The most bad variables that one message names. */
+/** The most invalid variables that one message lists. */
 const NAMED_MAX = 10;
 
 /** Accepts an object of variables by name. */

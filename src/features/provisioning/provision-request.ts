@@ -13,17 +13,17 @@ export interface ProvisionRequest {
   /** The default is `main`. */
   branch?: string;
   templateId?: string | null;
-  /** The caller's own id for the agent: a repeated request with the same id gets the same agent. */
+  /** The caller's own id for the agent. A repeated request with the same id returns the same agent. */
   externalId?: string | null;
   /** The default is true. */
   serverless?: boolean;
   /** The idle time in seconds after which the agent sleeps; the default is 300, and 0 means never. */
   idleTtlSeconds?: number;
-  /** The part of the network that the agent may reach; the default is everything that the operator allows agents to reach. */
+  /** The network that the agent may reach; the default is everything that the operator allows. */
   egress?: AgentEgress | null;
   /** The default is true. */
   tokenlessWebhooks?: boolean;
-  /** The variables that are not secret, and those that take their values from secrets of the account. */
+  /** Plain variables, and references to secrets of the account. */
   variables?: Record<string, GivenVariable>;
   /** The caller's name of `variables`; the default is `env_vars`. */
   variablesField?: 'env_vars' | 'envVars';

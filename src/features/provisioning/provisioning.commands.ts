@@ -9,13 +9,13 @@ export interface Provisioned {
   agentId: string;
   /** The agent as it was made or found. */
   agent: Loaded<Agent>;
-  /** The value is false if an agent with the same external id existed already. */
+  /** The value is false if an agent with the same external id already existed. */
   made: boolean;
 }
 
 /**
- * Makes an agent, with its variables and its first deployment. Throws `invalid_request`, `template_not_found`, `plan_required` or
- * `seat_limit` before anything is written.
+ * Creates an agent with its variables and its first deployment. Throws `invalid_request`, `template_not_found`, `plan_required` or
+ * `seat_limit` before anything is stored.
  */
 export class Provision extends Command<Provisioned> {
   constructor(

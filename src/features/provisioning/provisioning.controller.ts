@@ -38,7 +38,7 @@ export class ProvisioningController {
 
   private async makeAgent(request: ProvisionRequest, agents: string, call: Call): Promise<ShownAgent> {
     const { caller, context, accountId, seed, wait } = call;
-    // An owner can read from an agent all that it is given, so this asks for what the routes of variables ask for.
+    // An owner can read everything that an agent is given, so this requires the same scope as the routes of variables.
     if (takesSecrets(request)) requireScope(caller, ['manage'], 'A variable that takes its value from a secret');
     const { agentId, agent, made } = await this.commands.execute(new Provision(context, accountId, request, seed));
     const row = await this.answers.showSettled(agentId, agent, wait, call);

@@ -24,7 +24,7 @@ export class ProvisionAgentDto extends AgentSettingsDto {
   @GivenVariables()
   env_vars?: Record<string, GivenVariable>;
 
-  /** The caller's own id for the agent: a repeated request with the same id gets the same agent. */
+  /** The caller's own id for the agent. A repeated request with the same id returns the same agent. */
   @IsOptional()
   @Text(externalIdRule)
   external_id?: string | null;
@@ -47,7 +47,7 @@ export class CreateAgentDto extends PickType(AgentSettingsDto, ['name', 'descrip
   @GivenVariables()
   envVars?: Record<string, GivenVariable>;
 
-  /** The caller's own id for the agent: a repeated request with the same id gets the same agent. */
+  /** The caller's own id for the agent. A repeated request with the same id returns the same agent. */
   @IsOptional()
   @Text(externalIdRule)
   externalId?: string | null;

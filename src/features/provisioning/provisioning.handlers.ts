@@ -12,14 +12,14 @@ import { AgentPlans } from './agent-plans.service.ts';
 import { wholeAgentDecider, type MakeAgent } from './whole-agent.ts';
 import { Provision, type Provisioned } from './provisioning.commands.ts';
 
-/** The number of agents that may turn out to be deleted, or to come too late, before the request fails. */
+/** The request fails after this many agents that were deleted meanwhile or were created too late. */
 const ATTEMPTS = 5;
-/** The longest wait (ms) for the deletion of an agent with the same external id. */
+/** The longest wait for the deletion of an agent with the same external id, in ms. */
 const GONE_WITHIN_MS = 30_000;
 
 /**
- * Takes the seat first and then makes the agent, each in one append. A crash between the two leaves a seat without an agent, which the next
- * try reuses or the saga `seats` releases.
+ * Takes the seat first and then creates the agent, each in one append. A crash between the two leaves a seat without an agent, which the
+ * next attempt reuses or the saga `seats` releases.
  */
 @CommandHandler(Provision)
 export class ProvisionHandler implements ICommandHandler<Provision> {
@@ -37,7 +37,7 @@ export class ProvisionHandler implements ICommandHandler<Provision> {
       const wanted = seed === null ? uuidv7() : uuidv5(`agent ${attempt}`, seed);
       const agentId = await this.commands.execute(new TakeSeat(context, accountId, wanted, make.externalId));
       const provisioned = await this.provision(agentId, make, context);
-      // An agent that an earlier try of this request made counts as made by this request.
+      // An agent that an earlier attempt of this request created counts as created by this request.
       if (provisioned !== null) return { ...provisioned, made: provisioned.made || (seed !== null && agentId === wanted) };
       await this.commands.execute(new ReleaseSeat(context, accountId, agentId));
     }
@@ -45,8 +45,8 @@ export class ProvisionHandler implements ICommandHandler<Provision> {
   }
 
   /**
-   * Returns the agent that has the seat: the existing one, or the one made here. The first of several concurrent callers makes it for all
-   * of them. Returns null if no agent can exist under that id any more; its seat must then be released.
+   * Returns the agent that has the seat: the existing one, or the one created here. The first of several concurrent callers creates it
+   * for all of them. Returns null if no agent can exist under that id any more, so that its seat must be released.
    */
   private async provision(agentId: string, make: MakeAgent, context: CommandContext): Promise<Provisioned | null> {
     try {

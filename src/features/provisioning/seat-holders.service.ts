@@ -13,7 +13,7 @@ export interface SeatHolder {
   isDeleted: boolean;
 }
 
-/** Knows the agents and computers that have seats, by their sandbox ids. */
+/** Finds the agents and computers that have seats, by their sandbox ids. */
 @Injectable()
 export class SeatHolders {
   constructor(
@@ -22,14 +22,14 @@ export class SeatHolders {
     private readonly commands: CommandBus,
   ) {}
 
-  /** Returns null if the agent or computer was never made. */
+  /** Returns null if the agent or computer was never created. */
   async find(sandboxId: string): Promise<SeatHolder | null> {
     const owner = ownerOf(sandboxId);
     const { state } = await ('agent_id' in owner ? this.agents.find(owner.agent_id) : this.computers.find(owner.computer_id));
     return state && { accountId: state.accountId, isDeleted: state.status === 'deleted' };
   }
 
-  /** Closes the stream, so that nothing can be made under the id any more. Throws `WrongExpectedRevision` if something was. */
+  /** Closes the stream, so that nothing can be created under the id any more. Throws `WrongExpectedRevision` if something was. */
   async close(sandboxId: string): Promise<void> {
     const owner = ownerOf(sandboxId);
     if ('agent_id' in owner) await this.agents.close(owner.agent_id, 'no_stream');

@@ -7,7 +7,7 @@ import { sandboxIdOf, sandboxOfStream, type SandboxOwner } from '../../sandboxes
 import { ListUnusedSeats, type UnusedSeat } from './seats.queries.ts';
 import { type SeatRow, seatsTable } from './seats.table.ts';
 
-/** The events of seats, by what each says of a seat or of its holder. */
+/** The events about seats and their holders, with their meaning. */
 const MEANINGS: Record<string, 'taken' | 'released' | 'live' | 'deleted'> = {
   SeatTaken: 'taken',
   SeatReleased: 'released',
@@ -19,7 +19,7 @@ const MEANINGS: Record<string, 'taken' | 'released' | 'live' | 'deleted'> = {
   ComputerDeleted: 'deleted',
 };
 
-/** The seats that are taken, with the state of each one's agent or computer. */
+/** The taken seats, with the state of their agents or computers. */
 export const seatsProjection: Projection<typeof seatsTable> = {
   name: 'seats',
   version: 1,
@@ -38,7 +38,7 @@ export const seatsProjection: Projection<typeof seatsTable> = {
   },
 };
 
-/** Returns the sandbox id of the event's agent or computer: an account's event names it, and others have it in their stream's name. */
+/** Returns the sandbox id of the event's agent or computer: from the data of an account's event, or from the name of the stream. */
 export function holderOf(event: StoredEvent): string {
   return sandboxOfStream(event.stream) ?? sandboxIdOf(event.data as unknown as SandboxOwner);
 }

@@ -6,5 +6,5 @@ export interface UnusedSeat {
   takenAt: Date;
 }
 
-/** Lists the seats whose agent or computer does not exist (yet, or any more). */
+/** Lists the seats whose agent or computer does not exist yet, or not any more. */
 export class ListUnusedSeats extends Query<UnusedSeat[]> {}

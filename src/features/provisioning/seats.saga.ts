@@ -9,13 +9,13 @@ import { SeatHolders } from './seat-holders.service.ts';
 import { holderOf } from './seats.projection.ts';
 import { ListUnusedSeats } from './seats.queries.ts';
 
-/** The longest time between taking a seat and making its agent or computer. */
+/** The longest time between taking a seat and creating its agent or computer. */
 const MADE_WITHIN_MS = 60_000;
 const TAKEN: readonly string[] = ['SeatTaken', 'ComputerSeatTaken'];
 
 /**
- * Releases the seats of deleted agents and computers, and seats for which none was made because the process that took the seat died. A key
- * is the sandbox id; for a taken seat, the account's id and the time follow.
+ * Releases the seats of deleted agents and computers, and seats whose holder was never created because the process that took the seat died.
+ * A key is the sandbox id; for a taken seat, the account's id and the time follow.
  */
 @Injectable()
 export class SeatsSaga implements Saga, OnModuleInit {
@@ -61,12 +61,12 @@ export class SeatsSaga implements Saga, OnModuleInit {
     if (holder !== null || accountId === undefined || takenAt === undefined) return null;
     const due = new Date(Date.parse(takenAt) + MADE_WITHIN_MS);
     if (due.getTime() > Date.now()) return due;
-    // The stream is closed first, so that a late request can't make something without a seat.
+    // The stream is closed first, so that a late request can't create an agent or computer without a seat.
     if (await this.close(sandboxId)) await this.release(sandboxId, accountId);
     return null;
   }
 
-  /** Returns false if the agent or computer was made after all. */
+  /** Returns false if the agent or computer was created after all. */
   private async close(sandboxId: string): Promise<boolean> {
     try {
       await this.holders.close(sandboxId);

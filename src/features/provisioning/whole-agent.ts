@@ -14,7 +14,7 @@ export interface MakeAgent {
   deploymentDeadline(now: Date): string;
 }
 
-/** Decides an agent, its variables and its first deployment by the rules of each, for one append: no part of it is ever stored alone. */
+/** The rules of a new agent with its variables and its first deployment, for one append, so that no part is ever stored alone. */
 export const wholeAgentDecider: Decider<AgentState, MakeAgent, AgentEvent | EnvironmentEvent> = {
   initialState: () => null,
   decide,
