@@ -7,12 +7,12 @@ import { EventStore, type Position, type StoredEvent } from '../../eventsourcing
 import type { SecretEvent } from './secrets.events.ts';
 import { type Secrets, secretsDecider, secretsStream, unknownSecret } from './secrets.decider.ts';
 
-/** Returns the context that binds an encrypted value to its secret: it can be decrypted under no other name. */
+/** Returns the context that binds an encrypted value to its secret, so that it can't be decrypted under another name. */
 export function secretContext(name: string): string {
   return `secret ${name}`;
 }
 
-/** Knows the secrets of accounts, and reads them in clear for the containers of the account's agents only. */
+/** Loads the secrets of accounts, and decrypts them for the containers of the account's agents only. */
 @Injectable()
 export class AccountSecrets {
   constructor(
@@ -26,7 +26,7 @@ export class AccountSecrets {
     return (await this.aggregates.load(secretsStream(accountId), secretsDecider)).state;
   }
 
-  /** Throws `secret_not_found` if the account lacks one of the secrets. `field` is the caller's name of what refers to them. */
+  /** Throws `secret_not_found` if the account lacks one of the secrets. `field` is the caller's name of the field with the reference. */
   async refuseUnknown(accountId: string, names: readonly string[], field: string): Promise<void> {
     if (names.length === 0) return;
     const secrets = await this.of(accountId);
@@ -34,7 +34,7 @@ export class AccountSecrets {
     if (unknown !== undefined) throw unknownSecret(field, unknown);
   }
 
-  /** Returns the values of those of the secrets that the account has, in clear. They must not enter a response, an event or a log line. */
+  /** Returns the decrypted values of the secrets that exist. They must not enter a response, an event or a log line. */
   async open(accountId: string, names: readonly string[]): Promise<Map<string, string>> {
     const opened = new Map<string, string>();
     if (names.length === 0) return opened;
@@ -48,8 +48,8 @@ export class AccountSecrets {
   }
 
   /**
-   * Returns the values of these secrets that were stored since that end of the log, and those that they took the place of; null if they are not
-   * among the account's last 10,000 events.
+   * Returns the values of these secrets that were stored since that position, and those that they replaced; null if they are not among the
+   * account's last 10,000 events.
    */
   async openSince(accountId: string, names: ReadonlySet<string>, since: Position): Promise<string[] | null> {
     if (names.size === 0) return [];

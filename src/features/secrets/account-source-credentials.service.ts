@@ -12,7 +12,7 @@ import { secretsStream } from './secrets.decider.ts';
 import type { OpenedCredential } from './source-credentials.queries.ts';
 import { type Source, type SourceCredential, sourceCredentialsDecider, sourceKey } from './source-credentials.decider.ts';
 
-/** A host as a caller gives it. */
+/** A host in the caller's spelling. */
 export interface GivenSource {
   kind: string;
   host: string;
@@ -22,7 +22,7 @@ export interface UsedSourceCredential extends SourceCredential {
   lastUsedAt: Date | null;
 }
 
-/** Stores the credentials of an account for registries and Git hosts, and opens them for pulls and clones from exactly those hosts. */
+/** Stores the credentials of an account for registries and Git hosts, and decrypts them for pulls and clones from exactly these hosts. */
 @Injectable()
 export class AccountSourceCredentials {
   constructor(
@@ -42,7 +42,7 @@ export class AccountSourceCredentials {
       .sort((one, other) => Date.parse(other.createdAt) - Date.parse(one.createdAt));
   }
 
-  /** Makes the credential or replaces it; returns it, and whether there was none. Throws `invalid_request`. */
+  /** Creates or replaces the credential. Returns it, and whether it is new. Throws `invalid_request`. */
   async store(
     context: CommandContext,
     accountId: string,
@@ -84,7 +84,7 @@ export class AccountSourceCredentials {
     return new Map(uses.map((use) => [sourceKey(use), use.last_used_at]));
   }
 
-  /** Returns the credential in clear and notes its use, to the minute; null if the account has none for exactly this host. */
+  /** Returns the decrypted credential and records its use, to the minute; null if the account has none for exactly this host. */
   async use(accountId: string, source: Source): Promise<OpenedCredential | null> {
     const { state } = await this.aggregates.load(secretsStream(accountId), sourceCredentialsDecider);
     const credential = state.get(sourceKey(source));
@@ -100,13 +100,13 @@ export class AccountSourceCredentials {
   }
 }
 
-/** A credential that was stored anew after a removal was not used yet, whatever an earlier one was. */
+/** A credential that was removed and stored again counts as not used yet. */
 function withUse(credential: SourceCredential, lastUsedAt: Date | undefined): UsedSourceCredential {
   const isOwn = lastUsedAt !== undefined && lastUsedAt.getTime() >= Date.parse(credential.createdAt);
   return { ...credential, lastUsedAt: isOwn ? lastUsedAt : null };
 }
 
-/** Returns the context that binds an encrypted password to its host: it can be decrypted for no other. */
+/** Returns the context that binds an encrypted password to its host, so that it can't be decrypted for another one. */
 function sealingContext(source: Source): string {
   return `source credential ${sourceKey(source)}`;
 }

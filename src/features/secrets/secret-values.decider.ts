@@ -1,6 +1,6 @@
 /** The most bytes of a value, in UTF-8. */
 export const VALUE_BYTES_MAX = 32_768;
-/** The number of characters that a mask shows, and the length that a value needs for it. */
+/** The number of characters that a mask shows, and the length from which a value shows any. */
 const SHOWN = 4;
 const SHOWN_FROM = 12;
 const HIDDEN = '•'.repeat(8);
@@ -17,7 +17,7 @@ export function valueProblem(value: string): string | null {
   return /[\0\p{Cs}]/u.test(value) ? 'must hold neither NUL nor half of a surrogate pair' : null;
 }
 
-/** Returns the mask of a value: the first 4 characters of a long one (12 or more), and always 8 bullets, whatever its length. */
+/** Returns the mask of a value: the first 4 characters of a long value (12 or more), and always 8 bullets. */
 export function maskOf(value: string): string {
   const characters = Array.from(value);
   return `${characters.length >= SHOWN_FROM ? characters.slice(0, SHOWN).join('') : ''}${HIDDEN}`;

@@ -9,7 +9,7 @@ export interface StoredSecret {
   made: boolean;
 }
 
-/** Makes a secret of the account or replaces its value, which agents take at their next boot. Throws `invalid_request`. */
+/** Creates a secret of the account or replaces its value, which agents get at their next boot. Throws `invalid_request`. */
 export class StoreSecret extends Command<StoredSecret> {
   constructor(
     readonly context: CommandContext,

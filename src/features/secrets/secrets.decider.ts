@@ -28,11 +28,11 @@ export interface SecretUsers {
 }
 
 export type SecretCommand =
-  /** Makes the secret or replaces its value. */
+  /** Creates the secret or replaces its value. */
   | { type: 'StoreSecret'; accountId: string; name: string; sealed: Sealed; mask: string }
   | { type: 'RemoveSecret'; accountId: string; name: string; users: SecretUsers };
 
-/** Decides for the secrets of one account, which share a stream, so that their number is bounded exactly. */
+/** The rules of the secrets of one account. They share a stream, so that their number is bounded exactly. */
 export const secretsDecider: Decider<Secrets, SecretCommand, SecretEvent> = {
   initialState: () => new Map(),
   decide,
@@ -51,7 +51,7 @@ export function secretsStream(accountId: string): string {
   return `secrets-${accountId}`;
 }
 
-/** Returns the refusal of a variable that names a secret which the account does not have; `field` has the caller's spelling. */
+/** Returns the refusal of a variable with a secret that the account does not have. `field` is the caller's name of the field. */
 export function unknownSecret(field: string, name: string): Refusal {
   const message = `there is no secret ${name} in the account`;
   return new Refusal('secret_not_found', `${field}: ${message}.`, { errors: [{ field, message }] });

@@ -1,7 +1,7 @@
 import type { Sealed } from '../../crypto/keyring.ts';
 import { defineEvent, type EventsOf } from '../../eventsourcing/event-store/event-definition.ts';
 
-/** The kinds of hosts from which agents are made. */
+/** The kinds of hosts that sources of agents come from. */
 export const sourceKinds = ['registry', 'git'] as const;
 export type SourceKind = (typeof sourceKinds)[number];
 

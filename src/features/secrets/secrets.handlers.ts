@@ -33,8 +33,8 @@ function refuseBad(field: string, problem: string | null): void {
 }
 
 /**
- * Reads who uses the secret and then removes it. A variable that comes to refer to it between the two is not seen; its agent's next boot
- * then fails and says which secret is missing.
+ * Checks who uses the secret, and then removes it. If a variable starts to use it in between, the agent's next boot fails with the name of
+ * the missing secret.
  */
 @CommandHandler(RemoveSecret)
 export class RemoveSecretHandler implements ICommandHandler<RemoveSecret> {

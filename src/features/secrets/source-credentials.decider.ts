@@ -9,7 +9,7 @@ export const SOURCE_CREDENTIALS_MAX = 50;
 /** A host of images or of Git repositories. */
 export interface Source {
   kind: SourceKind;
-  /** The host in its canonical spelling, with a port if it has one. */
+  /** The host in canonical spelling, with its port if it has one. */
   host: string;
 }
 
@@ -23,7 +23,7 @@ export interface SourceCredential extends Source {
 export type SourceCredentials = ReadonlyMap<string, SourceCredential>;
 
 export type SourceCredentialCommand =
-  /** Makes the credential or replaces its user name and password. */
+  /** Creates the credential or replaces its user name and password. */
   | { type: 'StoreSourceCredential'; accountId: string; source: Source; username: string; sealed: Sealed }
   | { type: 'RemoveSourceCredential'; accountId: string; source: Source };
 
@@ -31,7 +31,7 @@ export function sourceKey({ kind, host }: Source): string {
   return `${kind} ${host}`;
 }
 
-/** Decides for the source credentials of one account, which are on the stream of its secrets. */
+/** The rules of the source credentials of one account, which are on the stream of its secrets. */
 export const sourceCredentialsDecider: Decider<SourceCredentials, SourceCredentialCommand, SecretEvent> = {
   initialState: () => new Map(),
   decide,

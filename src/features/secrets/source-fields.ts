@@ -25,14 +25,14 @@ export function canonicalHost(kind: SourceKind, text: string): string | null {
   return kind === 'registry' ? canonicalRegistry(lower) : lower;
 }
 
-/** Returns the source that the parts of an address name, or null if they name none. */
+/** Returns the source for a kind and a host; null if they are invalid. */
 export function sourceOf(kind: string, text: string): Source | null {
   if (!isSourceKind(kind)) return null;
   const host = canonicalHost(kind, text);
   return host === null ? null : { kind, host };
 }
 
-/** Returns what is wrong with a user name, or null. A colon would end it where it is sent (RFC 7617). */
+/** Returns what is wrong with a user name, or null. A colon would end the user name in the header (RFC 7617). */
 export function usernameProblem(username: string): string | null {
   const isFit = username !== '' && username.length <= USERNAME_MAX && !/[:\p{Cc}\p{Cs}]/u.test(username);
   return isFit ? null : `must have 1 to ${USERNAME_MAX} characters, none of them a colon or a control character`;
