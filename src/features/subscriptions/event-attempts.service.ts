@@ -11,14 +11,14 @@ import { nextAttempt } from './delivery/schedule.ts';
 import type { Posted } from './delivery/targets.ts';
 import { type Subscription, type SubscriptionCommand, subscriptionDecider, subscriptionStream } from './subscriptions.decider.ts';
 
-/** The number of requests to one subscription at once, each with an event of another agent. */
+/** The concurrent requests to one subscription, each with an event of another agent. */
 const AT_ONCE = 8;
-/** The time after which a subscription is switched off if every delivery has failed, ms (contract: three days). */
+/** A subscription is switched off after this time without a successful delivery, in ms (three days). */
 const SWITCHED_OFF_AFTER_MS = 3 * 86_400_000;
 /** Derived event ids make a record that is repeated after a crash the same event. */
 const RECORD_NAMESPACE = '0d7f1f0b-4a3c-4a55-9c1f-1a0f6ad7b9a2';
 
-/** Makes attempts at deliveries and records what came of them. */
+/** Attempts deliveries and records the results. */
 @Injectable()
 export class EventAttempts {
   constructor(
@@ -29,8 +29,8 @@ export class EventAttempts {
   ) {}
 
   /**
-   * Attempts the deliveries that are due, one of each agent. Returns their number and, if there were none, the time of the next one; null if
-   * none is pending.
+   * Attempts the deliveries that are due, one for each agent. Returns their number and, if there were none, the time of the next one; null
+   * if none is pending.
    */
   async attemptDue(subscription: Subscription, pass: SagaPass): Promise<{ attempted: number; next: Date | null }> {
     const now = this.clock.now();
@@ -42,7 +42,7 @@ export class EventAttempts {
 
   private async attempt(subscription: Subscription, delivery: EventDelivery, { signal, assertLease }: SagaPass): Promise<void> {
     const posted = await this.sender.send(subscription, delivery, signal, assertLease);
-    // An attempt that was cut off, or that the next holder of the lease makes again, says nothing of the target.
+    // An attempt that was aborted, or that the next holder of the lease repeats, is not a failure of the target.
     signal.throwIfAborted();
     assertLease();
     if (posted !== null) await this.record(subscription, delivery, posted);

@@ -12,22 +12,22 @@ import type { SubscriptionEvent } from './subscriptions.events.ts';
 import { ListAllSubscriptions } from './subscriptions.queries.ts';
 
 /**
- * The largest numbers of events that wait for one subscription: those that have their turn, and those together with the ones that wait
- * behind a refused event of their agent. The position stays behind while there are more.
+ * The most events that wait for one subscription: those that can be sent, and those together with the ones that wait behind a failed event
+ * of their agent. The position does not advance beyond these bounds.
  */
 const READY_MAX = 500;
 const PENDING_MAX = 5_000;
-/** The number of events of an account that are looked at in one step. */
+/** The number of events of an account that are read in one step. */
 const PAGE = 200;
-/** The number of steps after which other work of the pass has its turn. */
+/** After this many steps, the pass continues with its other work. */
 const STEPS_MAX = 20;
 
-/** The events that were taken up: all up to the end of the log, some, or as many as may wait for one subscription. */
+/** How far the events were enqueued: up to the end of the log, partly, or up to the bound on waiting events. */
 export type Intake = 'all' | 'some' | 'full';
 
 const ALL = { subjectId: null, types: null, actor: null, since: null, until: null, newestFirst: false };
 
-/** Takes up the events that subscriptions want, from the position in the log up to which each was served. */
+/** Enqueues the events that subscriptions want, starting at the position in the log up to which each subscription was served. */
 @Injectable()
 export class EventIntake {
   constructor(
@@ -38,7 +38,7 @@ export class EventIntake {
     private readonly follower: LogFollower,
   ) {}
 
-  /** Carries out what was ordered on the subscription's stream up to the revision: redeliveries, and a new start after it was switched off. */
+  /** Applies the orders on the subscription's stream up to the revision: redeliveries, and switching it on again. */
   async carryOutOrders({ subscriptionId, accountId }: Subscription, revision: number): Promise<void> {
     const cursor = await this.cursorOf(subscriptionId, accountId);
     if (cursor.revision >= revision) return;
@@ -67,7 +67,7 @@ export class EventIntake {
       if (last === undefined) return 'all';
       const wanted = items
         .map(({ event_id, agent_id, type, stream, position: at }) => ({ event_id, agent_id, type, stream, position: at }))
-        // The events of subscriptions are not sent, since every event that is given up would make another one.
+        // The events of subscriptions themselves are not sent, since every dead-lettered event would cause another one.
         .filter(({ type, agent_id: agentId, stream }) => categoryOf(stream) !== 'subscription' && wants(subscription, { type, agentId }));
       await this.deliveries.takeUp(subscriptionId, wanted, last.position);
       position = last.position;
@@ -77,12 +77,12 @@ export class EventIntake {
     return room > 0 ? 'some' : 'full';
   }
 
-  /** Removes what is kept of a subscription that has ended. */
+  /** Deletes all rows of a deleted subscription. */
   forget(subscriptionId: string): Promise<void> {
     return this.deliveries.forget(subscriptionId);
   }
 
-  /** Returns the subscriptions with events to take up or deliveries that are due, and those that have ended and are not forgotten yet. */
+  /** Returns the subscriptions with events to enqueue or deliveries that are due, and deleted ones whose rows still exist. */
   async unfinished(): Promise<SagaKey[]> {
     const subscriptions = await this.queries.execute(new ListAllSubscriptions());
     const cursors = new Map((await this.deliveries.cursors()).map((cursor) => [cursor.subscriptionId, cursor]));
@@ -106,7 +106,7 @@ export class EventIntake {
     return this.deliveries.cursor(subscriptionId, accountId, () => this.createdAt(subscriptionId));
   }
 
-  /** Returns the position of the event that created the subscription: it gets what happens after that. */
+  /** Returns the position of the event that created the subscription, which gets the events after that. */
   private async createdAt(subscriptionId: string): Promise<Position> {
     for await (const { position } of this.store.readStream(subscriptionStream(subscriptionId), { limit: 1 })) return position;
     return START;

@@ -9,7 +9,7 @@ import { ownedSubscription, type Subscription, subscriptionDecider, subscription
 import { type SubscriptionDto, toSubscriptionDto } from './subscriptions.dto.ts';
 import { readSubscription, type SubscriptionRow } from './subscriptions.table.ts';
 
-/** Answers with subscriptions, whose addresses are sealed in the log and in the read model. */
+/** Responds with subscriptions. Their addresses are encrypted in the log and in the read model. */
 @Injectable()
 export class SubscriptionAnswers {
   constructor(
@@ -18,7 +18,7 @@ export class SubscriptionAnswers {
     private readonly deliveries: EventDeliveries,
   ) {}
 
-  /** Returns the subscription as its stream describes it. Throws `not_found`. */
+  /** Returns the subscription from its stream. Throws `not_found`. */
   async find(accountId: string, subscriptionId: string): Promise<SubscriptionDto> {
     return this.answerState(await this.load(accountId, subscriptionId));
   }
@@ -28,7 +28,7 @@ export class SubscriptionAnswers {
     return this.answer(readSubscription(subscription));
   }
 
-  /** Returns the row as callers see it. An address whose key was just destroyed is empty. */
+  /** Returns the row as callers see it. The address is empty if its key was just destroyed. */
   async answer(row: SubscriptionRow): Promise<SubscriptionDto> {
     const { subscription_id: id, url } = row;
     return toSubscriptionDto(row, (await this.keyring.open(id, sealingContext(id, 'url'), url)) ?? '');

@@ -10,12 +10,12 @@ import type { SubscriptionEvent } from './subscriptions.events.ts';
 import { subscriptionsProjection } from './subscriptions.projection.ts';
 import { ListAllSubscriptions } from './subscriptions.queries.ts';
 
-/** The waits before the subscriptions are listed again, because their table is not filled yet or the database does not answer. */
+/** The delays before the subscriptions are listed again if their table is not filled yet or the database does not answer. */
 const LIST_AGAIN = { firstMs: 500, lastMs: 30_000, ref: false };
 
 /**
- * Wakes the saga for the subscriptions of an account when something happens to it. It knows in memory which accounts have any, so that the
- * events of the others cost nothing. It may miss some: the saga's resync finds them.
+ * Wakes the saga for the subscriptions of an account when an event of the account is appended. It keeps in memory which accounts have
+ * subscriptions, so that events of other accounts cost nothing. It may miss some, which the saga's resync finds.
  */
 @Injectable()
 export class SubscriptionWakes implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy {
@@ -46,7 +46,7 @@ export class SubscriptionWakes implements OnModuleInit, OnApplicationBootstrap, 
     this.stopListening();
   }
 
-  /** Begins to list the subscriptions, and repeats it until it succeeds. */
+  /** Starts listing the subscriptions, and repeats it until it succeeds. */
   private load(): void {
     retry(() => this.list(), { ...LIST_AGAIN, signal: this.stopping.signal }).catch(() => undefined);
   }

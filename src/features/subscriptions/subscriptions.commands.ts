@@ -6,7 +6,7 @@ import type { EventChoice, Subscription } from './subscriptions.decider.ts';
 
 export interface CreatedSubscription {
   subscription: DatedState<Subscription>;
-  /** The secret that signs what is sent; it is shown only once. */
+  /** The secret that signs the requests. It is shown only once. */
   secret: string;
 }
 
@@ -36,7 +36,7 @@ export class ChangeSubscription extends Command<DatedState<Subscription>> {
   }
 }
 
-/** Ends the subscription. What was not sent yet is not sent any more. Throws `not_found`. */
+/** Ends the subscription. Pending events are not sent any more. Throws `not_found`. */
 export class DeleteSubscription extends Command<void> {
   constructor(
     readonly context: CommandContext,
@@ -47,7 +47,7 @@ export class DeleteSubscription extends Command<void> {
   }
 }
 
-/** Asks to send an event again that was delivered or given up. Throws `not_found`. */
+/** Requests that a delivered or dead-lettered event be sent again. Throws `not_found`. */
 export class RedeliverEvent extends Command<void> {
   constructor(
     readonly context: CommandContext,

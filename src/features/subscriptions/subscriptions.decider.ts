@@ -3,7 +3,7 @@ import { Refusal } from '../../kernel/errors/refusal.ts';
 import type { Decider } from '../../eventsourcing/event-store/event-definition.ts';
 import type { SubscriptionEvent } from './subscriptions.events.ts';
 
-/** The host of a target, and its whole address, sealed. */
+/** The host of a target, and its whole address encrypted. */
 export interface SealedTarget {
   host: string;
   url: Sealed;
@@ -68,7 +68,7 @@ function decide(command: SubscriptionCommand, state: SubscriptionState): Subscri
 
 function create(command: Extract<SubscriptionCommand, { type: 'CreateSubscription' }>, state: SubscriptionState): SubscriptionEvent[] {
   const { accountId: account_id, subscriptionId: subscription_id, host, url, secret, types, agentIds: agent_ids } = command;
-  // A try of the same request that died after its append has created it.
+  // An earlier attempt of the same request has created it.
   if (state !== null && state.accountId === account_id && !state.deleted) return [];
   if (state !== null) throw new Refusal('invalid_state', 'The subscription of this Idempotency-Key was created before, and has ended.');
   return [{ type: 'SubscriptionCreated', data: { account_id, subscription_id, host, url, secret, types, agent_ids } }];
@@ -127,7 +127,7 @@ function evolve(state: SubscriptionState, event: SubscriptionEvent & { at?: stri
   }
 }
 
-/** Decides for one subscription. The state is null before it is created. */
+/** The rules of one subscription. The state is null before it is created. */
 export const subscriptionDecider: Decider<SubscriptionState, SubscriptionCommand, SubscriptionEvent> = {
   initialState: () => null,
   decide,

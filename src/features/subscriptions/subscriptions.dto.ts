@@ -51,7 +51,7 @@ export class ChangeSubscriptionDto extends ChosenTypesDto {
 export class SubscriptionDto {
   id: string;
   url: string;
-  /** Null stands for all types. */
+  /** Null means all types. */
   types: string[] | null;
   /** Null stands for all agents. */
   agent_ids: string[] | null;

@@ -24,10 +24,10 @@ import {
 } from './subscriptions.decider.ts';
 import { ListSubscriptions } from './subscriptions.queries.ts';
 
-/** The number of subscriptions of one account; a few more can be created at the same moment. */
+/** The most subscriptions of one account. Concurrent requests can create a few more. */
 const SUBSCRIPTIONS_MAX = 50;
 
-/** Checks the address and seals it for the subscription. Throws `invalid_request`. */
+/** Checks the address and encrypts it for the subscription. Throws `invalid_request`. */
 async function sealTarget(targets: Targets, keyring: Keyring, subscriptionId: string, url: string): Promise<SealedTarget> {
   const message = await targets.message(url);
   if (message !== null) throw invalidField('url', message);
@@ -57,7 +57,7 @@ export class CreateSubscriptionHandler implements ICommandHandler<CreateSubscrip
       { type: 'CreateSubscription', accountId, subscriptionId, ...target, secret, ...choice },
       context,
     );
-    // The try of this request that created it may have died before it could show the secret.
+    // The attempt of this request that created it may have crashed before it returned the secret.
     const created = ownedSubscription(state, accountId);
     const shown = await this.keyring.open(subscriptionId, sealingContext(subscriptionId, 'secret'), created.secret);
     if (shown === null) throw new Refusal('not_found', 'There is no such subscription.');
@@ -80,7 +80,7 @@ export class ChangeSubscriptionHandler implements ICommandHandler<ChangeSubscrip
     changes: { url, ...others },
   }: ChangeSubscription): Promise<DatedState<Subscription>> {
     const stream = subscriptionStream(subscriptionId);
-    // Ownership is checked first, so that another account can't make a data key for this subscription.
+    // Ownership is checked first, so that another account can't create a data key for this subscription.
     if (url !== undefined) ownedSubscription((await this.aggregates.load(stream, subscriptionDecider)).state, accountId);
     const target = url === undefined ? {} : { target: await sealTarget(this.targets, this.keyring, subscriptionId, url) };
     const command = { type: 'ChangeSubscription' as const, accountId, changes: { ...others, ...target } };

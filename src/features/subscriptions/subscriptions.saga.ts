@@ -77,7 +77,7 @@ export class SubscriptionsSaga implements Saga, OnModuleInit {
     return new Date();
   }
 
-  /** Destroys the key that seals the subscription's address and secret, and removes its deliveries. */
+  /** Destroys the key that encrypts the subscription's address and secret, and removes its deliveries. */
   private async end(subscriptionId: string): Promise<null> {
     await this.keyring.shred(subscriptionId);
     await this.intake.forget(subscriptionId);

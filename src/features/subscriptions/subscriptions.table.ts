@@ -11,11 +11,11 @@ export const subscriptionsTable = {
     account_id: 'text collate "C" not null',
     host: 'text not null',
     url: typed<Sealed>('json not null'),
-    /** Null stands for all types. */
+    /** Null means all types. */
     types: 'text[]',
     agent_ids: 'text[]',
     active: 'boolean not null',
-    /** The time at which it was switched off because every delivery failed; null if it is not so now. */
+    /** The time at which it was switched off because every delivery failed; null if it is not switched off. */
     switched_off_at: 'timestamptz(3)',
     created_at: 'timestamptz(3) not null',
     updated_at: 'timestamptz(3) not null',

@@ -53,7 +53,7 @@ export interface Cursor {
 export interface SubscriptionCursor extends Pick<Cursor, 'position'> {
   subscriptionId: string;
   accountId: string;
-  /** Whether a delivery is due now. */
+  /** The value is true if a delivery is due now. */
   isDue: boolean;
 }
 

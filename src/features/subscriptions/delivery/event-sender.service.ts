@@ -15,13 +15,13 @@ import { version } from '../../../kernel/version.ts';
 import type { EventDelivery } from './event-deliveries.ts';
 import { type Posted, Targets } from './targets.ts';
 
-/** The longest time that a target may take for its answer, ms. */
+/** The timeout of a request to a target, in ms. */
 const ATTEMPT_TIMEOUT_MS = 15_000;
 /** The number of requests that one process sends at once; an account may have an eighth of them. */
 const REQUESTS = sharesOf(128, { account: 1 / 8 });
 const SECRET_BYTES = 32;
 
-/** The members of a subscription that are needed to send to it. */
+/** The members of a subscription that are needed to send events to it. */
 export interface Receiver {
   subscriptionId: string;
   accountId: string;
@@ -29,17 +29,17 @@ export interface Receiver {
   secret: Sealed;
 }
 
-/** Returns a new secret in the form of the Standard Webhooks. */
+/** Returns a new secret in the format of Standard Webhooks. */
 export function newSecret(): string {
   return `whsec_${randomBytes(SECRET_BYTES).toString('base64')}`;
 }
 
-/** Returns the context that a sealed member of a subscription is bound to. */
+/** Returns the context that an encrypted member of a subscription is bound to. */
 export function sealingContext(subscriptionId: string, member: 'url' | 'secret'): string {
   return `subscription ${subscriptionId} ${member}`;
 }
 
-/** Sends single events to subscribed addresses, signed by the rules of Standard Webhooks. */
+/** Sends single events to subscribed addresses, signed according to Standard Webhooks. */
 @Injectable()
 export class EventSender {
   private readonly places = new FairLimiter(REQUESTS);
@@ -53,8 +53,8 @@ export class EventSender {
   ) {}
 
   /**
-   * Makes one attempt, which `mayStart` can prevent by throwing right before it. Returns what came of it; null if the subscription's key was
-   * destroyed meanwhile. Throws if the signal aborts before, or if the event can't be read.
+   * Makes one attempt, which `mayStart` can prevent by throwing right before it. Returns the result; null if the subscription's key was
+   * destroyed meanwhile. Throws if the signal aborts before the attempt, or if the event can't be read.
    */
   send(receiver: Receiver, delivery: EventDelivery, signal: AbortSignal, mayStart: () => void): Promise<Posted | null> {
     const { accountId: account, subscriptionId: agent } = receiver;

@@ -13,11 +13,11 @@ const URL_CHARACTERS_MAX = 2_000;
 export interface Posted {
   /** The status of the response; null if there was none. */
   status: number | null;
-  /** The reason for which it failed, in words that hold no address; null if it succeeded. */
+  /** The reason of the failure, without any address; null if it succeeded. */
   failure: string | null;
 }
 
-/** Sends to the addresses that accounts name. It reaches private addresses only at the hosts that the operator allows. */
+/** Sends requests to the addresses of accounts. It connects to private addresses only for hosts that the operator allows. */
 @Injectable()
 export class Targets {
   private readonly allowed: ReadonlySet<string>;
@@ -26,10 +26,10 @@ export class Targets {
     this.allowed = new Set(config.allowPrivateTargets.map((entry) => entry.toLowerCase()));
   }
 
-  /** Returns what is wrong with the address, or null. A name that is not resolved in time passes, and is checked at each delivery. */
+  /** Returns what is wrong with the address, or null. A name that is not resolved in time is accepted, and checked at each delivery. */
   async message(text: string): Promise<string | null> {
     if (text.length > URL_CHARACTERS_MAX || !URL.canParse(text)) return `must be an address of at most ${URL_CHARACTERS_MAX} characters`;
-    // A parser leaves some of them out without a word.
+    // The URL parser silently removes some of these characters.
     if (/[\p{Cc} ]/u.test(text)) return 'must not contain spaces or control characters';
     const url = new URL(text);
     if (url.username !== '' || url.password !== '') return 'must not contain a user name or a password';
@@ -42,7 +42,7 @@ export class Targets {
       : 'must not lead to a private address; the operator can allow it with MOORING_ALLOW_PRIVATE_TARGETS';
   }
 
-  /** Posts the body, without following redirects. It never throws: whatever goes wrong is a failure of the target. */
+  /** Posts the body, without following redirects. It never throws: every error is a failure of the target. */
   async post(address: string, headers: Record<string, string>, body: Buffer, signal: AbortSignal): Promise<Posted> {
     try {
       const status = await this.statusOf(new URL(address), headers, body, signal);
@@ -68,13 +68,13 @@ export class Targets {
         },
         (response) => {
           resolve(response.statusCode ?? 0);
-          // The body of the response says nothing that is used, and may have no end.
+          // The body of the response is not used, and may be endless.
           response.destroy();
         },
       );
       onTooManyInformational(call, () => call.destroy(new EndlessAnswer()));
       call.once('error', reject);
-      // A target that switches to another protocol loses its connection without an error.
+      // If a target switches to another protocol, the connection is closed without an error event.
       call.once('close', () => reject(new Error('the connection closed before an answer')));
       call.end(body);
     });
@@ -97,7 +97,7 @@ function failureOf(error: unknown): string {
   return `the target could not be reached${code === undefined ? '' : ` (${code})`}`;
 }
 
-/** Returns whether the name stands for the machine itself by convention (RFC 6761), without a question to a name server. */
+/** Returns whether the name means this machine by convention (RFC 6761), without a DNS lookup. */
 function isThisMachine(host: string): boolean {
   return host === 'localhost' || host.endsWith('.localhost');
 }
