@@ -1,4 +1,4 @@
-/** Reads the members of a JSON object one by one. Faults are collected, and a harmless value takes the place of each faulty one. */
+/** Reads the members of a JSON object one by one. Faults are collected, and each faulty value is replaced by a harmless one. */
 export class Members {
   private readonly members: Record<string, unknown>;
   private readonly read = new Set<string>();
@@ -92,7 +92,7 @@ export class Members {
     return Object.fromEntries(entries.map(([key, value]) => [key, String(value)]));
   }
 
-  /** Reports every member that was not read; it is called after all known members have been read. */
+  /** Reports every member that was not read. It is called after all known members were read. */
   refuseOthers(): void {
     for (const name of Object.keys(this.members)) if (!this.read.has(name)) this.fault(name.slice(0, 100), 'is not known');
   }

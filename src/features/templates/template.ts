@@ -3,16 +3,16 @@ import type { ProjectPlan } from '../../runtime/project-plan.ts';
 import type { ImageSource } from '../../runtime/image-source.ts';
 import { Members } from './members.ts';
 
-/** A variable that an agent of the template understands. */
+/** A variable that agents of the template support. */
 export interface TemplateVariable {
   name: string;
   description: string;
-  /** The value is true if the agent can't do its work without the variable. */
+  /** The value is true if the agent does not work without the variable. */
   required: boolean;
   secret: boolean;
 }
 
-/** A folder with a Dockerfile of the operator's. */
+/** A folder with a Dockerfile of the operator. */
 export interface DockerfileFolder {
   kind: 'dockerfile';
   directory: string;
@@ -20,14 +20,14 @@ export interface DockerfileFolder {
   start: null;
 }
 
-/** A folder that is a project, built as the plan says. The plan null means that it is recognized by its files, as a repository is. */
+/** A folder with a project, built according to the plan. Without a plan, it is recognized by its files, like a repository. */
 export interface ProjectFolder {
   kind: 'project';
   directory: string;
   plan: ProjectPlan | null;
 }
 
-/** A source for agents (a program of ours or an image to build), and how to run and call it. */
+/** A source for agents (a program of this repository or an image to build), and how to run and call it. */
 export interface Template {
   id: string;
   name: string;
@@ -37,12 +37,12 @@ export interface Template {
   port: number;
   /** The health check; the default is `GET /healthz`. */
   health: HealthCheck;
-  /** The value null means the installation's default. */
+  /** Null means the installation's default. */
   startTimeoutSeconds: number | null;
   /** The time between SIGTERM and SIGKILL in seconds; the default is 10, the maximum 120. */
   stopGraceSeconds: number;
   protocol: ProtocolSpec;
-  /** The value null means the installation's default. */
+  /** Null means the installation's default. */
   resources: { memoryMb: number | null; pids: number | null };
   /** The variables that an agent starts with; the agent's own variables override them. */
   env: Record<string, string>;
@@ -64,7 +64,7 @@ const WORD = /^[^\0]{1,4096}$/;
 const MANIFEST = /^(?!.*(^|\/)\.\.(\/|$))[^\0/\\][^\0\\]{0,499}$/;
 const USER = /^[a-z0-9_][a-z0-9_-]{0,31}(:[a-z0-9_][a-z0-9_-]{0,31})?$/;
 
-/** Reads a template.json. `directory` is its folder, whose name is the template's id. Throws one error that names every fault. */
+/** Parses a template.json. `directory` is its folder, whose name is the template's id. Throws one error that lists every fault. */
 export function parseTemplate(text: string, id: string, directory: string): Template {
   let value: unknown;
   try {

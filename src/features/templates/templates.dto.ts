@@ -4,7 +4,7 @@ import type { Template } from './template.ts';
 export class TemplateVariableDto {
   name: string;
   description: string;
-  /** The value is true if the agent can't do its work without the variable. */
+  /** The value is true if the agent does not work without the variable. */
   required: boolean;
   /** The value is true if the variable should be set with `is_secret`. */
   secret: boolean;

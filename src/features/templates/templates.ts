@@ -11,8 +11,8 @@ export class Templates {
   private constructor(private readonly byId: ReadonlyMap<string, Template>) {}
 
   /**
-   * Reads the template.json of each folder of the installation, and of each folder of the operator's own directory (`MOORING_TEMPLATES_DIR`).
-   * Throws one error that names every bad template, and every template of the operator with an id that is taken.
+   * Reads the template.json of each folder of the installation, and of each folder of the operator's directory (`MOORING_TEMPLATES_DIR`).
+   * Throws one error that lists every invalid template, and every template of the operator whose id exists already.
    */
   static read(installation: string, own: string | null = null): Templates {
     const byId = new Map<string, Template>();
@@ -41,7 +41,7 @@ export class Templates {
   }
 }
 
-/** Returns the names of the folder's folders, sorted; links to folders count, and names with a leading dot do not. */
+/** Returns the sorted names of the subfolders. Links to folders are included; names with a leading dot are not. */
 function templateIds(folder: string): string[] {
   try {
     const names = readdirSync(folder).filter((name) => !name.startsWith('.'));
