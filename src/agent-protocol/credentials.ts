@@ -1,31 +1,31 @@
-/** A key, a session token, a ticket or a webhook's token of the service, as each of them begins. */
+/** Matches the start of a key, session token, ticket or webhook token of the service. */
 const credential = /m(k|s|t|wh)_[0-9A-Za-z_-]{40}/;
-/** A run of base64, of either alphabet, and one of hex, that is long enough to hold a credential. */
+/** Match a run of base64 (of either alphabet) and a run of hex that are long enough to contain a credential. */
 const packed = /[0-9A-Za-z+/_-]{54,}/g;
 const inHex = /(?:[0-9A-Fa-f]{2}){40,}/g;
-/** A run of base64 may begin behind other characters of its alphabet, so that its groups of four are not known. */
+/** A run of base64 may follow other characters of its alphabet, so it is decoded at each offset of a group of four. */
 const offsets = [0, 1, 2, 3];
-/** The number of layers that are taken off, and of percent-decodings in each. */
+/** The most layers of encoding that are decoded, and the most percent-decodings in each. */
 const LAYERS_MAX = 3;
 const PERCENT_MAX = 4;
-/** The characters that are looked through for one header: some 60 times as many as a request's headers have. */
+/** The most characters that are searched for one header: about 60 times the size of a request's headers. */
 const CHARACTERS_MAX = 1_048_576;
 
 /**
- * Returns whether a header holds a credential of the service, in clear or encoded as percent, base64, hex, UTF-16 or escapes of JSON, or as one in
- * the other, as libraries for cookies and proxies do. An agent never sees those of its callers; credentials of its own it gets. A header in so
- * many layers that not all can be looked through counts as one that holds a credential. `name` is in lower case.
+ * Returns whether a header contains a credential of the service: in plain text, or encoded with percent encoding, base64, hex, UTF-16 or
+ * JSON escapes, in any nesting, as libraries for cookies and proxies do. An agent never sees such credentials of its callers, but gets
+ * credentials of its own. A header with too many layers to search counts as containing one. `name` is in lower case.
  */
 export function holdsCredential(name: string, value: string): boolean {
   if (holdsEncoded(value)) return true;
-  // In these two even a part of a key is meant for the service.
+  // In these two headers, even a part of a key is meant for the service.
   if (name === 'x-api-key') return /^\s*m[kst]_/.test(value);
   if (name !== 'authorization') return false;
   const basic = /^\s*basic\s+(\S+)/i.exec(value)?.[1];
   return /\bm[kst]_/.test(basic === undefined ? value : Buffer.from(basic, 'base64').toString('latin1'));
 }
 
-/** Takes off one layer of encodings after the other, and looks at each text on the way. */
+/** Decodes one layer of encoding after the other, and searches each text. */
 function holdsEncoded(value: string): boolean {
   let texts = new Set([value]);
   let left = CHARACTERS_MAX;
@@ -43,7 +43,7 @@ function holdsEncoded(value: string): boolean {
   return false;
 }
 
-/** Returns the text, and what it is without percent-encoding, escapes of JSON and the NULs of UTF-16; the last one is without all of them. */
+/** Returns the text, and the text without percent encoding, JSON escapes and the NULs of UTF-16; the last one is without all of them. */
 function spellingsOf(text: string): string[] {
   const spellings = [text];
   for (let n = 0, last = text; n < PERCENT_MAX && last.includes('%'); n += 1) spellings.push((last = percentDecoded(last)));
@@ -54,7 +54,7 @@ function spellingsOf(text: string): string[] {
   return plain === last ? spellings : [...spellings, plain];
 }
 
-/** Returns what the runs of base64 and of hex in the text hold, those that are broken into lines among them. */
+/** Returns the decoded runs of base64 and hex in the text, including those that are broken into lines. */
 function unpacked(text: string): string[] {
   const whole = text.replace(/\s+/g, '');
   const sources = whole === text ? [text] : [text, whole];
@@ -68,7 +68,7 @@ function unpack(run: string, encoding: 'base64' | 'hex'): string {
   return Buffer.from(run, encoding).toString('latin1');
 }
 
-/** Decodes what is encoded rightly, and leaves the rest as it is. */
+/** Decodes valid percent encoding, and leaves the rest unchanged. */
 function percentDecoded(text: string): string {
   return text.replace(/%([0-9A-Fa-f]{2})/g, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 16)));
 }

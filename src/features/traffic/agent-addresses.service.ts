@@ -10,13 +10,13 @@ import { ContainerGone, RuntimeRefused } from '../../runtime/runtime.errors.ts';
 import { Templates } from '../templates/index.ts';
 
 /**
- * The time for which an address is used again, ms. An engine gives the address of a container that ended to the next one that starts, which
- * takes longer than this to listen.
+ * An address is cached for this time, in ms. An engine gives the address of an exited container to the next one that starts, which needs
+ * longer than this to listen.
  */
 const ADDRESS_MS = 50;
 const DEFAULT_PORT = 8080;
 
-/** Finds the addresses of running agents. The engine is asked once for all requests that come within a moment. */
+/** Finds the addresses of running agents. One query to the engine serves all requests within a moment. */
 @Injectable()
 export class AgentAddresses {
   private readonly known = new WeakMap<Agent, { until: number; address: Promise<AgentAddress> }>();
@@ -26,10 +26,7 @@ export class AgentAddresses {
     private readonly templates: Templates,
   ) {}
 
-  /**
-   * Returns the port of an agent that is active. Finding its address throws `agent_failed` if its container has none, and
-   * `RuntimeUnavailable`.
-   */
+  /** Returns the endpoint of an active agent. Locating it throws `agent_failed` if its container has no address, and `RuntimeUnavailable`. */
   of(agentId: string, agent: Agent): AgentEndpoint {
     const port = this.templates.get(agent.release?.templateId ?? '')?.port ?? DEFAULT_PORT;
     const { generation, accountId, activeSince } = agent;

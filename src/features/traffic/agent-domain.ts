@@ -1,11 +1,11 @@
 import { publicPathOf } from '../agents/index.ts';
 import type { UrlRewriter } from '../../http/server/url-rewriter.ts';
 
-/** Returns a function that routes the requests for host names under the domain to the agents of these names; none without a domain. */
+/** Returns a function that routes requests for host names under the domain to the agents with these names; undefined without a domain. */
 export function routeByDomain(domain: string | null): UrlRewriter | undefined {
   if (domain === null) return undefined;
   return ({ url = '', headers }) => {
-    // A dot at the end only says that the name is whole.
+    // A trailing dot marks a fully qualified name.
     const host = (headers.host ?? '').toLowerCase().replace(/\.?(:\d*)?$/, '');
     if (!host.endsWith(`.${domain}`)) return url;
     const name = host.slice(0, -domain.length - 1);
@@ -13,7 +13,7 @@ export function routeByDomain(domain: string | null): UrlRewriter | undefined {
   };
 }
 
-/** Returns the path and query of a request's target, which may be a whole address (RFC 9112, 3.2.2). */
+/** Returns the path and query of a request's target, which may be an absolute URL (RFC 9112, 3.2.2). */
 export function pathOf(target: string): string {
   return target.replace(/^https?:\/\/[^/]*/i, '');
 }

@@ -29,7 +29,7 @@ import { tunnel } from './tunnel.ts';
 
 /** The timeout for connecting to an agent, in ms. */
 const CONNECT_TIMEOUT_MS = 10_000;
-/** The bound on the headers of an agent's response, and on a chunk's extensions and trailers, in bytes. */
+/** The most bytes of the headers of an agent's response, and of a chunk's extensions and trailers. */
 const HEADER_BYTES_MAX = 64 * 1_024;
 
 export interface ExchangeOrder {
@@ -39,11 +39,11 @@ export interface ExchangeOrder {
   path: string;
   /** The path under which the caller reaches the agent; null if the agent has a host name of its own. */
   prefix: string | null;
-  /** True if the agent was woken for the call. */
+  /** The value is true if the agent was woken for the call. */
   woken: boolean;
-  /** The longest time from the end of the request to the beginning of the response, ms. */
+  /** The timeout from the end of the request to the beginning of the response, in ms. */
   replyTimeoutMs: number;
-  /** The longest time without a byte in either direction, ms. */
+  /** The longest time without a byte in either direction, in ms. */
   idleTimeoutMs: number;
 }
 

@@ -4,10 +4,10 @@ import { holdsCredential } from '../../agent-protocol/credentials.ts';
 import { hopByHop, namesIn } from '../../agent-protocol/sender-headers.ts';
 import { ownRealms } from './realms.ts';
 
-/** The part of a request or a response that its headers are: names and values in turn, as Node has them. */
+/** The headers of a request or a response as Node returns them: alternating names and values. */
 export type RawHeaders = readonly string[];
 
-/** The caller, as the agent is told of it. */
+/** What the agent is told about the caller. */
 export interface Caller {
   /** The caller's address. */
   address: string;
@@ -18,7 +18,7 @@ export interface Caller {
   requestId: string;
 }
 
-/** Headers of a request that the service sets itself, or answers itself. A caller could otherwise pretend to be somebody else. */
+/** Request headers that the service sets or handles itself. Otherwise a caller could impersonate somebody else. */
 const ofTheService = new Set([
   'content-length',
   'expect',
@@ -30,16 +30,16 @@ const ofTheService = new Set([
   'x-service-webhook-token',
 ]);
 
-/** Headers of a response that the service sets itself. */
+/** Response headers that the service sets itself. */
 const ofTheAnswer = new Set(['x-agent-woken', 'x-event-position', 'x-request-id']);
 
 /**
- * Headers by which a program tells the proxy in front of it to send another file or address in place of its response, or to keep it: that proxy
- * serves the service, whose own addresses it would send.
+ * Headers with which a program makes the proxy in front of it send another file or address instead of the response, or cache it. That proxy
+ * belongs to the service, and would send the service's own addresses.
  */
 const forTheProxy = /^x-(accel|sendfile|lighttpd|litespeed|reproxy)(-|$)/;
 
-/** Headers that change the caller's dealings with all of an origin, which under a path is that of the service and of all other agents. */
+/** Headers that affect a whole origin. Under a path, the origin is shared by the service and all other agents. */
 const originWide = new Set([
   'accept-ch',
   'alt-svc',
@@ -61,28 +61,28 @@ const originWide = new Set([
   'use-as-dictionary',
 ]);
 
-/** A page under a path gets an origin of its own, which can't read what the service's own pages keep, nor register a service worker. */
+/** Gives a page under a path an opaque origin, which can't read the storage of the service's pages or register a service worker. */
 const SANDBOX = 'sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts';
 
-/** The methods whose requests have no body unless a header says so. */
+/** The methods whose requests have no body unless a header declares one. */
 const withoutBody = new Set(['GET', 'HEAD', 'DELETE', 'OPTIONS', 'TRACE', 'CONNECT']);
 
-/** A request as it was received. */
+/** A received request. */
 export interface Received {
   method: string;
   raw: RawHeaders;
-  /** True if it asks for the WebSocket protocol. */
+  /** The value is true if it requests the WebSocket protocol. */
   isUpgrade: boolean;
-  /** The path under which the agent is reached, without a slash at its end; null if it is reached by a host name of its own. */
+  /** The path under which the agent is reached, without a trailing slash; null if it is reached under a host name of its own. */
   prefix: string | null;
 }
 
-/** Returns the headers with which the agent gets the request. */
+/** Returns the headers of the request to the agent. */
 export function headersForAgent({ method, raw, isUpgrade, prefix }: Received, caller: Caller): string[] {
   const named = connectionNames(raw);
   const kept: string[] = [];
   for (const [name, value] of pairs(raw)) {
-    // Programs behind CGI and WSGI can't tell an underscore from a hyphen.
+    // Programs behind CGI and WSGI can't distinguish an underscore from a hyphen.
     const key = name.toLowerCase().replaceAll('_', '-');
     if (hopByHop.has(key) || named.has(key) || ofTheService.has(key) || key.startsWith('x-forwarded-')) continue;
     if (!holdsCredential(key, value)) kept.push(name, value);
@@ -98,8 +98,8 @@ export function headersForAgent({ method, raw, isUpgrade, prefix }: Received, ca
 }
 
 /**
- * Returns the headers with which the caller gets the agent's response, besides those about the connection. `host` is that by which the caller
- * reached the service; see `Received` for `prefix`.
+ * Returns the headers of the response to the caller, except those about the connection. `host` is the one at which the caller reached the
+ * service; see `Received` for `prefix`.
  */
 export function headersForCaller(raw: RawHeaders, host: string, prefix: string | null): string[] {
   const named = connectionNames(raw);
@@ -117,13 +117,13 @@ export function headersForCaller(raw: RawHeaders, host: string, prefix: string |
   return kept;
 }
 
-/** Returns the value of the header; undefined if there is none. Several are joined as a list. */
+/** Returns the value of the header; undefined if there is none. Several values are joined as a list. */
 export function headerOf(raw: RawHeaders, name: string): string | undefined {
   const values = valuesOf(raw, name);
   return values.length === 0 ? undefined : values.join(', ');
 }
 
-/** The length or the chunks of the body, which Node has checked. */
+/** Returns the header with the length or the chunking of the body, which Node has checked. */
 function framing(raw: RawHeaders, method: string): string[] {
   if (headerOf(raw, 'transfer-encoding') !== undefined) return ['Transfer-Encoding', 'chunked'];
   const [length] = valuesOf(raw, 'content-length');
@@ -136,13 +136,13 @@ function challenge(name: string, value: string, prefix: string): string[] {
   return owned === null ? [] : [name, owned];
 }
 
-/** Returns the lines of a cookie that goes to no other agent: to this path alone, or to this host alone. */
+/** Returns the header of a cookie that no other agent gets: limited to this path, or to this host. */
 function cookie(name: string, value: string, prefix: string | null): string[] {
   const [pair = '', ...attributes] = value.split(';');
   const nameOf = (attribute: string) => attribute.split('=', 1)[0]?.trim().toLowerCase();
   const hostOnly = attributes.filter((attribute) => nameOf(attribute) !== 'domain');
   if (prefix === null) return [name, [pair, ...hostOnly].join(';')];
-  // A browser takes such a cookie for the whole host or not at all.
+  // A browser accepts such a cookie for the whole host or not at all.
   if (/^\s*__host-/i.test(pair)) return [];
   const given =
     hostOnly
@@ -153,7 +153,7 @@ function cookie(name: string, value: string, prefix: string | null): string[] {
   return [name, [pair, ...hostOnly.filter((attribute) => nameOf(attribute) !== 'path'), ` Path=${path}`].join(';')];
 }
 
-/** Returns an address that stays under the prefix if the agent meant one of its own. */
+/** Returns the address under the prefix if it is one of the agent's own. */
 function locationUnder(prefix: string, value: string, host: string): string {
   if (value.startsWith('/') && !value.startsWith('//')) return under(prefix, value);
   const [origin = '', itsHost] = /^https?:\/\/([^/?#]*)/i.exec(value) ?? [];
@@ -166,7 +166,7 @@ function under(prefix: string, path: string): string {
   return path === prefix || path.startsWith(`${prefix}/`) ? path : prefix + path;
 }
 
-/** Returns the names that the Connection header lists. */
+/** Returns the names in the Connection header. */
 function connectionNames(raw: RawHeaders): Set<string> {
   return namesIn(valuesOf(raw, 'connection').join(','));
 }

@@ -147,7 +147,7 @@ function publicAgent({ state }: { state: AgentState }): Agent {
 interface Place {
   /** The path and query that the agent gets. */
   path: string;
-  /** The path under which the agent is reached, in the caller's spelling; null if the agent has a host name of its own. */
+  /** The path under which the agent is reached, as the caller spelled it; null if the agent has a host name of its own. */
   prefix: string | null;
 }
 
@@ -158,7 +158,7 @@ function placeOf({ urls: { routed, asked } }: Call): Place {
   return { path: path.slice(prefix.length), prefix };
 }
 
-/** The first two segments of a path, as they were sent. */
+/** Matches the first two segments of a path as they were sent. */
 const twoSegments = /^\/[^/?]*\/[^/?]*/;
 
 function inTime(seconds: number): AbortSignal {

@@ -2,20 +2,20 @@ import type { Socket } from 'node:net';
 
 export interface TunnelEnds {
   caller: Socket;
-  /** The bytes that the caller sent right after its handshake. */
+  /** The bytes that the caller sent immediately after its handshake. */
   sent: Buffer;
   agent: Socket;
-  /** The bytes that the agent sent right after it took the handshake. */
+  /** The bytes that the agent sent immediately after it accepted the handshake. */
   answered: Buffer;
-  /** The headers with which the caller is told that the agent took the handshake: names and values in turn. */
+  /** The headers of the response that accepts the caller's handshake: alternating names and values. */
   headers: readonly string[];
-  /** The longest time without a byte in either direction, ms. */
+  /** The longest time without a byte in either direction, in ms. */
   idleTimeoutMs: number;
 }
 
 /**
- * Answers a WebSocket handshake and then passes bytes on between the two ends, no faster than each of them reads. Resolves when both
- * connections are closed. An end that stops sending may still be sent to, until nothing moves for the idle time.
+ * Accepts a WebSocket handshake, and then passes bytes on between both ends, no faster than each of them reads. Resolves when both
+ * connections are closed. An end that has stopped sending may still receive, until nothing is sent for the idle time.
  */
 export async function tunnel({ caller, sent, agent, answered, headers, idleTimeoutMs }: TunnelEnds): Promise<void> {
   const lines = headers.reduce((text, part, at) => text + (at % 2 === 0 ? `${part}: ` : `${part}\r\n`), '');
@@ -34,7 +34,7 @@ export async function tunnel({ caller, sent, agent, answered, headers, idleTimeo
   await over;
 }
 
-/** Resolves when the connection is closed. What the other one still has to send is sent then, and it is closed, too. */
+/** Resolves when the connection is closed. The other connection then sends what is left, and is closed, too. */
 function closed(one: Socket, other: Socket): Promise<void> {
   return new Promise((resolve) => {
     one.on('error', () => undefined);
