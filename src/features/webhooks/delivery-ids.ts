@@ -1,15 +1,15 @@
-/** The headers in which senders name a delivery: GitHub, Standard Webhooks, Svix, GitLab and Shopify. */
+/** The headers with the id of a delivery, by sender: GitHub, Standard Webhooks, Svix, GitLab and Shopify. */
 const ID_HEADERS = ['x-github-delivery', 'webhook-id', 'svix-id', 'x-gitlab-event-uuid', 'x-shopify-webhook-id'];
-/** The senders that name a delivery in the body: the header by which they are recognised, and the member. */
+/** The senders with the id of a delivery in the body: the header by which they are recognised, and the member. */
 const ID_MEMBERS = [
   { sender: 'stripe', header: 'stripe-signature', member: 'id' },
   { sender: 'slack', header: 'x-slack-signature', member: 'event_id' },
 ];
-/** The length of a name in characters, and the size of a body in which one is looked for. */
+/** The longest id in characters, and the largest body that is searched for one. */
 const ID_MAX = 255;
 const BODY_BYTES_MAX = 262_144;
 
-/** Returns the name that the sender gives to a delivery and to its repeats; null if it gives none. */
+/** Returns the sender's id of a delivery, which its repeats share; null if there is none. */
 export function deliveryIdOf(headers: Record<string, string | string[] | undefined>, body: Buffer): string | null {
   for (const name of ID_HEADERS) {
     const id = headers[name];

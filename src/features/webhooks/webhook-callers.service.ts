@@ -13,7 +13,7 @@ import { networkOf, NETWORK_BITS } from '../../kernel/network/network-of.ts';
 import type { WebhookTokenState } from './webhook-tokens.decider.ts';
 import { sha256Of, WebhookTokens } from './webhook-tokens.service.ts';
 
-/** Recognises the senders of webhooks on the headers of their requests, before anything of the body is read. */
+/** Identifies the senders of webhooks by the headers of their requests, before the body is read. */
 @Injectable()
 export class WebhookCallers implements OnModuleInit {
   constructor(
@@ -28,10 +28,10 @@ export class WebhookCallers implements OnModuleInit {
     this.verifier.registerInvokes((invoke) => this.callerOf(invoke));
   }
 
-  /** Throws `agent_not_found`, `unauthenticated`, and `rate_limited`. A caller whose budget is known to be spent has a refusal. */
+  /** Throws `agent_not_found`, `unauthenticated`, and `rate_limited`. A caller whose budget is known to be used up has a refusal. */
   private async callerOf({ agentId: given, tokens, address, bodyBytes, seenUpTo }: Invoke): Promise<Caller> {
     const agentId = agentIdOf(given);
-    // The agent is looked for first, so that a stranger's made-up id costs the read of one stream and not of two.
+    // The agent is checked first, so that a stranger's invented id costs the read of one stream, not two.
     const { state: agent } = await this.agents.findForStranger(agentId, address, seenUpTo);
     if (agent === null || agent.status === 'deleting' || agent.status === 'deleted') throw agentNotFound();
     const issued = await this.tokens.loadForStranger(agentId, address, seenUpTo);
@@ -40,7 +40,7 @@ export class WebhookCallers implements OnModuleInit {
     if (hasToken) checkTokens(tokens, issued);
     else if (!this.config.tokenlessWebhooks || agent.settings.tokenless_webhooks === false)
       throw refused('Send the token of the agent, in X-Service-Webhook-Token or as the query parameter token.');
-    // The address itself is in the metadata of the event; a budget needs no more than to tell addresses apart.
+    // The address itself is in the metadata of the event. A budget only needs to distinguish addresses.
     const budget = hasToken ? `token ${issued?.id}` : `address ${hash('sha256', networkOf(address, NETWORK_BITS)).slice(0, 16)}`;
     const refusal = this.budgets.refusalOf(agentId, budget) ?? (hasToken ? null : this.budgets.refusalOfDay(agentId, bodyBytes));
     return {

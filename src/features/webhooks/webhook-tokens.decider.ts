@@ -2,7 +2,7 @@ import type { Sealed } from '../../crypto/keyring.ts';
 import type { Decider } from '../../eventsourcing/event-store/event-definition.ts';
 import type { WebhookEvent } from './webhook-tokens.events.ts';
 
-/** The token with which senders reach one agent. */
+/** The token with which senders authenticate at one agent. */
 export interface WebhookToken {
   id: string;
   sealed: Sealed;
@@ -18,14 +18,14 @@ export interface IssueToken {
   tokenId: string;
   sealed: Sealed;
   sha256: string;
-  /** True if the new token ends the one that the agent has; otherwise that one stays. */
+  /** The value is true if the new token replaces an existing one; otherwise the existing one stays. */
   replaces: boolean;
 }
 
 export const webhookTokenDecider: Decider<WebhookTokenState, IssueToken, WebhookEvent> = {
   initialState: () => null,
   decide({ agentId: agent_id, tokenId: token_id, sealed: token, sha256, replaces }, present) {
-    // A request that is repeated after a crash brings the same id.
+    // A request that is repeated after a crash has the same id.
     if (present !== null && (!replaces || present.id === token_id)) return [];
     return [{ type: 'WebhookTokenIssued', data: { agent_id, token_id, token, sha256, replaces: present?.id ?? null } }];
   },

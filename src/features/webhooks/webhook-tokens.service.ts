@@ -23,7 +23,7 @@ interface TokenRequest {
   agentId: string;
 }
 
-/** Issues the tokens with which senders reach agents, and shows them to their owners. */
+/** Issues the tokens with which senders authenticate at agents, and shows them to their owners. */
 @Injectable()
 export class WebhookTokens {
   constructor(
@@ -40,20 +40,20 @@ export class WebhookTokens {
   }
 
   /**
-   * Replaces the agent's token. `seed` is the same for every try of one request, whose repeat returns the same token; null makes another
-   * one. Throws `agent_not_found`.
+   * Replaces the agent's token. `seed` is the same for every attempt of one request, so that a repeat returns the same token; null makes a
+   * new one. Throws `agent_not_found`.
    */
   async rotate(request: TokenRequest, seed: string | null): Promise<string> {
     await this.agents.load(request.agentId, request.accountId, request.context.seenUpTo);
     return this.issue(request, seed === null ? newId() : uuidv5('webhook token', seed), true);
   }
 
-  /** Returns what is known of the agent's token; null if none was issued. */
+  /** Returns the state of the agent's token; null if none was issued. */
   async load(agentId: string, upTo?: Position): Promise<WebhookTokenState> {
     return (await this.aggregates.load(streamOf(agentId), webhookTokenDecider, upTo)).state;
   }
 
-  /** Does as `load`, for a caller at that address who is not known. Throws `rate_limited`; see `Aggregates.loadForStranger`. */
+  /** Like `load`, for an unauthenticated caller at that address. Throws `rate_limited`; see `Aggregates.loadForStranger`. */
   async loadForStranger(agentId: string, address: string, upTo?: Position): Promise<WebhookTokenState> {
     const network = networkOf(address, NETWORK_BITS);
     return (await this.aggregates.loadForStranger(network, streamOf(agentId), webhookTokenDecider, upTo)).state;
@@ -64,7 +64,7 @@ export class WebhookTokens {
     const sealed = await this.keyring.seal(agentId, contextOf(tokenId), token);
     const command = { type: 'IssueToken' as const, agentId, tokenId, sealed, sha256: sha256Of(token), replaces };
     const { state } = await this.aggregates.execute(streamOf(agentId), webhookTokenDecider, command, context);
-    // Another request may have issued one at the same time.
+    // A concurrent request may have issued one.
     return this.open(agentId, state);
   }
 

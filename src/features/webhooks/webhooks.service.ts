@@ -12,17 +12,17 @@ import { deliveryIdOf } from './delivery-ids.ts';
 
 export interface ReceivedWebhook {
   context: CommandContext;
-  /** The sender, as the gate recognised it. */
+  /** The sender, as the guard identified it. */
   caller: Caller;
   headers: Record<string, string | string[] | undefined>;
   /** The address that the sender called. */
   url: string;
   body: Buffer;
-  /** The same for every try under one `Idempotency-Key`; null without a key. */
+  /** The same for every attempt under one `Idempotency-Key`; null without a key. */
   seed: string | null;
 }
 
-/** Takes the webhooks that senders bring. */
+/** Accepts webhooks. */
 @Injectable()
 export class Webhooks {
   constructor(
@@ -30,12 +30,12 @@ export class Webhooks {
     private readonly queries: QueryBus,
   ) {}
 
-  /** Stores the webhook and returns the id of its message, which is the same for a repeat of the same delivery. Throws `rate_limited`. */
+  /** Stores the webhook and returns the id of its message. A repeat of the same delivery gets the same id. Throws `rate_limited`. */
   async take({ context, caller, headers, url, body, seed }: ReceivedWebhook): Promise<string> {
     const { id: agentId, accountId, webhook } = caller;
     if (webhook === undefined) throw new Error('the caller is no sender of webhooks');
     const deliveryId = deliveryIdOf(headers, body);
-    // A sender without the token can't take the place of a delivery by somebody else, who has it or has not.
+    // The id depends on the sender and its token, so that a sender without the token can't suppress another sender's delivery.
     const repeated = deliveryId === null ? null : uuidv5(`${webhook.hasToken ? 'token' : webhook.budget} ${deliveryId}`, agentId);
     if (repeated !== null && (await this.queries.execute(new FindDelivery(repeated))) !== null) return repeated;
     const messageId = repeated ?? (seed === null ? newId() : uuidv5('message', seed));
