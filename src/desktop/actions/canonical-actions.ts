@@ -19,13 +19,16 @@ export interface Shot {
   quality: number;
   scale: number;
   cursor: boolean;
-  /** The least time between the last input and the picture, ms. */
+  /** The least time between the last input and the picture, in ms. */
   delayMs: number;
 }
 
 export type PointerButton = 'left' | 'middle' | 'right';
 
-/** Something that a desktop does, in pixels of its screen and keysyms. `at: null` means where the pointer is; `hold` is held down meanwhile. */
+/**
+ * An action of a desktop, in pixels of its screen and keysyms. `at: null` means the place of the pointer; the keys in `hold` are pressed
+ * meanwhile.
+ */
 export type CanonicalAction =
   | { kind: 'screenshot'; shot: Shot }
   | { kind: 'zoom'; region: Region; shot: Shot }
@@ -45,18 +48,18 @@ export type CanonicalAction =
   | { kind: 'cursor' };
 
 export interface BatchStep {
-  /** The name by which the caller asked for it. */
+  /** The caller's name of the action. */
   name: string;
   action: CanonicalAction;
-  /** The picture that the caller wants after it. */
+  /** The picture to take after it. */
   shot: Shot | null;
-  /** The size in which the caller sees the screen: its coordinates and pictures. */
+  /** The size in which the caller sees the screen, for coordinates and pictures. */
   display: Size;
 }
 
 export interface Batch {
   steps: BatchStep[];
-  /** The picture that the caller wants at the end. */
+  /** The picture to take at the end. */
   shot: Shot | null;
   display: Size;
 }
@@ -64,7 +67,7 @@ export interface Batch {
 export type ActionErrorCode = 'invalid_action' | 'coordinate_out_of_bounds' | 'unknown_key' | 'batch_too_long';
 
 export interface ActionError {
-  /** The place of the action in the batch; null for a field of the batch itself. */
+  /** The index of the action in the batch; null for a field of the batch itself. */
   index: number | null;
   field: string;
   message: string;
@@ -72,7 +75,7 @@ export interface ActionError {
 
 export type NormalisedBatch = { ok: true; batch: Batch } | { ok: false; code: ActionErrorCode; errors: ActionError[] };
 
-/** Returns the caller's coordinate as the pixel of the screen that its middle is on. */
+/** Returns the pixel of the screen at the centre of the caller's coordinate. */
 export function toScreen({ x, y }: Point, display: Size, screen: Size): Point {
   return { x: Math.floor(((x + 0.5) * screen.width) / display.width), y: Math.floor(((y + 0.5) * screen.height) / display.height) };
 }

@@ -6,20 +6,20 @@ const PATH_POINTS_MAX = 200;
 const KEY_LENGTH_MAX = 40;
 const HELD_KEYS_MAX = 10;
 const TEXT_LENGTH_MAX = 10_000;
-/** The field `key` holds the names of keys that are held down, and nothing else. */
+/** The longest value of the field `key`, which contains the names of held keys. */
 const KEY_FIELD_LENGTH_MAX = 100;
 const DISPLAY_MIN: Size = { width: 320, height: 240 };
 const DISPLAY_MAX: Size = { width: 2_560, height: 1_600 };
 
-/** An error, with the code that it gives the whole answer. */
+/** An error, with the code for the whole response. */
 export type CodedError = ActionError & { code: ActionErrorCode };
 
 export const defaultShot: Shot = { format: 'png', quality: 80, scale: 1, cursor: true, delayMs: 300 };
 
-/** Tells where an object stands in the body. */
+/** The location of an object in the body. */
 export interface Place {
   index: number | null;
-  /** The path to the object inside of the action, such as `screenshot.`. */
+  /** The path to the object within the action, such as `screenshot.`. */
   prefix: string;
 }
 
@@ -31,8 +31,8 @@ export function isObject(value: unknown): value is Json {
 }
 
 /**
- * Reads the fields of an object, collects what is wrong with them, and at the end, what it was not asked for. After an error a reading returns
- * some value, which nobody uses. An optional field may be null, as the vendors' models send it.
+ * Reads the fields of an object and collects their errors, including fields that were not read. After an error, a read returns some value
+ * that is not used. An optional field may be null, as the vendors' models send it.
  */
 export class FieldReader {
   private readonly known = new Set<string>();
@@ -94,7 +94,7 @@ export class FieldReader {
     return fallback;
   }
 
-  /** Reads a text to type: line ends and tabs are the only control characters that it may have. */
+  /** Reads a text to type. Line ends and tabs are the only control characters that it may contain. */
   text(field: string): string {
     const value = this.value(field);
     if (value === undefined) return '';
@@ -131,7 +131,7 @@ export class FieldReader {
     return value.map((point, index) => this.pointOf(`${field}[${index}]`, point));
   }
 
-  /** Reads the corners of a part of the screen: its first pixel, and the one after its last. */
+  /** Reads the corners of a region of the screen: its first pixel, and the pixel after its last one. */
   region(field: string): Region {
     const nothing = { x: 0, y: 0, width: 1, height: 1 };
     const value = this.value(field);
@@ -151,7 +151,7 @@ export class FieldReader {
     return nothing;
   }
 
-  /** Reads the keys that are held down meanwhile, from the one of the fields that is there: a chord, or a list of names. */
+  /** Reads the keys to hold down, from the first of the fields that is present: a chord, or a list of names. */
   held(...fields: string[]): number[] {
     this.ignore(...fields);
     const [field, other] = fields.filter((each) => this.has(each));
@@ -181,13 +181,13 @@ export class FieldReader {
     const read: number[][] = [];
     for (const chord of chords) {
       read.push(this.chordOf(field, namesOfChord(chord), CHORD_KEYS_MAX));
-      // A long text may have thousands of bad names, of which one says enough.
+      // A long text may contain thousands of invalid names. One error is enough.
       if (this.errors.length > before) break;
     }
     return read;
   }
 
-  /** Reads a list of names, which are pressed together. */
+  /** Reads a list of keys that are pressed together. */
   keyList(field: string, keysMax: number): number[] {
     const value = this.value(field);
     if (value === undefined) return [];
@@ -198,7 +198,7 @@ export class FieldReader {
     return this.chordOf(field, value as string[], keysMax);
   }
 
-  /** Reads what pictures are wanted; null for none. */
+  /** Reads the requested picture; null for none. */
   shot(field: string): Shot | null {
     this.known.add(field);
     if (!this.has(field)) return null;
@@ -220,7 +220,7 @@ export class FieldReader {
     return shot;
   }
 
-  /** Reads the size in which the caller sees the screen; null if it is not given. */
+  /** Reads the size in which the caller sees the screen; null if it is absent. */
   size(field: string): Size | null {
     this.known.add(field);
     if (!this.has(field)) return null;
@@ -243,7 +243,7 @@ export class FieldReader {
     return new FieldReader(value, { index: this.place.index, prefix }, this.errors, this.screen, this.display);
   }
 
-  /** Returns undefined, and refuses, if the field is not there and there is no fallback. */
+  /** Returns undefined and records an error if the field is absent and there is no fallback. */
   private value(field: string, fallback?: unknown): unknown {
     this.known.add(field);
     if (this.has(field)) return this.object[field];
@@ -287,7 +287,7 @@ function isInteger(value: unknown, min: number, max: number): value is number {
   return Number.isInteger(value) && (value as number) >= min && (value as number) <= max;
 }
 
-/** Returns whether the value is a text of at most so many characters. One of them may take two units of a string, as emoji do. */
+/** Returns whether the value is a text of at most that many characters. A character may take two units of a string, like an emoji. */
 function isText(value: unknown, lengthMax: number): value is string {
   if (typeof value !== 'string' || value.length > 2 * lengthMax) return false;
   return value.length <= lengthMax || Array.from(value).length <= lengthMax;

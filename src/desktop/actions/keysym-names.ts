@@ -1,6 +1,7 @@
 /**
- * The names of keysyms, as X.Org's keysymdef.h and XF86keysym.h give them, without Braille, Sinhala, the keys of 3270 terminals and those that
- * move a pointer. A group is a number, in hexadecimal, and the names of it and of the ones after it. A letter or a digit names itself.
+ * The names of keysyms from X.Org's keysymdef.h and XF86keysym.h, without Braille, Sinhala, the keys of 3270 terminals and those that move
+ * a pointer. A group is a hexadecimal number, followed by the names of this keysym and of the following ones. A letter or a digit is its
+ * own name.
  */
 const GROUPS = `
   ff08:BackSpace,Tab,Linefeed,Clear ff0d:Return ff13:Pause,Scroll_Lock,Sys_Req ff1b:Escape ffff:Delete ff20:Multi_key

@@ -5,7 +5,7 @@ export const CHORD_KEYS_MAX = 5;
 const UNICODE_KEYSYMS = 0x0100_0000;
 const CODE_POINT_MAX = 0x10_ffff;
 
-/** The names that xdotool and the vendors' models use beside X's own, in lower case. */
+/** Further names that xdotool and the vendors' models use, in lower case. */
 const aliases: ReadonlyMap<string, string> = new Map(
   Object.entries({
     alt: 'Alt_L',
@@ -44,11 +44,14 @@ const aliases: ReadonlyMap<string, string> = new Map(
   }),
 );
 
-/** The names in lower case; of two names that differ only so, such as `Aacute` and `aacute`, the smaller letter, which comes last. */
+/**
+ * The names in lower case. Of two names that differ only in case, such as `Aacute` and `aacute`, it is the lower-case letter, which comes
+ * last.
+ */
 const lowerCaseNames: ReadonlyMap<string, number> = new Map([...keysymNames].map(([name, keysym]) => [name.toLowerCase(), keysym]));
 
 const shifts: readonly number[] = ['Shift_L', 'Shift_R'].map((name) => keysymNames.get(name) as number);
-/** The characters of keys of the desktop's keyboard, which is a US one, without and with shift. */
+/** The characters on the keys of the desktop's US keyboard, without and with shift. */
 const PLAIN = "`1234567890-=[]\\;',./";
 const SHIFTED = '~!@#$%^&*()_+{}|:"<>?';
 
@@ -80,8 +83,8 @@ export function namesOfChord(text: string): string[] {
 }
 
 /**
- * Returns the keysyms that a keyboard sends for the keys of a chord. Beside other keys a letter is its key, so `CTRL+S` is without shift; with
- * shift the key gives what is printed above.
+ * Returns the keysyms that a keyboard sends for the keys of a chord. Together with other keys, a letter means its key, so `CTRL+S` is
+ * without shift; with shift, a key gives its shifted character.
  */
 export function pressed(names: readonly string[], keysyms: readonly number[]): number[] {
   if (keysyms.length < 2) return [...keysyms];

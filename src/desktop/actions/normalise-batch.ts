@@ -3,20 +3,20 @@ import { FieldReader, isObject, type CodedError, type Json } from './field-reade
 import { actionNames, builderOf, type Vocabulary } from './vocabularies.ts';
 
 export const BATCH_ACTIONS_MAX = 50;
-/** The longest time that the waits of a batch take in sum, s. */
+/** The longest sum of the waits of a batch, in seconds. */
 export const BATCH_SECONDS_MAX = 120;
-/** The most errors that an answer lists. */
+/** The most errors that a response lists. */
 const ERRORS_MAX = 100;
 
-/** The fields of a tool's use that say nothing about the action. */
+/** The fields of a tool use that do not concern the action. */
 const blockFields = ['id', 'toolset_name', 'caller', 'cache_control'];
-/** The tool of the versions before the toolset, whose input names the action. */
+/** The tool of earlier versions without the toolset, whose input contains the name of the action. */
 const WHOLE_TOOL = 'computer';
 
 /**
- * Turns a body in any of the accepted forms into a batch for a desktop whose screen has this size: one action, `{actions}`, and for an action
- * an object of Anthropic's with `action`, one of OpenAI's with `type`, or a tool's use with `name` and `input`. Everything is checked, and
- * nothing is thrown.
+ * Normalizes a body to a batch for a desktop whose screen has this size. The body is one action or `{actions}`; an action is an object of
+ * Anthropic with `action`, an object of OpenAI with `type`, or a tool use with `name` and `input`. Everything is checked, and nothing is
+ * thrown.
  */
 export function normaliseBatch(body: unknown, screen: Size): NormalisedBatch {
   const errors: CodedError[] = [];
@@ -27,13 +27,13 @@ export function normaliseBatch(body: unknown, screen: Size): NormalisedBatch {
   return { ok: false, code: codeOf(errors), errors: told };
 }
 
-/** A malformed action outweighs a well-formed one that can't be done. */
+/** Returns the code of the response. A malformed action takes precedence over a well-formed one that is not possible. */
 function codeOf(errors: CodedError[]): ActionErrorCode {
   const worst = errors.find(({ code }) => code === 'invalid_action') ?? errors[0];
   return worst?.code ?? 'invalid_action';
 }
 
-/** The picture that is wanted after a single action is the one at the end. */
+/** The picture after a single action is the one at the end of the batch. */
 function singleOf(body: unknown, screen: Size, errors: CodedError[]): Batch {
   const step = stepOf(body, 0, { screen, display: screen, errors });
   if (step === null) return { steps: [], shot: null, display: screen };
@@ -100,7 +100,7 @@ function builtStep(action: Json, name: string, { vocabulary, build, index }: Bui
   return { name, action: canonical, shot, display: own };
 }
 
-/** Returns the action in a tool's use, as an object of Anthropic's vocabulary. */
+/** Returns the action in a tool use, as an object of Anthropic's vocabulary. */
 function inputOf(use: Json, index: number, { screen, display, errors }: Context): Json | null {
   const fields = new FieldReader(use, { index, prefix: '' }, errors, screen, display);
   fields.ignore('name', 'input', ...blockFields);
@@ -111,7 +111,7 @@ function inputOf(use: Json, index: number, { screen, display, errors }: Context)
   else if (name !== WHOLE_TOOL && Object.hasOwn(input, 'action')) fields.refuse('input.action', "can't be given beside name");
   else if (Object.hasOwn(input, 'type')) fields.refuse('input.type', "can't be given in an input");
   else {
-    // The service's own fields may stand beside the input of the model.
+    // Fields of the service itself may be added to the model's input.
     const beside = ['screenshot', 'display'].filter((field) => fields.has(field));
     fields.ignore(...beside);
     fields.end("a tool's use");
@@ -121,7 +121,7 @@ function inputOf(use: Json, index: number, { screen, display, errors }: Context)
   return null;
 }
 
-/** Refuses the first action with which the waits take too long, or the picture at the end. */
+/** Refuses the first action, or the last picture, with which the waits become too long. */
 function checkLength({ steps, shot }: Batch, errors: CodedError[]): void {
   let seconds = 0;
   const message = `the waits of a batch must take at most ${BATCH_SECONDS_MAX} s in sum`;
@@ -137,7 +137,7 @@ function checkLength({ steps, shot }: Batch, errors: CodedError[]): void {
   }
 }
 
-/** Returns the time that an action waits, s. */
+/** Returns how long an action waits, in seconds. */
 export function secondsOf(action: CanonicalAction): number {
   switch (action.kind) {
     case 'wait':

@@ -3,15 +3,15 @@ import { CHORD_KEYS_MAX } from './keysyms.ts';
 import { defaultShot, type FieldReader } from './field-reader.ts';
 
 const REPEAT_MAX = 100;
-/** The most combinations that one action presses: as many as a text has characters. */
+/** The most chords of one action: as many as a text may have characters. */
 const CHORDS_MAX = 10_000;
 const SECONDS_MAX = 60;
 const DELAY_MS_MAX = 200;
 const NOTCHES_MAX = 50;
 const SCROLL_PIXELS_MAX = 5_000;
-/** One notch of a wheel scrolls about so many pixels. */
+/** The approximate number of pixels that one notch of a wheel scrolls. */
 const NOTCH_PIXELS = 100;
-/** OpenAI's `wait` has no length. */
+/** The duration of OpenAI's `wait`, which has no parameter for it. */
 const WAIT_SECONDS = 2;
 
 type Builder = (fields: FieldReader) => CanonicalAction;
@@ -22,7 +22,10 @@ function click(button: PointerButton, count: 1 | 2 | 3): Builder {
 
 const scrollDirections = { up: [0, -1], down: [0, 1], left: [-1, 0], right: [1, 0] } as const;
 
-/** Every version of Anthropic's vocabulary, which calls an action `action`, or, as a member of its toolset, `name`. `paste` is our own. */
+/**
+ * All versions of Anthropic's vocabulary, with the name of an action in `action` or, within the toolset, in `name`. `paste` is an extension
+ * of the service.
+ */
 const anthropic: Record<string, Builder> = {
   screenshot: (fields) => ({ kind: 'screenshot', shot: fields.shot('screenshot') ?? { ...defaultShot } }),
   zoom: (fields) => ({ kind: 'zoom', region: fields.region('region'), shot: fields.shot('screenshot') ?? { ...defaultShot } }),
@@ -67,7 +70,7 @@ const anthropic: Record<string, Builder> = {
   cursor_position: () => ({ kind: 'cursor' }),
 };
 
-/** OpenAI's vocabulary, which calls an action `type`. */
+/** OpenAI's vocabulary, with the name of an action in `type`. */
 const openai: Record<string, Builder> = {
   click: (fields) => {
     const button = fields.choice('button', ['left', 'right', 'middle', 'wheel', 'back', 'forward'], 'left');
@@ -103,13 +106,13 @@ export function actionNames(vocabulary: Vocabulary): string[] {
   return Object.keys(vocabularies[vocabulary]);
 }
 
-/** Returns what makes the action of this name from its fields; null if the vocabulary has none. */
+/** Returns the function that builds the action with this name from its fields; null if the vocabulary has no such action. */
 export function builderOf(vocabulary: Vocabulary, name: string): Builder | null {
   const builders = vocabularies[vocabulary];
   return Object.hasOwn(builders, name) ? (builders[name] ?? null) : null;
 }
 
-/** Returns the notches for a number of pixels: at least one if it is not 0. */
+/** Returns the number of notches for a number of pixels: at least one unless it is 0. */
 function scrolledNotches(fields: FieldReader, field: string): number {
   const pixels = fields.integer(field, -SCROLL_PIXELS_MAX, SCROLL_PIXELS_MAX);
   return pixels === 0 ? 0 : Math.sign(pixels) * Math.max(1, Math.round(Math.abs(pixels) / NOTCH_PIXELS));

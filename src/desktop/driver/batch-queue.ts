@@ -1,7 +1,7 @@
-/** The most batches that wait for the one that runs. */
+/** The most batches that wait while one runs. */
 export const WAITING_BATCHES_MAX = 8;
 
-/** No further batch may wait for the computer. */
+/** Too many batches wait for the computer. */
 export class DesktopBusy extends Error {
   readonly code = 'busy';
   readonly retryAfterSeconds = 1;
@@ -12,12 +12,12 @@ export class DesktopBusy extends Error {
   }
 }
 
-/** Lets one batch run at a time, in the order in which they came. One that is given up leaves its place at once. */
+/** Runs one batch at a time, in order of arrival. An aborted batch leaves the queue immediately. */
 export class BatchQueue {
   private isTaken = false;
   private readonly waiting = new Set<() => void>();
 
-  /** Runs the work when it is its turn. Throws `DesktopBusy`, and the signal's reason if it aborts before. */
+  /** Runs the work when its turn comes. Throws `DesktopBusy`, and the signal's reason if it aborts before that. */
   async run<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     signal.throwIfAborted();
     if (this.isTaken) await this.turn(signal);
@@ -45,7 +45,7 @@ export class BatchQueue {
     });
   }
 
-  /** The place is passed on without being free, so that nobody overtakes. */
+  /** The turn is passed directly to the next batch, so that no new one overtakes it. */
   private pass(): void {
     const [next] = this.waiting;
     if (next === undefined) {

@@ -60,7 +60,7 @@ export interface BatchOrder {
 interface Link {
   connection: RfbConnection;
   device: InputDevice;
-  /** Whether input was sent over it. Taking pictures does not move the pointer. */
+  /** The value is true if input was sent over it. Taking pictures does not move the pointer. */
   hasInput: boolean;
 }
 
@@ -169,7 +169,7 @@ export class DesktopDriver {
     return this.pointer?.() ?? null;
   }
 
-  /** Whether a button stays pressed after the batch that pressed it. */
+  /** The value is true if a button stays pressed after the batch that pressed it. */
   get holdsButton(): boolean {
     return this.left.buttons !== 0;
   }

@@ -3,16 +3,16 @@ import { keyEvent, pointerEvent } from '../rfb/client-messages.ts';
 import type { RfbConnection } from '../rfb/rfb-connection.ts';
 import type { LeftInput } from './turn.ts';
 
-/** The bits of RFB for the buttons and the four directions of the wheel. */
+/** The RFB bits for the buttons and the four directions of the wheel. */
 export const BUTTON = { left: 1, middle: 2, right: 4, up: 8, down: 16, scrollLeft: 32, scrollRight: 64 } as const;
 
-/** The most events that are sent at once; the desktop has done them before the next ones are sent. */
+/** The most events that are sent together. The desktop has processed them before the next ones are sent. */
 const EVENTS_MAX = 200;
 
-/** Shift, control, meta, alt, super and hyper on both sides. Caps lock is none that is held. */
+/** Shift, control, meta, alt, super and hyper on both sides. Caps lock is a toggle and not included. */
 const MODIFIERS = [0xffe1, 0xffe2, 0xffe3, 0xffe4, 0xffe7, 0xffe8, 0xffe9, 0xffea, 0xffeb, 0xffec, 0xffed, 0xffee];
 
-/** The keyboard and the pointer of a desktop, with what is held down on them. */
+/** The keyboard and the pointer of a desktop, with the keys and buttons that are pressed. */
 export class InputDevice {
   /** The time of the latest input; -Infinity before the first. */
   sentAt = -Infinity;
@@ -20,7 +20,7 @@ export class InputDevice {
   private buttons: number;
   private events: Buffer[] = [];
 
-  /** `kept` are the bits of buttons that are down, and stay so. */
+  /** `kept` are the bits of the buttons that are pressed and stay pressed. */
   constructor(
     private readonly connection: RfbConnection,
     private place: Point,
@@ -29,7 +29,7 @@ export class InputDevice {
     this.buttons = kept;
   }
 
-  /** Goes on where somebody else has left the pointer, if that is known, and the buttons. */
+  /** Continues with the pointer (if known) and the buttons as another process has left them. */
   resume({ pointer, buttons }: LeftInput): void {
     if (pointer !== null) {
       this.place = { ...pointer };
@@ -39,7 +39,7 @@ export class InputDevice {
     this.kept = buttons;
   }
 
-  /** The place of the pointer, which programs of the desktop, and people, may have moved. */
+  /** The place of the pointer. Programs of the desktop, and people, may have moved it. */
   get pointer(): Point {
     return this.connection.pointer ?? this.place;
   }
@@ -61,7 +61,7 @@ export class InputDevice {
     this.addPointerEvent();
   }
 
-  /** Lets a button that is down stay down after the batch. */
+  /** Keeps a pressed button pressed after the batch. */
   keep(bit: number): void {
     this.kept |= bit;
   }
@@ -82,7 +82,7 @@ export class InputDevice {
     for (const keysym of keysyms.toReversed()) this.key(keysym, false);
   }
 
-  /** Sends what was done, in parts, and resolves when the desktop has done it. Between the parts the signal may end it. */
+  /** Sends the buffered events in parts, and resolves when the desktop has processed them. The signal can stop it between the parts. */
   async flush(signal?: AbortSignal): Promise<void> {
     while (this.events.length > 0) {
       signal?.throwIfAborted();
@@ -93,12 +93,12 @@ export class InputDevice {
     }
   }
 
-  /** Sends what was done if it has become long. */
+  /** Sends the buffered events if there are many. */
   async flushSome(signal: AbortSignal): Promise<void> {
     if (this.events.length >= EVENTS_MAX) await this.flush(signal);
   }
 
-  /** Releases all keys and, but for those that are kept, all buttons. Nothing of what was not sent yet is sent. */
+  /** Releases all keys, and all buttons except those that stay pressed. Buffered events are dropped. */
   async release(): Promise<void> {
     this.events = [];
     this.releaseKeys([...this.keys]);
@@ -109,13 +109,13 @@ export class InputDevice {
     await this.flush();
   }
 
-  /** Releases the buttons that an earlier connection may have left down; its keys the server has released itself. */
+  /** Releases the buttons that an earlier connection may have left pressed. The server has released its keys. */
   async reset(): Promise<void> {
     this.move(this.pointer);
     await this.flush();
   }
 
-  /** Releases every modifier, and every button but for those that are kept, whoever pressed it. */
+  /** Releases every modifier, and every button except those that stay pressed, whoever pressed them. */
   async releaseAll(): Promise<void> {
     this.events = [];
     this.keys = [];

@@ -5,13 +5,13 @@ import type { RfbConnection } from '../rfb/rfb-connection.ts';
 import { OutsideOfScreen } from '../screen/encode-image.ts';
 import { BUTTON, type InputDevice } from './input-device.ts';
 
-/** The movements of a drag between two points of its path: programs take fewer for a click that slipped. */
+/** The steps of a drag between two points of its path. With fewer, programs treat it as a click that slipped. */
 const DRAG_STEPS = 10;
-/** A program that takes the pasted text asks for it at once; one that has no use for it never does. */
+/** The longest wait for a program to request the pasted text, in ms. A program that accepts it requests it immediately. */
 const PASTE_WAIT_MS = 1_000;
 const KEY = { altL: 0xffe9, left: 0xff51, right: 0xff53, shiftL: 0xffe1, insert: 0xff63, return: 0xff0d, tab: 0xff09 } as const;
 
-/** The actions that are input, or wait. */
+/** The actions that send input or wait. */
 export type InputAction = Exclude<CanonicalAction, { kind: 'screenshot' | 'zoom' | 'cursor' }>;
 
 export interface Desk {
@@ -20,7 +20,7 @@ export interface Desk {
   signal: AbortSignal;
 }
 
-/** Does an action. What is held down when it throws, the caller releases. */
+/** Performs an action. If it throws, the caller releases what is pressed. */
 export async function performAction(action: InputAction, desk: Desk): Promise<void> {
   const { device, signal } = desk;
   signal.throwIfAborted();
@@ -67,7 +67,7 @@ export async function performAction(action: InputAction, desk: Desk): Promise<vo
   await device.flush(signal);
 }
 
-/** Waits after all input so far was sent. */
+/** Sends all input so far, and then waits. */
 async function wait(ms: number, { device, signal }: Desk): Promise<void> {
   await device.flush(signal);
   await pause(ms, signal);
@@ -80,7 +80,7 @@ async function held(keysyms: readonly number[], { device }: Desk, work: () => Pr
   device.releaseKeys(keysyms);
 }
 
-/** The screen may have become smaller since the batch was checked. */
+/** Moves the pointer, within the screen: it may have become smaller since the batch was checked. */
 function moveInside({ device, connection }: Desk, point: Point | null): void {
   if (point === null) return;
   const { size } = connection;
@@ -90,7 +90,7 @@ function moveInside({ device, connection }: Desk, point: Point | null): void {
 
 async function click({ button, count, hold }: Extract<InputAction, { kind: 'click' }>, desk: Desk): Promise<void> {
   const { device } = desk;
-  // RFB has no buttons for them, and programs know these keys.
+  // RFB has no such buttons, but programs support these keys.
   if (button === 'back' || button === 'forward') return pressOnce([...hold, KEY.altL, button === 'back' ? KEY.left : KEY.right], device);
   await held(hold, desk, () => {
     for (let index = 0; index < count; index += 1) pressButton(BUTTON[button], device);
@@ -138,8 +138,8 @@ async function pressChords({ chords, repeat, delayMs }: Extract<InputAction, { k
 }
 
 /**
- * Types ASCII as keys. A keyboard of X has room for few other characters, so a text with any of them is pasted; the line ends after it are
- * keys, because a shell takes no pasted one as the end of a command.
+ * Types ASCII as keys. An X keyboard has keys for few other characters, so a text with any of them is pasted. The line ends after it are
+ * typed, because a shell does not treat a pasted one as the end of a command.
  */
 async function type(text: string, delayMs: number, desk: Desk): Promise<void> {
   const lines = text.replaceAll('\r\n', '\n').replaceAll('\r', '\n');
@@ -164,7 +164,7 @@ function keysymOfTyped(character: string): number {
   return character === '\t' ? KEY.tab : keysymOfCharacter(character);
 }
 
-/** Pastes by shift and Insert, which terminals know as well, and waits until a program has got the text. */
+/** Pastes with shift and Insert, which works in terminals, too, and waits until a program has received the text. */
 async function paste(text: string, { connection, device, signal }: Desk): Promise<void> {
   if (text === '') return;
   await device.flush(signal);

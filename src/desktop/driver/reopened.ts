@@ -1,6 +1,6 @@
 import { DesktopUnreachable } from '../rfb/desktop-errors.ts';
 
-/** Something that is opened when it is first needed, by one caller for all, and anew when it has ended. */
+/** A resource that is opened at the first use, once for all callers, and opened again after it has ended. */
 export class Reopened<T> {
   private opened: Promise<T> | null = null;
   private latest: T | null = null;
@@ -10,17 +10,17 @@ export class Reopened<T> {
     private readonly isOpen: (value: T) => boolean,
   ) {}
 
-  /** Returns what is open, or is being opened; null if nothing is. It never rejects. */
+  /** Returns the resource that is open or being opened; null if there is none. It never rejects. */
   get current(): Promise<T | null> {
     return this.opened?.catch(() => null) ?? Promise.resolve(null);
   }
 
-  /** The value that is open now; null if nothing is, or it is being opened. */
+  /** The open resource; null if there is none, or it is still being opened. */
   get value(): T | null {
     return this.latest !== null && this.isOpen(this.latest) ? this.latest : null;
   }
 
-  /** Throws what opening it throws, and `DesktopUnreachable` if it has ended at once. */
+  /** Returns the resource, and opens it if needed. Throws what opening it throws, and `DesktopUnreachable` if it has ended immediately. */
   async get(): Promise<T> {
     for (;;) {
       const isNew = this.opened === null;
@@ -36,7 +36,7 @@ export class Reopened<T> {
     }
   }
 
-  /** Returns what was current. The next `get` opens another one. */
+  /** Returns the current resource and detaches it. The next `get` opens another one. */
   forget(): Promise<T | null> {
     const { current } = this;
     this.opened = null;

@@ -2,12 +2,12 @@ import type { Duplex } from 'node:stream';
 
 import { DesktopUnreachable } from './desktop-errors.ts';
 
-/** The most bytes that are read as one piece; larger things are copied to their place or skipped as they come. */
+/** The most bytes that are read as one piece. Larger data is copied to its target, or skipped, as it arrives. */
 const PIECE_BYTES_MAX = 1_048_576;
 
 /**
- * Reads a stream in exact pieces. It reads no further than it is asked to, so a sender is held up by the stream itself and what waits in memory
- * is the stream's own buffer and one chunk.
+ * Reads a stream in pieces of exact length. It never reads ahead, so the stream applies backpressure to the sender, and only the stream's
+ * buffer and one chunk are in memory.
  */
 export class ByteReader {
   private chunk: Buffer = Buffer.alloc(0);
@@ -21,13 +21,13 @@ export class ByteReader {
     stream.on('error', (error) => this.fail(new DesktopUnreachable(error.message)));
   }
 
-  /** Ends this read, and each one after it, with the error. The first error counts. */
+  /** Rejects the current read, and all later ones, with the first error. */
   fail(error: Error): void {
     this.failure ??= error;
     this.wake?.();
   }
 
-  /** Returns the next bytes, which stay valid. */
+  /** Returns the next bytes. The buffer stays valid. */
   async read(length: number): Promise<Buffer> {
     if (length > PIECE_BYTES_MAX) throw new DesktopUnreachable(`it announced ${length} bytes at once`);
     if (this.chunk.length >= length) return this.cut(length);

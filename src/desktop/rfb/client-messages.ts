@@ -1,4 +1,4 @@
-/** The encodings that the client announces, and those of them that are no pixels. */
+/** The encodings that the client announces, including pseudo-encodings. */
 export const ENCODING = {
   raw: 0,
   desktopSize: -223,
@@ -8,13 +8,13 @@ export const ENCODING = {
   cursorPosition: 0x574d5666,
 } as const;
 
-/** The bits of a fence's flags: everything before it has taken effect when it is answered. */
+/** A bit of a fence's flags: everything before the fence has taken effect when it is answered. */
 export const FENCE_BLOCK_BEFORE = 1;
 export const FENCE_REQUEST = 0x8000_0000;
-/** The flags that the client understands: block before, block after, synchronise the next message. */
+/** The flags that the client supports: block before, block after, synchronise the next message. */
 const FENCE_FLAGS_KNOWN = 7;
 
-/** Asks for 32 bits a pixel, whose bytes are red, green, blue and one that is not used. */
+/** Requests 32 bits per pixel: red, green, blue and an unused byte. */
 export function setPixelFormat(): Buffer {
   const message = Buffer.alloc(20);
   const [bitsPerPixel, depth, bigEndian, trueColour] = [32, 24, 0, 1];
@@ -32,7 +32,7 @@ export function setEncodings(encodings: readonly number[]): Buffer {
   return message;
 }
 
-/** Asks for pixels. With `isIncremental` the server answers once something has changed. */
+/** Requests pixels. With `isIncremental`, the server answers once something has changed. */
 export function updateRequest(isIncremental: boolean, width: number, height: number): Buffer {
   const message = Buffer.alloc(10);
   message.set([3, isIncremental ? 1 : 0]);
@@ -48,7 +48,7 @@ export function keyEvent(keysym: number, isDown: boolean): Buffer {
   return message;
 }
 
-/** Moves the pointer; `buttons` are those that are down from then on, one bit each. */
+/** Moves the pointer. `buttons` has a bit for each button that is pressed from then on. */
 export function pointerEvent(buttons: number, x: number, y: number): Buffer {
   const message = Buffer.alloc(6);
   message.set([5, buttons]);

@@ -3,23 +3,23 @@ import { deflateSync } from 'node:zlib';
 const FORMAT_TEXT = 1;
 export const CLIPBOARD = { caps: 1 << 24, request: 1 << 25, peek: 1 << 26, notify: 1 << 27, provide: 1 << 28 } as const;
 
-/** Returns true if the flags name text among their formats. */
+/** Returns whether the flags name text among their formats. */
 export function isAboutText(flags: number): boolean {
   return (flags & FORMAT_TEXT) !== 0;
 }
 
-/** Tells what the client does: it offers text and gives it when it is asked. It takes no text that it did not ask for. */
+/** Announces what the client supports: it offers text and sends it on request. It accepts no text that it did not request. */
 export function clipboardCaps(): Buffer {
   const unaskedBytes = Buffer.alloc(4);
   return extended(CLIPBOARD.caps | CLIPBOARD.request | CLIPBOARD.notify | CLIPBOARD.provide | FORMAT_TEXT, unaskedBytes);
 }
 
-/** Tells that the client has a new text. */
+/** Announces that the client has a new text. */
 export function clipboardNotify(): Buffer {
   return extended(CLIPBOARD.notify | FORMAT_TEXT, Buffer.alloc(0));
 }
 
-/** Gives the text, whose lines end in CR and LF on the wire, and which ends in a zero. */
+/** Sends the text. On the wire, its lines end in CR LF, and it ends with a NUL. */
 export function clipboardProvide(text: string): Buffer {
   const bytes = Buffer.from(`${text.replaceAll(/\r?\n/g, '\r\n')}\0`, 'utf8');
   const length = Buffer.alloc(4);
@@ -27,7 +27,7 @@ export function clipboardProvide(text: string): Buffer {
   return extended(CLIPBOARD.provide | FORMAT_TEXT, deflateSync(Buffer.concat([length, bytes])));
 }
 
-/** Gives a text to a server that knows only the clipboard of RFB 3.8, which is Latin-1. */
+/** Sends a text to a server with only the clipboard of RFB 3.8, which is Latin-1. */
 export function clientCutText(text: string): Buffer {
   return cutText(Buffer.from(text.replaceAll('\r\n', '\n'), 'latin1'), 1);
 }

@@ -1,4 +1,4 @@
-/** The desktop can't be reached, or what it sends breaks the protocol. */
+/** The desktop can't be reached, or it violates the protocol. */
 export class DesktopUnreachable extends Error {
   readonly code = 'desktop_unreachable';
 
@@ -8,7 +8,7 @@ export class DesktopUnreachable extends Error {
   }
 }
 
-/** The desktop is connected and does not answer. */
+/** The desktop is connected but does not answer. */
 export class DesktopTimeout extends Error {
   readonly code = 'desktop_timeout';
 
@@ -18,7 +18,7 @@ export class DesktopTimeout extends Error {
   }
 }
 
-/** The screen has become larger than what there is room for; there may be more room. */
+/** The screen has become larger than the reserved memory. More memory may be available. */
 export class ScreenGrew extends Error {
   constructor() {
     super('The screen has become larger.');

@@ -1,11 +1,11 @@
 import type { ByteReader } from './byte-reader.ts';
 import { DesktopUnreachable } from './desktop-errors.ts';
 
-/** The largest screen, as a number of pixels, and as the length of a side. */
+/** The largest screen: the number of its pixels, and the length of a side. */
 export const SCREEN_PIXELS_MAX = 2_560 * 1_600;
 const SIDE_PIXELS_MAX = 8_191;
 export const PIXEL_BYTES = 4;
-/** A pixel of which only the fourth byte is set, as a number of this machine. */
+/** A pixel with only the fourth byte set, as a number in this machine's byte order. */
 const [OPAQUE = 0] = new Uint32Array(Uint8Array.of(0, 0, 0, 255).buffer);
 
 export interface ScreenSize {
@@ -13,11 +13,11 @@ export interface ScreenSize {
   height: number;
 }
 
-/** The screen as it was at one time. Nobody changes it. */
+/** The screen at one moment. It is immutable. */
 export interface Frame extends ScreenSize {
   /** Red, green, blue and 255, from the top left, row by row. */
   pixels: Buffer;
-  /** A frame with other pixels has another number. */
+  /** Frames with different pixels have different numbers. */
   version: number;
 }
 
@@ -26,23 +26,23 @@ export interface Rectangle extends ScreenSize {
   y: number;
 }
 
-/** Throws `DesktopUnreachable` for a screen that the service does not hold in memory. */
+/** Throws `DesktopUnreachable` for a screen that is too large. */
 export function checkSize({ width, height }: ScreenSize): void {
   const isSize = width > 0 && height > 0 && width <= SIDE_PIXELS_MAX && height <= SIDE_PIXELS_MAX;
   if (!isSize || width * height > SCREEN_PIXELS_MAX) throw new DesktopUnreachable(`its screen has ${width}x${height} pixels`);
 }
 
-/** Returns the bytes that a frame of this size needs in memory, with those that count its pixels. */
+/** Returns the memory that assembling a frame of this size needs, in bytes. */
 export function frameBytes({ width, height }: ScreenSize): number {
   return width * height * (PIXEL_BYTES + 1);
 }
 
-/** Puts a frame together from the rectangles of updates, until they cover the screen. Those of several updates may overlap. */
+/** Assembles a frame from the rectangles of updates, until they cover the screen. Rectangles of different updates may overlap. */
 export class FrameAssembly {
   private readonly pixels: Buffer;
-  /** One byte a pixel, which is 1 once the pixel is there. */
+  /** One byte per pixel, which is 1 once the pixel was received. */
   private readonly covered: Buffer;
-  /** The number of pixels that are not there yet. */
+  /** The number of pixels that were not received yet. */
   missing: number;
 
   constructor(readonly size: ScreenSize) {
@@ -55,7 +55,7 @@ export class FrameAssembly {
     return this.missing <= 0;
   }
 
-  /** Returns the pixels. The server leaves their fourth byte at 0, which programs that make pictures take for invisible. */
+  /** Returns the pixels. The server sets their fourth byte to 0, which image encoders treat as transparent. */
   finish(): Buffer {
     const { buffer, byteOffset, length } = this.pixels;
     const values = new Uint32Array(buffer, byteOffset, length / PIXEL_BYTES);
@@ -63,7 +63,7 @@ export class FrameAssembly {
     return this.pixels;
   }
 
-  /** Reads the pixels of a rectangle, which must be inside of the screen. */
+  /** Reads the pixels of a rectangle, which must be within the screen. */
   async read(reader: ByteReader, { x, y, width, height }: Rectangle): Promise<void> {
     const rowBytes = this.size.width * PIXEL_BYTES;
     if (width === this.size.width) await reader.copy(this.pixels, y * rowBytes, height * rowBytes);

@@ -6,11 +6,11 @@ import { checkSize, type ScreenSize } from './frame.ts';
 
 const VERSION = 'RFB 003.008\n';
 const SECURITY_NONE = 1;
-/** The last message of the greeting, upon which a server begins to send: the desktop is shared with its other clients. */
+/** The last message of the handshake, after which a server starts to send. It requests a desktop shared with other clients. */
 export const CLIENT_INIT = Buffer.of(1);
 const NAME_BYTES_MAX = 65_536;
 
-/** Greets the server as RFB 3.8 says, without a password, up to `CLIENT_INIT`. Throws `DesktopUnreachable`, and what `read` throws. */
+/** Performs the RFB 3.8 handshake without a password, up to `CLIENT_INIT`. Throws `DesktopUnreachable`, and what `read` throws. */
 export async function greet(read: (bytes: number) => Promise<Buffer>, stream: Duplex): Promise<void> {
   const version = (await read(VERSION.length)).toString('latin1');
   if (!/^RFB 003\.\d{3}\n$/.test(version) || version < VERSION) throw new DesktopUnreachable('it speaks no RFB 3.8');
@@ -22,7 +22,7 @@ export async function greet(read: (bytes: number) => Promise<Buffer>, stream: Du
   if ((await read(4)).readUInt32BE() !== 0) throw new DesktopUnreachable('it refused the connection');
 }
 
-/** Greets the server as one of several clients, and returns the size of the screen. */
+/** Performs the whole handshake as one of several clients, and returns the size of the screen. */
 export async function handshake(reader: ByteReader, stream: Duplex): Promise<ScreenSize> {
   await greet((bytes) => reader.read(bytes), stream);
   stream.write(CLIENT_INIT);

@@ -4,19 +4,19 @@ import { CLIPBOARD, isAboutText } from './clipboard-messages.ts';
 import { DesktopUnreachable } from './desktop-errors.ts';
 import { PIXEL_BYTES, type Rectangle, type ScreenSize } from './frame.ts';
 
-/** The longest text of the desktop's clipboard, which is skipped, in bytes. */
+/** The longest text of the desktop's clipboard, in bytes. It is skipped. */
 const CUT_TEXT_BYTES_MAX = 16 * 1_048_576;
 const CURSOR_SIDE_PIXELS_MAX = 512;
 const FENCE_BYTES_MAX = 64;
 
-/** Takes what the server says. */
+/** Receives the messages of the server. */
 export interface ServerListener {
   readonly size: ScreenSize;
-  /** Begins an update. Returns false if nobody asked for it. */
+  /** Starts an update. Returns false if it was not requested. */
   beginUpdate(): boolean;
   /** Reads the pixels of a rectangle, or skips them. */
   readPixels(rectangle: Rectangle): Promise<void>;
-  /** Ends an update. Returns false if it had nothing of the frame that is being taken. */
+  /** Ends an update. Returns false if it contained nothing of the requested frame. */
   endUpdate(): boolean;
   resize(size: ScreenSize): void;
   movePointer(x: number, y: number): void;
@@ -24,7 +24,10 @@ export interface ServerListener {
   receiveClipboard(action: 'caps' | 'request'): void;
 }
 
-/** Reads one message and returns the bytes of it that nobody asked for. Throws `DesktopUnreachable` for what breaks the protocol. */
+/**
+ * Reads one message and returns the number of its bytes that were not requested. Throws `DesktopUnreachable` for a violation of the
+ * protocol.
+ */
 export async function readMessage(reader: ByteReader, listener: ServerListener): Promise<number> {
   const [type] = await reader.read(1);
   switch (type) {
@@ -50,7 +53,7 @@ async function readUpdate(reader: ByteReader, listener: ServerListener): Promise
   const head = await reader.read(3);
   const count = head.readUInt16BE(1);
   const isAsked = listener.beginUpdate();
-  // The rectangles of an update do not overlap, so this is the most that the server may send for one request.
+  // The rectangles of an update do not overlap, so the server may send at most this for one request.
   const budget = { pixels: listener.size.width * listener.size.height };
   let bytes = head.length;
   let isResized = false;
@@ -97,7 +100,7 @@ async function readRectangle(
   return width * height * PIXEL_BYTES;
 }
 
-/** A negative length is that of an extended message. The text of the desktop's clipboard itself is skipped. */
+/** A negative length marks an extended message. The text of the desktop's clipboard is skipped. */
 async function readCutText(reader: ByteReader, listener: ServerListener): Promise<number> {
   const length = (await reader.read(7)).readInt32BE(3);
   const bytes = Math.abs(length);

@@ -1,12 +1,13 @@
 import sharp, { type Sharp } from 'sharp';
 
-/** A PNG of a desktop is hardly smaller above it, and takes longer. */
+/** The compression level of PNG. Above it, a picture of a desktop is hardly smaller and takes longer. */
 const PNG_LEVEL = 4;
-/** WebP takes three times as long with its own default. */
+/** The effort of WebP. With its default, encoding takes three times as long. */
 const WEBP_EFFORT = 1;
 const CHANNELS = 4;
 
-// One picture uses one thread, and the pictures of many desktops run side by side. No picture is asked for twice.
+// One picture uses one thread, since the pictures of many desktops are encoded concurrently. Nothing is encoded twice, so a cache is
+// useless.
 sharp.concurrency(1);
 sharp.cache(false);
 
@@ -21,9 +22,9 @@ export interface ImageOptions {
   format: 'png' | 'jpeg' | 'webp';
   /** From 1 to 100, for JPEG and WebP. */
   quality: number;
-  /** The part of the frame that is wanted; by default all of it. */
+  /** The requested region of the frame; by default all of it. */
   region?: { x: number; y: number; width: number; height: number };
-  /** The size of the picture; by default that of what is wanted. */
+  /** The size of the picture; by default that of the region. */
   size?: { width: number; height: number };
 }
 
@@ -34,7 +35,7 @@ export interface EncodedImage {
   data: Buffer;
 }
 
-/** The part of the frame that was wanted is outside of the screen, which may have become smaller meanwhile. */
+/** The requested region is outside of the screen, which may have become smaller meanwhile. */
 export class OutsideOfScreen extends Error {
   readonly code = 'coordinate_out_of_bounds';
 
@@ -44,7 +45,7 @@ export class OutsideOfScreen extends Error {
   }
 }
 
-/** Returns a picture of the frame. It is made on another thread. Throws `OutsideOfScreen`. */
+/** Encodes a picture of the frame on another thread. Throws `OutsideOfScreen`. */
 export async function encodeImage(frame: Pixels, { format, quality, region, size }: ImageOptions): Promise<EncodedImage> {
   const { width, height, pixels } = frame;
   const wanted = region ?? { x: 0, y: 0, width, height };
@@ -59,7 +60,7 @@ export async function encodeImage(frame: Pixels, { format, quality, region, size
   return { format, width: target.width, height: target.height, data };
 }
 
-/** Returns the size of a picture: at least one pixel a side. */
+/** Returns the scaled size, with at least one pixel per side. */
 export function scaled({ width, height }: { width: number; height: number }, scale: number): { width: number; height: number } {
   const side = (pixels: number) => Math.max(1, Math.round(pixels * scale));
   return { width: side(width), height: side(height) };
