@@ -6,19 +6,19 @@ import ipaddr from 'ipaddr.js';
 import { timeoutSignal } from '../kernel/async/timeout-signal.ts';
 import type { AgentAddress } from '../kernel/network/agent-address.ts';
 
-/** The size of the pieces in which what was read from an agent is parsed, in bytes. */
+/** Data from an agent is parsed in pieces of this size, in bytes. */
 const PIECE_BYTES = 4 * 1024;
-/** The longest time that a relay takes to connect, ms. */
+/** The timeout for connecting through a relay, in ms. */
 const RELAY_MS = 10_000;
-/** The most connections through relays. Each takes a descriptor at both ends, and an ssh ends with 10,000. */
+/** The most connections through relays. Each needs a file descriptor at both ends, and an ssh process fails at 10,000. */
 const RELAYED_MAX = 4_000;
-/** The parts of SOCKS 4: the version, the order to connect, the length of a reply, and what it says if all went well. */
+/** The constants of SOCKS 4: the version, the connect command, the length of a reply, and the code for success. */
 const SOCKS = { version: 4, connect: 1, replyBytes: 8, granted: 0x5a };
 
 /**
- * A connection to an agent, which may send anything as fast as it can. Node reads up to 64 KiB at once, and as long as there is more; its HTTP
- * parser goes through all that it is given, even if the beginning ended the exchange. This connection passes on small pieces, none after it
- * was destroyed, and lets other work have its turn after each read.
+ * A connection to an agent, which may send anything at any rate. Node reads up to 64 KiB at once for as long as there is data, and its HTTP
+ * parser parses all of it, even if the first bytes have ended the exchange. This connection passes on small pieces, none after it was
+ * destroyed, and yields to other work after each read.
  */
 class AgentConnection extends Socket {
   override push(chunk: Buffer | null): boolean {
@@ -35,7 +35,7 @@ class AgentConnection extends Socket {
 }
 
 /**
- * Connects to an agent, for one exchange. A direct connection is returned while it is being made; one through a relay when it stands. Rejects
+ * Connects to an agent. A direct connection is returned while it is being established; one through a relay when it is established. Rejects
  * if the relay does not connect, or the signal aborts first.
  */
 export async function connectToAgent({ host, port, relay }: AgentAddress, signal?: AbortSignal): Promise<Socket> {

@@ -25,15 +25,15 @@ import { REPLY_BYTES_MAX, shortened } from './reply-text.ts';
 
 /** X3: the bytes of a reply that are read before memory for all of it is reserved. */
 const READ_AHEAD_BYTES = 16 * 1_024;
-/** The number of characters of a request's body that are encoded and written in one turn of the event loop. */
+/** The number of characters of a request's body that are encoded and written in one iteration of the event loop. */
 const PIECE_CHARACTERS = 256 * 1_024;
-/** The bound on a response's headers, and on a chunk's extensions and trailers, in bytes. */
+/** The most bytes of a response's headers, and of a chunk's extensions and trailers. */
 const HEADER_BYTES_MAX = 16 * 1_024;
-/** The number of pieces of a reply at most. A piece costs about the same however few bytes it has. */
+/** The most pieces of a reply. A piece costs about the same however small it is. */
 const PIECES_MAX = 20_000;
-/** The number of pieces that are kept separately, since each takes more memory than its bytes. */
+/** Pieces are joined beyond this number, since each takes more memory than its bytes. */
 const APART = 256;
-/** The bounds on a reply that comes as events: agents send more about each word of the text than the word itself. */
+/** The bounds on a reply that is streamed as events. Agents send much more data for each word than the word itself. */
 const STREAM_BYTES_MAX = 64 * 1_024 * 1_024;
 const STREAM_PIECES_MAX = 200_000;
 const STREAM_LINES_MAX = 300_000;
@@ -55,12 +55,12 @@ export function callForJson(call: AgentCall): Promise<unknown> {
   return exchange(call, 'application/json').then(parsed);
 }
 
-/** Receives the events of a reply. Returns true once the rest of the stream is not needed. What it throws ends the exchange. */
+/** Receives the events of a reply. Returns true once the rest of the stream is not needed. An error that it throws ends the exchange. */
 export type EventListener = (event: ReceivedEvent) => boolean;
 
 /**
- * Calls an agent like `callForJson`, and passes on the events of the response as they come: at most 64 MiB in 200,000 pieces and 300,000 lines,
- * and 1 MiB each. Returns the parsed body of a response that is no stream of events, and undefined after a stream.
+ * Calls an agent like `callForJson`, and passes on the events of the response as they arrive: at most 64 MiB in 200,000 pieces and 300,000
+ * lines, and 1 MiB for each event. Returns the parsed body if the response is not an event stream, and undefined after a stream.
  */
 export function callForEvents(call: AgentCall, onEvent: EventListener): Promise<unknown> {
   return exchange(call, `${EVENT_STREAM}, application/json`, onEvent).then((reply) => (reply.isStream ? undefined : parsed(reply)));
@@ -99,7 +99,9 @@ function exchange({ body, ...call }: AgentCall, accept: string, onEvent?: EventL
   return replied;
 }
 
-/** Sends the body: a large one in pieces, since a megabyte of control characters is six of JSON, which would hold the event loop for long. */
+/**
+ * Sends the body. A large one is sent in pieces, since a megabyte of control characters is 6 MB of JSON, which would block the event loop.
+ */
 function send(asking: ClientRequest, body: string | undefined): void {
   if (body === undefined || body.length <= PIECE_CHARACTERS) asking.end(body);
   else Readable.from(piecesOf(body), { highWaterMark: 1 }).pipe(asking);
@@ -108,7 +110,7 @@ function send(asking: ClientRequest, body: string | undefined): void {
 function* piecesOf(text: string): Generator<Buffer> {
   for (let from = 0, to = 0; from < text.length; from = to) {
     to = Math.min(from + PIECE_CHARACTERS, text.length);
-    // A piece does not end within a character of two units.
+    // A piece does not end within a surrogate pair.
     if (to < text.length && !text.slice(to - 1, to).isWellFormed()) to -= 1;
     yield Buffer.from(text.slice(from, to));
   }
@@ -135,7 +137,7 @@ function replyTo(asking: ClientRequest, { timeoutMs, signal, memory }: Exchange,
     asking.on('close', onClose);
     onTooManyInformational(asking, () => settle(() => reject(new AgentBrokeConnection('sent one informational answer after the other'))));
     asking.on('response', (answer) => {
-      // From here on the events of the response tell how it ends.
+      // From here on, the events of the response determine the outcome.
       asking.off('close', onClose);
       const status = answer.statusCode ?? 0;
       const isStream = onEvent !== undefined && isEventStream(answer);
@@ -160,11 +162,11 @@ function isEventStream({ statusCode = 0, headers }: IncomingMessage): boolean {
 interface Body {
   readonly bytesMax: number;
   readonly piecesMax: number;
-  /** The error of a body with more bytes. */
+  /** Returns the error for a larger body. */
   tooLarge(): Error;
-  /** Takes the next piece. Returns true once the rest is not needed. Throws for a body that can't be used. */
+  /** Adds the next piece. Returns true once the rest is not needed. Throws for a body that can't be used. */
   take(chunk: Buffer): boolean;
-  /** Returns the text that was kept. */
+  /** Returns the collected text. */
   text(): string;
 }
 
@@ -278,14 +280,14 @@ function whenSent(asking: ClientRequest): Promise<void> {
   });
 }
 
-/** Returns the message in an error body, in the shapes that agents use. */
+/** Returns the message in an error body, in the formats that agents use. */
 function errorText(body: string): string {
   try {
     const { error, detail, message } = JSON.parse(body) as { error?: { message?: unknown }; detail?: unknown; message?: unknown };
     const said = [error?.message, error, detail, message].find((text) => typeof text === 'string');
     if (said !== undefined) return shortened(said);
   } catch {
-    // If it is no JSON, the text itself is used.
+    // If it is not JSON, the text itself is used.
   }
   return shortened(body) || 'no text';
 }

@@ -7,10 +7,10 @@ export interface ReceivedEvent {
   data: string;
 }
 
-/** Reads a `text/event-stream` in pieces of any size. It holds one event at most. */
+/** Parses a `text/event-stream` from pieces of any size. At most one event is in memory. */
 export class EventStreamParser {
   private readonly decoder = new StringDecoder('utf8');
-  /** The pieces of a line whose end has not come yet. They are joined only then, so that many small pieces cost no more than a large one. */
+  /** The pieces of an incomplete line. They are joined at its end, so that many small pieces cost no more than a large one. */
   private line: string[] = [];
   private isAfterReturn = false;
   private event = '';

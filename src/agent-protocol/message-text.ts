@@ -1,6 +1,6 @@
 import type { AgentMessage } from './protocol.ts';
 
-/** Returns all of a message as text, for protocols that have no place for payload and attachments. */
+/** Returns the whole message as text, for protocols without payloads and attachments. */
 export function messageText({ text, payload, attachments = [] }: AgentMessage): string {
   const parts = text === '' ? [] : [text];
   if (payload !== undefined && payload !== null) parts.push(typeof payload === 'string' ? payload : JSON.stringify(payload));

@@ -3,8 +3,8 @@ import { ReplyTimeout, type Exchange } from './protocol.ts';
 import { pollIntervalMs } from './readiness.ts';
 
 /**
- * Asks again until there is an answer other than null, and returns it. The waits grow from 5 ms to two seconds. `ask` is told the rest of
- * the exchange's time, ms. Throws `ReplyTimeout` if there is no answer within it.
+ * Calls `ask` until its result is not null, and returns it. The delays grow from 5 ms to 2 s. `ask` gets the remaining time of the
+ * exchange, in ms. Throws `ReplyTimeout` after that time.
  */
 export async function poll<Answer>({ timeoutMs, signal }: Exchange, ask: (leftMs: number) => Promise<Answer | null>): Promise<Answer> {
   const begun = performance.now();

@@ -12,12 +12,12 @@ export interface MessageAttachment {
 }
 
 export interface AgentMessage {
-  /** The id is the same on a second delivery, so that an agent can drop it. */
+  /** A repeated delivery has the same id, so that an agent can drop it. */
   id: string;
   channel: MessageChannel;
   conversationId: string;
   text: string;
-  /** The body of a webhook as it was sent: a string, or `{base64}` if it is no UTF-8. */
+  /** The body of a webhook as it was sent: a string, or `{base64}` if it is not UTF-8. */
   payload?: unknown;
   contentType?: string;
   /** The webhook's headers, as `senderHeaders` gives them. */
@@ -44,31 +44,31 @@ export type HealthCheck = { path: string } | { tcp: true };
 /** The protocol of an agent, from its template. */
 export interface ProtocolSpec {
   name: ProtocolName;
-  /** The path, if it is not the protocol's own. */
+  /** The path, if it differs from the protocol's default. */
   path?: string;
   /** The model, for `openai`. */
   model?: string;
-  /** The side that remembers the conversation, for `openai`: the installation, which sends all of it, or the agent; the default is `mooring`. */
+  /** Who keeps the conversation, for `openai`: the installation, which sends all of it each time, or the agent. The default is `mooring`. */
   history?: HistoryKeeper;
   /** The id of the assistant or the graph, for `langgraph`. */
   assistantId?: string;
 }
 
-/** The memory that one exchange may use. */
+/** The memory reservation of one exchange. */
 export interface ExchangeMemory {
-  /** Called when the request has left the process, or will not be sent. */
+  /** Called when the request was sent, or will not be sent. */
   releaseRequest(): void;
   /**
-   * Resolves when there is room for a reply of so many bytes. Rejects if the exchange has to end first. A second call of the exchange gives
-   * the room of the response before back.
+   * Resolves when memory for a reply of that many bytes is reserved. Rejects if the exchange has to end first. A second call releases the
+   * previous reservation.
    */
   reserveReply(bytes: number): Promise<void>;
 }
 
-/** The agent that is called, and the bounds on a call. */
+/** The agent to call, and the bounds on a call. */
 export interface Exchange {
   endpoint: AgentEndpoint;
-  /** The timeout of one call, until the last byte of the response, ms. */
+  /** The timeout of one call, until the last byte of the response, in ms. */
   timeoutMs: number;
   signal: AbortSignal;
   memory: ExchangeMemory;
@@ -83,10 +83,10 @@ export interface Inquiry extends Exchange {
 
 export interface Delivery extends Exchange {
   message: AgentMessage;
-  /** The conversation so far, oldest first, if `needsHistory` says that the agent keeps no thread; otherwise empty. */
+  /** The conversation so far, oldest first, if `needsHistory` is true; otherwise empty. */
   history: Turn[];
   protocol: ProtocolSpec;
-  /** Receives the text of the reply as it comes, if anybody reads it. An agent that can't stream then replies at once. */
+  /** Receives the text of the reply as it arrives, if it has a reader. An agent that can't stream sends the reply in one piece. */
   onText?: ((piece: string) => void) | undefined;
 }
 
@@ -95,23 +95,23 @@ export interface AgentReply {
   response: string;
 }
 
-/** Delivers a message to an agent that was asked before. */
+/** Delivers a message to the agent for which it was prepared. */
 export type Deliver = (delivery: Delivery) => Promise<AgentReply>;
 
 /**
- * Delivers messages to agents in one protocol. It makes one attempt; retries are the caller's. An adapter keeps no reference to the message
- * and the history while it waits for the reply, because thousands of exchanges wait at the same time. Rejects with `AgentUnreachable`,
+ * Delivers messages to agents in one protocol. It makes one attempt; the caller retries. An adapter keeps no reference to the message and
+ * the history while it waits for the reply, because thousands of exchanges wait concurrently. Rejects with `AgentUnreachable`,
  * `AgentBrokeConnection`, `AgentErrorResponse`, `ReplyTimeout`, or the signal's reason.
  */
 export abstract class AgentProtocol {
   /**
-   * Asks the agent for what has to be known before it gets the message, and returns the function that delivers it. Nothing of the message
-   * is read before, so that an agent which does not answer holds no memory.
+   * Queries the agent for what has to be known before the delivery, and returns the function that delivers the message. The message is not
+   * read before that, so that an agent that does not answer holds no memory.
    */
   abstract prepare(inquiry: Inquiry): Promise<Deliver>;
 }
 
-/** The agent did not get the whole message: nothing listens on its port, or the connection broke before. Another attempt may succeed. */
+/** The agent did not receive the whole message: nothing listens on its port, or the connection broke before. Another attempt may succeed. */
 export class AgentUnreachable extends Error {
   readonly retryable = true;
   constructor(cause: unknown) {
@@ -121,8 +121,8 @@ export class AgentUnreachable extends Error {
 }
 
 /**
- * The agent got the message, but then the connection broke, or the response is not HTTP or exceeds a bound. A retry could make the agent
- * repeat its work.
+ * The agent received the message, but then the connection broke, or the response is not HTTP or exceeds a bound. A retry could make the
+ * agent repeat its work.
  */
 export class AgentBrokeConnection extends Error {
   readonly retryable = false;
@@ -132,7 +132,7 @@ export class AgentBrokeConnection extends Error {
   }
 }
 
-/** The agent responded, but not with a reply. `message` is short and contains what the agent said. */
+/** The agent responded, but not with a reply. `message` is short and contains the agent's text. */
 export class AgentErrorResponse extends Error {
   /** The value is true for 5xx and 429; a retry after any other status would get the same response. */
   readonly retryable: boolean;

@@ -11,7 +11,7 @@ const protocols: Record<ProtocolName, AgentProtocol> = {
   a2a: new A2aProtocol(),
 };
 
-/** Returns true if messages in that protocol are to bear the conversation so far, because the agent keeps no thread. */
+/** Returns whether messages in that protocol have to contain the conversation so far, because the agent keeps no thread. */
 export function needsHistory({ name, history }: ProtocolSpec): boolean {
   return name === 'openai' && history !== 'agent';
 }

@@ -9,21 +9,21 @@ import { connectToAgent } from './agent-connection.ts';
 import { onTooManyInformational } from './informational-responses.ts';
 import type { HealthCheck } from './protocol.ts';
 
-/** The timeout of one attempt, ms. A server that accepts a connection and does not respond may be half started, so it is asked again. */
+/** The timeout of one attempt, in ms. A server that accepts a connection and does not respond may still be starting, so it is tried again. */
 const ATTEMPT_MS = 2_000;
 const FIRST_WAIT_MS = 5;
 const LAST_WAIT_MS = 2_000;
 /**
- * The time for which a connection that was accepted on a loopback address has to stay open, ms: port forwarders accept for a container that
- * does not listen, and close at once. A container's own address has no forwarder.
+ * A connection to a loopback address has to stay open for this time, in ms: port forwarders accept connections for a container that does
+ * not listen, and close them immediately. A container's own address has no forwarder.
  */
 const STAYS_OPEN_MS = 20;
-/** The same, of one through a relay: the forwarder is on another machine, and its end of the connection comes later. */
+/** The same for a connection through a relay, where the forwarder is on another machine and closes later. */
 const STAYS_OPEN_RELAYED_MS = 300;
 
 /**
- * Returns true as soon as the agent is ready, and false after `withinMs` or when the signal aborts. It checks every 5 ms at first, and
- * every two seconds in the end.
+ * Returns true once the agent is ready, and false after `withinMs` or when the signal aborts. The interval between checks grows from 5 ms
+ * to 2 s.
  */
 export async function ready(address: AgentAddress, health: HealthCheck, withinMs: number, signal: AbortSignal): Promise<boolean> {
   const begun = performance.now();
@@ -40,14 +40,14 @@ export async function ready(address: AgentAddress, health: HealthCheck, withinMs
 }
 
 /**
- * Returns the wait until the next check, ms. It is a tenth of the time so far, which bounds how late a check may be. Slow agents, and those
- * that never become ready, can be many, and must not cost a connection every few milliseconds each.
+ * Returns the delay until the next check, in ms. It is a tenth of the elapsed time, which bounds how late a check may be. There may be many
+ * slow agents, and each of them must not cost a connection every few milliseconds.
  */
 export function pollIntervalMs(elapsedMs: number): number {
   return Math.min(Math.max(elapsedMs / 10, FIRST_WAIT_MS), LAST_WAIT_MS);
 }
 
-/** Returns the time for which a connection has to stay open, ms; null if it stands as soon as it is made. */
+/** Returns the time for which a connection has to stay open, in ms; null if an established connection suffices. */
 function staysOpenMs({ host, relay }: AgentAddress): number | null {
   if (relay !== undefined) return STAYS_OPEN_RELAYED_MS;
   return !ipaddr.isValid(host) || ipaddr.process(host).range() === 'loopback' ? STAYS_OPEN_MS : null;
@@ -91,13 +91,13 @@ async function accepts(address: AgentAddress, signal: AbortSignal): Promise<bool
     for (const end of ['error', 'close', 'end']) socket.on(end, () => settle(false));
     const onConnect = () => {
       const ms = staysOpenMs(address);
-      // A process that was busy meanwhile first takes in that the other side closed the connection.
+      // A process that was busy meanwhile processes the other side's close first.
       if (ms === null) settle(true);
       else timer = setTimeout(() => setImmediate(() => settle(true)), ms);
     };
     if (socket.connecting) socket.on('connect', onConnect);
     else onConnect();
-    // The socket is read, or else the end from the other side would not be seen.
+    // The socket has to be read, or else the end of the other side is not noticed.
     socket.resume();
   });
 }

@@ -4,21 +4,21 @@ import { AgentErrorResponse } from './protocol.ts';
 export const REPLY_BYTES_MAX = 1_024 * 1_024;
 const ERROR_TEXT_MAX = 300;
 
-/** Replaces NUL and halves of surrogate pairs, which containers print and PostgreSQL refuses. */
+/** Replaces NUL and lone surrogates, which agents may send and PostgreSQL refuses. */
 export function wellFormed(text: string): string {
   return text.replace(/\0|\p{Surrogate}/gu, '\uFFFD');
 }
 
-/** Returns the beginning of a text of an agent for an error message: one line without halves of characters. */
+/** Returns the start of an agent's text for an error message: one line without lone surrogates. */
 export function shortened(text: string): string {
   return wellFormed(text.slice(0, ERROR_TEXT_MAX)).replace(/\s+/g, ' ').trim();
 }
 
-/** Collects a reply that comes in pieces, and passes them on. The pieces that it passes on are well-formed, and together they are the text. */
+/** Collects a reply that arrives in pieces, and passes the pieces on. They are well-formed, and together they are the reply. */
 export class ReplyText {
   private text = '';
   private bytes = 0;
-  /** The first half of a character whose second half begins the next piece. */
+  /** A high surrogate at the end of a piece, whose low surrogate starts the next piece. */
   private half = '';
 
   constructor(private readonly onText?: (piece: string) => void) {}
@@ -52,7 +52,7 @@ export class ReplyText {
   }
 }
 
-/** Returns the JSON in the data of an event. Throws `AgentErrorResponse` if it is none. */
+/** Returns the JSON in the data of an event. Throws `AgentErrorResponse` if it is not JSON. */
 export function parsedEvent(data: string): unknown {
   try {
     return JSON.parse(data) as unknown;

@@ -1,12 +1,12 @@
 import { AgentErrorResponse } from '../protocol.ts';
 
-/** The versions of the protocol that are spoken. */
+/** The supported versions of the protocol. */
 export type A2aVersion = '1.0' | '0.3';
 
-/** The agent's way to be called by JSON-RPC. */
+/** How to call the agent by JSON-RPC. */
 export interface A2aInterface {
   version: A2aVersion;
-  /** The path with its query. The rest of the card's address is not used: it never leads away from the agent. */
+  /** The path with its query. The rest of the card's address is not used, so that a call never leaves the agent. */
   path: string;
   tenant: string | null;
   streams: boolean;
@@ -25,7 +25,7 @@ interface Card {
 const PATH_LENGTH_MAX = 2_048;
 const TENANT_LENGTH_MAX = 256;
 
-/** Returns the interface for JSON-RPC in the agent's card, of the newest version that is spoken. Throws `AgentErrorResponse`. */
+/** Returns the JSON-RPC interface of the newest supported version in the agent's card. Throws `AgentErrorResponse`. */
 export function interfaceIn(card: unknown): A2aInterface {
   const { capabilities, ...members } = (card ?? {}) as Card;
   const streams = capabilities?.streaming === true;

@@ -1,7 +1,7 @@
 import { AgentErrorResponse } from '../protocol.ts';
 import { REPLY_BYTES_MAX, shortened, type ReplyText, wellFormed } from '../reply-text.ts';
 
-/** The members of messages, tasks and updates that are read, in the names that versions 1.0 and 0.3 share. */
+/** The members of messages, tasks and updates that are read. Versions 1.0 and 0.3 share their names. */
 interface Message {
   messageId?: unknown;
   role?: unknown;
@@ -23,7 +23,7 @@ interface Task {
   append?: unknown;
 }
 
-/** The states in which a task has ended without a reply, and the status of the error that this is. */
+/** The states in which a task has ended without a reply, and the HTTP status that each of them counts as. */
 const FAILED: Record<string, number> = { failed: 502, rejected: 422, canceled: 422 };
 /** The states in which a task has a reply: it has ended, or waits for the next message. */
 const REPLIED = new Set(['completed', 'input-required', 'auth-required']);
@@ -39,7 +39,7 @@ export class A2aTurn {
   private taskId: string | null = null;
   private speaking: string | null = null;
 
-  /** `progress` gets the text of the artifacts as it comes. */
+  /** `progress` receives the text of the artifacts as it arrives. */
   constructor(private readonly progress: ReplyText) {}
 
   /** The id of the task, if the agent answered with one. */
@@ -47,7 +47,7 @@ export class A2aTurn {
     return this.taskId;
   }
 
-  /** The id of the last message that the task was given; undefined if its history does not tell. */
+  /** The id of the last message that the task received; undefined if its history does not contain it. */
   get lastMessage(): unknown {
     return this.lastOf('user')?.messageId;
   }
@@ -64,7 +64,7 @@ export class A2aTurn {
     return this.said !== null || REPLIED.has(this.state) || this.hasFailed;
   }
 
-  /** Takes in a result. Throws `AgentErrorResponse` for one that is none, and for a reply of more than 1 MiB. */
+  /** Applies a result. Throws `AgentErrorResponse` if it is not a result, and for a reply of more than 1 MiB. */
   take(result: unknown): void {
     const { kind, ...members } = (result ?? {}) as Record<string, unknown>;
     const message = members['message'] ?? (kind === 'message' ? result : undefined);
@@ -76,7 +76,7 @@ export class A2aTurn {
     else throw new AgentErrorResponse(200, 'the answer is neither a message nor a task');
   }
 
-  /** Takes in a task by itself, as the answer to a question for it has it. */
+  /** Applies a task that was polled. */
   takeTask({ id, taskId, status, artifacts, history }: Task): void {
     this.know(id ?? taskId);
     if (typeof status?.state === 'string') this.state = stateOf(status.state);
@@ -136,7 +136,7 @@ export class A2aTurn {
   }
 }
 
-/** Returns a state in the words of version 0.3; version 1.0 writes `TASK_STATE_INPUT_REQUIRED`. */
+/** Returns the name of a state in version 0.3. Version 1.0 writes `TASK_STATE_INPUT_REQUIRED`. */
 function stateOf(state: string): string {
   return state
     .toLowerCase()
@@ -144,7 +144,7 @@ function stateOf(state: string): string {
     .replaceAll('_', '-');
 }
 
-/** Returns the text of parts, and their data as JSON. Files are left out. */
+/** Returns the text of parts, and their data as JSON. Files are omitted. */
 function partsText(parts: unknown): string {
   if (!Array.isArray(parts)) return '';
   return (parts as ({ text?: unknown; data?: unknown } | null)[])

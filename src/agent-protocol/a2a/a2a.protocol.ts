@@ -16,23 +16,23 @@ import { parsedEvent, ReplyText, shortened } from '../reply-text.ts';
 
 const CARD_PATH = '/.well-known/agent-card.json';
 
-/** The names that the versions give the same things. */
+/** The names that differ between the versions. */
 const words = {
   '1.0': { send: 'SendMessage', stream: 'SendStreamingMessage', get: 'GetTask', role: 'ROLE_USER' },
   '0.3': { send: 'message/send', stream: 'message/stream', get: 'tasks/get', role: 'user' },
 } satisfies Record<A2aVersion, object>;
 
-/** The errors of JSON-RPC that say that the request is wrong, or that the agent can't do it. All others may pass. */
+/** The JSON-RPC errors for an invalid or unsupported request. All other errors may be temporary. */
 const REFUSALS = new Set([-32_700, -32_600, -32_601, -32_602, -32_001, -32_002, -32_003, -32_004, -32_005, -32_006, -32_007, -32_009]);
 
-/** The history that is asked for with the latest task of a context: enough to hold the message that it answers last. */
+/** The length of the history that is requested with the latest task of a context: enough to contain the last message that it answers. */
 const HISTORY_LENGTH = 10;
 
 /**
- * The A2A protocol by JSON-RPC, versions 1.0 and 0.3. The agent keeps the conversation as a context. Its card is read before each message,
- * because a redeployed agent may have another one. A repeated message has the same `messageId`, by which the agent can drop it. Version 1.0
- * can also be asked for the latest task of the context: a task that answers the message already is waited for, and one that needs input gets
- * the message.
+ * The A2A protocol over JSON-RPC, versions 1.0 and 0.3. The agent keeps the conversation as a context. Its card is read before each
+ * message, because a redeployed agent may have another one. A repeated message has the same `messageId`, by which the agent can drop it.
+ * With version 1.0, the latest task of the context is requested first: a task that already answers the message is awaited, and one that
+ * needs input gets the message.
  */
 export class A2aProtocol extends AgentProtocol {
   async prepare({ endpoint, timeoutMs, signal, memory, protocol, messageId, conversationId }: Inquiry): Promise<Deliver> {
@@ -48,12 +48,12 @@ export class A2aProtocol extends AgentProtocol {
   }
 }
 
-/** Returns the function that delivers a message. A function of its own, so that it keeps nothing of the task that was looked at. */
+/** Returns the function that delivers a message. It is separate, so that it keeps nothing of the inspected task in memory. */
 function deliverTo(agent: A2aInterface, taskId: string | null): Deliver {
   return (delivery) => deliver(delivery, agent, taskId);
 }
 
-/** Returns the context's latest task, or null if there is none, or the agent can't tell. */
+/** Returns the context's latest task; null if there is none, or the agent does not support the request. */
 async function latestTask(exchange: Exchange, agent: A2aInterface, contextId: string): Promise<object | null> {
   if (agent.version !== '1.0') return null;
   const query = { contextId, pageSize: 1, historyLength: HISTORY_LENGTH, includeArtifacts: true, ...ofTenant(agent) };
@@ -90,7 +90,7 @@ function deliver(delivery: Delivery, agent: A2aInterface, taskId: string | null)
   });
 }
 
-/** Returns the reply of the turn, and asks for its task until it has one or has failed. */
+/** Returns the reply of the turn. It polls the turn's task until that has a reply or has failed. */
 async function replyOf(exchange: Exchange, agent: A2aInterface, turn: A2aTurn): Promise<AgentReply> {
   if (!turn.isOver) await untilOver(exchange, agent, turn);
   return { response: turn.reply() };
@@ -116,7 +116,7 @@ function rpc(exchange: Exchange, { path, version }: A2aInterface, method: string
   return { ...exchange, path, headers: { 'a2a-version': version }, body: JSON.stringify({ jsonrpc: '2.0', id, method, params }) };
 }
 
-/** Returns the result of a response. Throws `AgentErrorResponse` if it is an error. */
+/** Returns the result in a response. Throws `AgentErrorResponse` for an error. */
 function resultOf(response: unknown): unknown {
   const { result, error } = (response ?? {}) as { result?: unknown; error?: { code?: unknown; message?: unknown } | null };
   if (error === undefined || error === null) return result;

@@ -1,4 +1,4 @@
-/** A message in the state of a graph, as far as it is known. */
+/** The members of a message in the state of a graph that are read. */
 interface GraphMessage {
   id?: unknown;
   type?: unknown;
@@ -7,8 +7,8 @@ interface GraphMessage {
 }
 
 /**
- * Returns the text of the agent's last message that is not empty, behind the message with this id if it is one of them. Returns an empty
- * text if all of its messages are empty, and null if there is none.
+ * Returns the text of the agent's last non-empty message, after the message with this id if that is in the list. Returns an empty text if
+ * all of the agent's messages are empty, and null if there are none.
  */
 export function lastReply(messages: unknown, afterId?: string): string | null {
   const all: unknown[] = Array.isArray(messages) && !isPair(messages) ? messages : [messages];
@@ -17,14 +17,16 @@ export function lastReply(messages: unknown, afterId?: string): string | null {
   return texts.findLast((text) => text !== '') ?? texts.at(-1) ?? null;
 }
 
-/** Returns the text of a message of the agent, whole or a part of it; null for any other message. */
+/** Returns the text of a complete or partial message of the agent; null for any other message. */
 export function agentText(message: unknown): string | null {
   if (isPair(message)) return isOfAgent(message[0]) ? textOf(message[1]) : null;
   const { type, role, content } = (message ?? {}) as GraphMessage;
   return isOfAgent(type) || isOfAgent(role) ? textOf(content) : null;
 }
 
-/** Returns the questions at which a run stopped, as text; null if there is none. Both lists of questions and lists by task are known. */
+/**
+ * Returns the questions at which a run was interrupted, as text; null if there are none. It accepts a list of questions, and lists by task.
+ */
 export function interruptText(interrupts: unknown): string | null {
   if (typeof interrupts !== 'object' || interrupts === null) return null;
   const questions = Object.values(interrupts).flat(1) as unknown[];
@@ -32,7 +34,7 @@ export function interruptText(interrupts: unknown): string | null {
   return questions.map((question) => textOfQuestion((question as { value?: unknown } | null)?.value)).join('\n\n');
 }
 
-/** A message may be written as its role and its content. */
+/** A message may be a pair of its role and its content. */
 function isPair(message: unknown): message is [string, unknown] {
   return Array.isArray(message) && message.length === 2 && typeof message[0] === 'string';
 }

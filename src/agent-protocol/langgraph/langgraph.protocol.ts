@@ -15,30 +15,31 @@ import { messageText } from '../message-text.ts';
 import { poll } from '../poll.ts';
 import { ReplyText, wellFormed } from '../reply-text.ts';
 
-/** Threads of agents are named by conversations, each with an id of its own. */
+/** The id of an agent's thread is derived from the id of the conversation. */
 const THREAD_NAMESPACE = '7d0f3c1e-52c7-4c39-8a3b-6b1f5d9a2e60';
 /** The id of the graph in the framework's own examples. */
 const ASSISTANT = 'agent';
-/** The member of a run's metadata that names the message which it answers. */
+/** The member of a run's metadata with the id of the message that the run answers. */
 const MESSAGE_ID = 'mooring_message_id';
 
-/** A thread of the agent. `interrupts` are the questions at which its last run stopped, by task. */
+/** A thread of the agent. `interrupts` are the questions at which its last run was interrupted, by task. */
 interface Thread {
   thread_id?: unknown;
   status?: unknown;
   interrupts?: unknown;
 }
 
-/** The state of a thread at a checkpoint. `next` are the nodes that were still to run then. */
+/** The state of a thread at a checkpoint. `next` are the nodes that were still to run. */
 interface ThreadState {
   values?: { messages?: unknown };
   next?: unknown;
 }
 
 /**
- * The protocol of LangGraph servers: the agent keeps a thread for each conversation, and answers a message by a run on it. Runs are
- * streamed, because the other response is the whole thread, which grows without bound. A message that finds a run of its own, begun at an
- * earlier delivery, waits for that run and begins no second one. If a run stopped with a question, the next message is the answer.
+ * The protocol of LangGraph servers: the agent keeps a thread for each conversation, and answers a message with a run on the thread. Runs
+ * are streamed, because the response would otherwise be the whole thread, which grows without bound. If an earlier delivery of the message
+ * has started a run, that run is awaited and no second one is started. If a run was interrupted by a question, the next message is the
+ * answer.
  */
 export class LangGraphProtocol extends AgentProtocol {
   async prepare(inquiry: Inquiry): Promise<Deliver> {
@@ -53,8 +54,8 @@ class AgentThread {
   constructor(private readonly inquiry: Inquiry) {}
 
   /**
-   * Returns the reply of an earlier run for the message, or else the state in which the thread takes a new message. Returns null while
-   * another run is in progress, which may be the one for the message.
+   * Returns the reply of an earlier run for the message, or else whether the thread is interrupted. Returns null while another run is in
+   * progress, which may be the one for the message.
    */
   async find(messageId: string): Promise<AgentReply | { isInterrupted: boolean } | null> {
     const thread = await this.thread();
@@ -74,7 +75,7 @@ class AgentThread {
     return (found as (Thread | null)[]).find((thread) => thread?.thread_id === id) ?? undefined;
   }
 
-  /** Returns the thread's latest state that a run for the message made. */
+  /** Returns the thread's latest state after a run for the message. */
   private async stateAfter(messageId: string): Promise<ThreadState | undefined> {
     const path = `/threads/${threadOf(this.inquiry.conversationId)}/history`;
     const [state] = await this.ask(path, { limit: 1, metadata: { [MESSAGE_ID]: messageId } });

@@ -3,19 +3,19 @@ import type { ReceivedEvent } from '../event-stream-parser.ts';
 import { agentText, interruptText, lastReply } from './langgraph-messages.ts';
 import { parsedEvent, shortened, type ReplyText } from '../reply-text.ts';
 
-/** The member of an update that tells the questions at which the run stopped. */
+/** The member of an update with the questions at which the run was interrupted. */
 const INTERRUPT = '__interrupt__';
 
-/** Takes in the events of a run: `updates` by the graph's nodes, of which the last message of the agent is the reply, and its `messages`. */
+/** Collects the events of a run: `updates` of the graph's nodes, in which the last message of the agent is the reply, and `messages`. */
 export class RunEvents {
   private last: string | null = null;
   private questions: string | null = null;
   private speaking: unknown;
 
-  /** `progress` gets what the agent says while the graph runs. */
+  /** `progress` receives the agent's text while the graph runs. */
   constructor(private readonly progress: ReplyText) {}
 
-  /** Returns true after the run's last event. Throws `AgentErrorResponse` if the run failed. */
+  /** Applies an event. Returns true after the run's last one. Throws `AgentErrorResponse` if the run failed. */
   take({ event, data }: ReceivedEvent): boolean {
     if (event === 'end') return true;
     if (event === 'error') throw new AgentErrorResponse(502, errorIn(parsedEvent(data)));
@@ -24,7 +24,7 @@ export class RunEvents {
     return false;
   }
 
-  /** Returns the reply: the questions at which the run stopped, or else the agent's last message. Returns null if there is neither. */
+  /** Returns the reply: the questions at which the run was interrupted, or else the agent's last message; null if there is neither. */
   reply(): string | null {
     this.progress.end();
     return this.questions ?? this.last;

@@ -5,7 +5,7 @@ import { wellFormed } from '../reply-text.ts';
 const PATH = '/messages';
 
 /**
- * Mooring's own protocol: POST /messages, with the response `{response}`. An empty 2xx response is an empty reply. The agent keeps its
+ * Mooring's own protocol: POST /messages with the response `{response}`. An empty 2xx response is an empty reply. The agent keeps its
  * threads.
  */
 export class MooringProtocol extends AgentProtocol {

@@ -15,8 +15,8 @@ import { parsedEvent, ReplyText, shortened, wellFormed } from '../reply-text.ts'
 const PATH = '/v1/chat/completions';
 
 /**
- * The chat completions protocol. Most of its agents keep no thread, so the whole conversation is sent each time. An agent that keeps threads
- * (`history: agent`) gets the new message alone, and finds the thread by `user`, the conversation's id.
+ * The chat completions protocol. Most agents keep no thread, so the whole conversation is sent each time. An agent that keeps threads
+ * (`history: agent`) gets only the new message, and identifies the thread by `user`, the conversation's id.
  */
 export class OpenAiProtocol extends AgentProtocol {
   prepare(): Promise<Deliver> {
@@ -57,13 +57,13 @@ interface Chunk {
   error?: { message?: unknown };
 }
 
-/** A completion that comes in chunks. */
+/** A completion that is streamed in chunks. */
 class StreamedCompletion {
   private isComplete = false;
 
   constructor(private readonly reply: ReplyText) {}
 
-  /** Takes the data of an event. Returns true after the last one. */
+  /** Applies the data of an event. Returns true after the last one. */
   take(data: string): boolean {
     if (data === '[DONE]') {
       this.isComplete = true;
@@ -83,7 +83,7 @@ class StreamedCompletion {
   }
 }
 
-/** Some servers report an error with status 200, or in the middle of a stream. */
+/** Throws for an error that a server reports with status 200, or within a stream. */
 function refuseError(error: { message?: unknown } | null | undefined): void {
   if (error === undefined || error === null) return;
   throw new AgentErrorResponse(502, typeof error.message === 'string' ? shortened(error.message) : 'an error');
