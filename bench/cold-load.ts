@@ -23,7 +23,7 @@ const stream = 'agent-01890a5d-ac96-774b-bcce-b302099a8002';
 const deciders: Record<string, AnyDecider> = { agent: agentDecider, environment: environmentDecider };
 
 /**
- * Measures the time (ms) in which the state of a stream of 100,000 events loads in a process that does not have it in memory, against one
+ * Measures the time (in ms) in which the state of a stream of 100,000 events loads in a process that does not have it in memory, against one
  * raw read of its rows.
  */
 export async function run(): Promise<object> {

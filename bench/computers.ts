@@ -14,7 +14,7 @@ import { machineLoad, percentile, rounded, summary, timed } from './support/figu
 const CLICKS = Number(process.env.BENCH_CLICKS ?? 200);
 const PICTURES = Number(process.env.BENCH_PICTURES ?? 60);
 const WARM_ROUNDS = 20;
-/** Computers fall asleep after a minute at the earliest, so several do so at once. */
+/** A computer falls asleep after a minute at the earliest, so several of them do so concurrently. */
 const SLEEPERS = Number(process.env.BENCH_SLEEPERS ?? 8);
 const SLEEPS = Number(process.env.BENCH_SLEEPS ?? 4);
 const IDLE_SECONDS = 60;
@@ -28,12 +28,12 @@ const aims = {
   stopped_wake: { p95: 1_500 },
   viewed: { p95: 150 },
 };
-/** A line that changes ten times a second, as that of a program that tells how far it has come. */
+/** Prints a line that changes ten times a second, like a progress bar. */
 const TICKING = 'while sleep 0.1; do printf "\\r%s" "$(date +%N)"; done\n';
 
 /**
- * Measures the time (ms) of a click, of a picture, and of a picture that wakes a computer, by HTTP, beside what others operate desktops with on
- * the same desktop, and beside a desktop that no service looks after, in turns. `computers:local` and `computers:docker` run it on one runtime.
+ * Measures the time (in ms) of a click, of a picture, and of a picture that wakes a computer, by HTTP, compared with other desktop tools on
+ * the same desktop, and with a desktop outside the service, in alternation. `computers:local` and `computers:docker` run it on one runtime.
  */
 export async function run(part?: string): Promise<object> {
   const runtimes = (['local', 'docker'] as const).filter((runtime) => part === undefined || part === runtime);
@@ -85,7 +85,7 @@ class ComputersBench {
     private readonly runtime: 'local' | 'docker',
   ) {}
 
-  /** Makes a computer whose terminal is open, and a desktop beside the service. */
+  /** Creates a computer with an open terminal, and a desktop outside the service. */
   async prepare(): Promise<void> {
     const computerId = await this.computer();
     await this.openTerminal();
@@ -134,7 +134,7 @@ class ComputersBench {
     return this.manyPictures(PICTURES);
   }
 
-  /** The computer and the desktop beside it are stopped, and each shows its first picture after that. */
+  /** Stops the computer and the desktop outside the service, and measures the time to the first picture of each. */
   async stoppedWakes(): Promise<object> {
     const [bare, ours]: [number[], number[]] = [[], []];
     await this.bareOrFail().start();
@@ -147,7 +147,7 @@ class ComputersBench {
     return compared(bare, ours);
   }
 
-  /** Computers that were used by nobody for a minute are frozen. */
+  /** Computers are frozen after a minute without use. */
   async frozenWakes(): Promise<object> {
     const [bare, ours]: [number[], number[]] = [[], []];
     for (let count = 0; count < SLEEPERS; count += 1) await this.computer({ idle_timeout_seconds: IDLE_SECONDS });
@@ -163,14 +163,14 @@ class ComputersBench {
     return compared(bare, ours);
   }
 
-  /** Takes pictures of a screen that changes, which nobody else sees. */
+  /** Takes pictures of a changing screen without viewers. */
   async changingPictures(): Promise<object> {
     await this.openTerminal();
     await this.type(TICKING);
     return this.manyPictures(2 * PICTURES);
   }
 
-  /** Takes pictures of the same screen while others see it change. */
+  /** Takes pictures of the same screen with viewers. */
   async viewed(): Promise<object> {
     for (let viewer = 0; viewer < VIEWERS; viewer += 1) {
       const { body } = await this.ask('POST', '/viewer', { mode: 'view', ttl_seconds: 3_600 });

@@ -19,8 +19,8 @@ const SMALL = 'x'.repeat(1_024);
 const aims = { exec_p50_ms: 3, read_p50_ms: 1.5, first_write_p50_ms: 5, commands_a_second: 400, frozen_wake_p50_ms: 60, idle_mb: 0.5 };
 
 /**
- * Measures what a command and a small file cost through the service, beside the engine's own `exec` by its API in the same container, in turns;
- * the ratio is that of the medians. The first write is an agent's first one ever, after one command.
+ * Measures a command and a small file through the service, compared with `exec` of the engine's API in the same container, in alternation.
+ * The ratio is that of the medians. The first write is the first one ever of an agent, after one command.
  */
 export async function run(): Promise<object> {
   const service = await StartedService.start({ runtime: 'docker', environment: { MOORING_LOG_LEVEL: 'warn' } });
@@ -96,7 +96,7 @@ class ExecBench {
     return compared(bare ?? [], ours ?? []);
   }
 
-  /** The engine pauses a container of its own, since the service looks after those of agents. */
+  /** The engine pauses a separate container, since the service manages those of agents. */
   async frozenWakes(): Promise<object> {
     const container = await this.bareContainer();
     const engine = new EngineExec(container);

@@ -84,7 +84,7 @@ function callsOf({ firstRun }: StartedService, agentId: string): Calls {
 async function dockerExec(args: string[], stdin?: Blob): Promise<void> {
   const child = spawn('docker', ['exec', ...args], { stdio: [stdin === undefined ? 'ignore' : 'pipe', 'pipe', 'ignore'] });
   child.stdout?.resume();
-  // If the program ends early, its exit code says so below.
+  // If the program exits early, its exit code is checked below.
   child.stdin?.on('error', () => undefined);
   if (stdin !== undefined && child.stdin !== null) Readable.from(stdin.stream()).pipe(child.stdin);
   const [code] = (await once(child, 'close')) as [number];

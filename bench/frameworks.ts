@@ -119,7 +119,7 @@ async function locally(agentId: string): Promise<{ memoryMb: number; imageMb: nu
   return { memoryMb: Math.round(kilobytes / 1_024), imageMb: null };
 }
 
-/** Returns the memory of the agent's container without what the kernel may drop at once, and the size of its image, in MB. */
+/** Returns the memory of the agent's container without what the kernel may reclaim immediately, and the size of its image, in MB. */
 async function onDocker(docker: Dockerode, agentId: string): Promise<{ memoryMb: number; imageMb: number }> {
   const [container] = await docker.listContainers({ filters: { label: [`mooring.agent=${agentId}`] } });
   if (container === undefined) throw new Error('the agent has no container');

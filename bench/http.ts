@@ -107,7 +107,8 @@ function patchRate(service: Target, agentIds: string[]): Promise<Rate> {
 }
 
 /**
- * Measures both in alternating slices, which see the same machine whatever else runs on it; the ratio is the median of the slices' ratios.
+ * Measures both in alternating slices, which are affected equally by other load on the machine. The ratio is the median of the slices'
+ * ratios.
  */
 async function inTurn(mine: () => Promise<Rate>, limit: () => Promise<Rate>): Promise<object> {
   await mine();

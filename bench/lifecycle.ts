@@ -15,7 +15,7 @@ const AWAKE_WARM_ROUNDS = 100;
 const docker = new Dockerode();
 
 /**
- * Measures the time (ms) of a chat with an agent that is awake against a message to its port, and the time from provision to active and from
+ * Measures the time (in ms) of a chat with an agent that is awake against a message to its port, and the time from provision to active and from
  * wake to the first reply against the time that the engine's own API needs for the same image in the same run.
  */
 export async function run(): Promise<object> {
@@ -135,8 +135,9 @@ class LifecycleBench {
   }
 
   /**
-   * Creates the container that the engine has to make for such an agent in any case: of the same image and command, with an init process
-   * and a new volume, on the same network. Limits, dropped privileges and the helper's mount are Mooring's own, so they count on its side.
+   * Creates the container that the engine has to create for such an agent in any case: with the same image and command, an init process and
+   * a new volume, on the same network. Limits, dropped privileges and the helper's mount are specific to Mooring, so they count on its
+   * side.
    */
   private async bareCreate(): Promise<Dockerode.Container> {
     const container = await docker.createContainer({

@@ -25,7 +25,7 @@ const execute = promisify(execFile);
 const docker = (words: string[], env = process.env) => execute('docker', words, { env });
 
 /**
- * Measures the time (ms) from a push of a one-line change to the new version `active`, against `docker build`, `docker rm` of the old
+ * Measures the time (in ms) from a push of a one-line change to the new version `active`, against `docker build`, `docker rm` of the old
  * container and `docker run` of the same folder by hand; and a rollback against a start of the stopped agent, and against `docker rm` and
  * `docker run` of the image by hand. All in turn in one run, with Docker's own program as a person uses it.
  */
@@ -61,7 +61,7 @@ function project(base: string, version: string): Record<string, string> {
       `FROM ${base}`,
       'WORKDIR /app',
       'COPY dependencies.json /app/',
-      // This stands for the installation of dependencies, which a change of the program does not repeat.
+      // This stands for installing dependencies, which a change of the program does not repeat.
       `RUN ["node", "-e", "require('node:fs').writeFileSync('/app/installed', 'x'.repeat(1e7))"]`,
       'COPY agent.js /app/',
       'CMD ["node", "/app/agent.js"]',

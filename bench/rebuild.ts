@@ -26,9 +26,7 @@ const ROUNDS = 3;
 const BASELINE_MS = 5_000;
 const PATIENCE_MS = 600_000;
 
-/**
- * Measures a rebuild of the agents' read model from 1 000 000 events under 50 readers and 20 writers, and one that is killed in the middle.
- */
+/** Measures a rebuild of the agents' read model from 1,000,000 events with 50 readers and 20 writers, and one that is killed halfway. */
 export async function run(): Promise<object> {
   const server = await OutsidePostgres.start();
   const service = await StartedService.start({ runtime: 'local', environment: { DATABASE_URL: server.url, MOORING_LOG_LEVEL: 'info' } });
@@ -84,9 +82,7 @@ class RebuildBench {
     return figures;
   }
 
-  /**
-   * Fills the log by COPY, as the database's owner, and then deletes the content of the read models, so that they are made from the log.
-   */
+  /** Fills the log by COPY, as the database's owner, and then deletes the content of the read models, so that they are built from the log. */
   private async seed(): Promise<object> {
     const { body: accounts } = await this.admin('GET', '/api/admin/accounts');
     const accountId = accounts[0].account_id as string;

@@ -106,7 +106,7 @@ class RetentionBench {
   }
 
   async trim(): Promise<object> {
-    // Each statement of a trim takes its own connection.
+    // Each statement of a trim uses a connection of its own.
     this.database.pool.on('acquire', () => (this.statements += 1));
     await this.owner.query('alter table es_log_event set (autovacuum_enabled = false)');
     const sizes = [];
@@ -117,7 +117,7 @@ class RetentionBench {
       standing = events;
       const seeded = { events, seeded_in_seconds: rounded((performance.now() - began) / 1_000, 0), mb: await this.sizeOf('es_log_event') };
       console.info('seeded', seeded);
-      // The first trim after the statistics have changed is not measured, because it plans anew.
+      // The first trim after the statistics have changed is not measured, because it is planned again.
       await this.measured(events, 0);
       const trims = [await this.measured(events, 0)];
       for (const removed of REMOVED) trims.push(await this.measured(events, removed));
@@ -150,7 +150,7 @@ class RetentionBench {
     return trim;
   }
 
-  /** Writes the events with the oldest first and alternating streams; the keys are made after the rows. */
+  /** Writes the events oldest first, with alternating streams. The indexes are created after the rows. */
   private async seed(from: number, to: number): Promise<void> {
     await this.owner.query('alter table es_log_event drop constraint es_log_event_pkey, drop constraint es_log_event_stream_version_key');
     const data = JSON.stringify({ lines: [{ t: '2026-01-01T00:00:00.000Z', l: 'info', m: 'x'.repeat(60) }], total: 1 });
@@ -185,7 +185,7 @@ class RetentionBench {
     await this.owner.query('checkpoint');
   }
 
-  /** Makes the given number of the oldest events too old. */
+  /** Changes the given number of the oldest events so that they are too old. */
   private async ageOldest(events: number, wanted: number): Promise<void> {
     const { rows } = await this.owner.query<{ first: string }>('select position as first from es_log_event order by position limit 1');
     const position = Number(rows[0]?.first) + wanted;
@@ -206,7 +206,7 @@ class RetentionBench {
 
   /** Returns the blocks of the table and its indexes that were read so far, and the number of scans of the whole table. */
   private async counts(): Promise<Counts> {
-    // A session reports its counts at the end of the first transaction that comes a second or more after its last report.
+    // A session reports its counts at the end of the first transaction at least a second after its last report.
     await new Promise((resolve) => setTimeout(resolve, 1_200));
     await Promise.all(Array.from({ length: 10 }, () => this.database.query('select 1')));
     const { rows } = await this.owner.query<Counts>(

@@ -26,9 +26,9 @@ interface Tally {
 }
 
 /**
- * Measures a rotation of the master key over 100,000 data keys: the time until every data key is wrapped anew and until the old key is
- * forgotten, and the requests of 8 callers meanwhile beside the same requests without a rotation. The callers make subscriptions, which makes
- * data keys, read what these seal, and remove them, which destroys the keys; and they store a secret of the account.
+ * Measures a rotation of the master key over 100,000 data keys: the time until every data key is rewrapped and until the old key is
+ * deleted, and the requests of 8 callers meanwhile, compared with the same requests without a rotation. The callers make subscriptions,
+ * which makes data keys, read what these seal, and remove them, which destroys the keys; and they store a secret of the account.
  */
 export async function run(): Promise<object> {
   const database = await OutsidePostgres.start();
@@ -90,7 +90,7 @@ async function rotate(admin: Caller, times: { rewrapped: number; finished: numbe
       const ms = performance.now() - began;
       if (phases.includes(rotation.phase)) return ms;
       if (ms > PATIENCE_MS) throw new Error(`the rotation is ${rotation.phase} after ${ms} ms`);
-      // Each look counts the data keys that are left.
+      // Each poll counts the data keys that are left.
       await wait(LOOK_EVERY_MS);
     }
   };

@@ -15,7 +15,7 @@ const runtime = process.env.BENCH_RUNTIME === 'docker' ? 'docker' : 'local';
 
 const aims = { health_p99_ms: 500, most_mb: 400 };
 
-/** Measures 20 uploads of 100 MB at once, and then their downloads: equal bytes, the service's memory, and `/health` beside them. */
+/** Measures 20 concurrent uploads of 100 MB, and then their downloads: equal bytes, the service's memory, and `/health` meanwhile. */
 export async function run(): Promise<object> {
   const service = await StartedService.start({ runtime });
   try {

@@ -32,8 +32,8 @@ const parts: Record<string, (bench: UpgradeBench) => Promise<object>> = {
 
 /**
  * Measures upgrades over 1 000 000 events to a program with the next version of three read models. `behind`, which the other parts run
- * first too, starts a program whose read models exist but contain none of the events. `beside` starts it as a replica beside one of the
- * previous version, under 50 readers and 20 writers; `alone` starts it alone; the parts with `killed` in their names kill it in the middle.
+ * first too, starts a program whose read models exist but contain none of the events. `beside` starts it as a replica next to one of the
+ * previous version, with 50 readers and 20 writers; `alone` starts it alone; the parts with `killed` in their names kill it in the middle.
  */
 export async function run(part?: string): Promise<object> {
   const asked = part === undefined ? Object.keys(parts) : [part];
@@ -96,7 +96,7 @@ class UpgradeBench {
     if (this.all[0] !== undefined) await removeDataDir(this.all[0].dataDir);
   }
 
-  /** Runs the next program beside the older one, undisturbed or killed in the middle, and then both. */
+  /** Runs the next program next to the older one, undisturbed or killed halfway, and then both. */
   async beside(isKilled: boolean): Promise<object> {
     const targets = [this.old];
     let turn = 0;
@@ -150,7 +150,7 @@ class UpgradeBench {
     return { quiet, written };
   }
 
-  /** Runs the next program alone and kills it in the middle; its next start is measured. */
+  /** Runs the next program alone and kills it halfway. Its next start is measured. */
   async aloneKilled(): Promise<object> {
     const killed = await this.round(async () => {
       const next = await this.start(this.next.entry);
@@ -162,8 +162,8 @@ class UpgradeBench {
   }
 
   /**
-   * Measures one start as if the next version had never run here. If `start` returns a service that has ended, it was killed in the middle,
-   * and its next start is measured.
+   * Measures one start as if the next version had never run here. If `start` returns a service that has ended, it was killed halfway, and
+   * its next start is measured.
    */
   private async round(start: () => Promise<StartedService>, writers = 0): Promise<object> {
     for (const service of this.all) await service.stop();

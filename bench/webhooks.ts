@@ -18,13 +18,13 @@ const SLICE_MS = 2_000;
 const WARM_UP_MS = Number(process.env.BENCH_WARM_UP_MS ?? 10_000);
 const IDLE_MS = 10_000;
 const DRAINED_MS = 300_000;
-/** A body of about half a kilobyte, like the events of the appends beside it. */
+/** A body of about half a kilobyte, like the events of the appends that it is compared with. */
 const BODY = { event: 'push', delivery: 'x'.repeat(450) };
 
 /**
- * Measures the webhooks accepted per second with 32 callers, while the agents get those accepted before, against the event store's appends
- * by as many writers, and against a handler of the same framework that does nothing but one append. Each slice begins when all earlier
- * webhooks are delivered.
+ * Measures the webhooks accepted per second with 32 callers while earlier ones are delivered, compared with the event store's appends by as
+ * many writers, and with a handler of the same framework that only does one append. Each slice starts when all earlier webhooks are
+ * delivered.
  */
 export async function run(): Promise<object> {
   const bed = await ScaleBed.start({
@@ -70,13 +70,13 @@ async function webhookPaths(bed: ScaleBed): Promise<string[]> {
 
 interface Slice {
   accepted: number;
-  /** The webhooks that agents got per second while others were accepted. */
+  /** The webhooks delivered to agents per second while others were accepted. */
   delivered: number;
   /** The webhooks per second of the slice together with the time until all of them were delivered. */
   through: number;
 }
 
-/** Sends webhooks for the time (ms), and waits until every one has reached its agent. */
+/** Sends webhooks for the time (in ms), and waits until every one has reached its agent. */
 async function slice(bed: ScaleBed, paths: readonly string[], ms: number): Promise<Slice> {
   const target = { url: bed.service.firstRun.url, pid: bed.service.pid, headers: {} };
   const [began, sentBefore, deliveredBefore] = [performance.now(), sent, delivered];

@@ -13,7 +13,7 @@ import { makeAgent, orderAgent, type RunningEngine, ScaleBed, timedChat } from '
 /** The image's name, as the program of the engine spells it. */
 const HOSTILE_IMAGE = 'bench/hostile:1';
 const HOSTILE = Number(process.env.BENCH_HOSTILE ?? 50);
-/** Every so manieth does that from the start, besides what it answers. */
+/** Every n-th agent does this from its start, in addition to its answers. */
 const FLOODS_EVERY = 3;
 const CRASHES_EVERY = 5;
 const SICK_EVERY = 7;
@@ -25,7 +25,10 @@ const CRASH_PAUSE_MS = 2_000;
 
 const aims = { chat_p95_times_alone: 1.5 };
 
-/** One good agent beside 50 that do everything a hostile one can, of another account; against the same agent alone. It needs an engine and a C compiler. */
+/**
+ * Measures a well-behaved agent next to 50 hostile agents of another account, compared with the same agent alone. It needs an engine and a
+ * C compiler.
+ */
 export async function agents(): Promise<object> {
   if (!(await makeRealImage())) throw new Error('hostile:agents needs an engine and a C compiler for its good agent');
   const bed = await ScaleBed.start({
@@ -130,7 +133,7 @@ class Attack {
   private async chat(agentId: string, message: string): Promise<void> {
     const { status } = await timedChat(this.caller, agentId, message);
     this.answers[status] = (this.answers[status] ?? 0) + 1;
-    // A caller that is refused at once comes back a little later, as any program does.
+    // A caller that is refused immediately retries after a pause, like any program.
     if (status === 409 || status === 429 || status === 0) await span(100);
   }
 }

@@ -21,8 +21,8 @@ const LOOK_EVERY_MS = 25;
 const aims = { health_p99_ms: 100, times_without: 3, most_mb: 400 };
 
 /**
- * Measures 20 well-behaved callers beside 200 concurrent hostile bodies, on every route that may have a body, against the same callers
- * alone, in turn.
+ * Measures 20 well-behaved callers next to 200 concurrent hostile bodies, on every route with a body, compared with the same callers alone,
+ * in alternation.
  */
 export async function bodies(): Promise<object> {
   const bed = await ScaleBed.start({ nodeOptions });
@@ -72,7 +72,7 @@ async function measured(bed: ScaleBed, load: Load, attack: Attack): Promise<Roun
   }
 }
 
-/** Returns the 99th percentile beside an attack as a multiple of that without: of reads or of writes, whichever is worse. */
+/** Returns the 99th percentile during an attack as a multiple of that without one: of reads or of writes, whichever is worse. */
 function timesWithout({ without, beside }: Round): number {
   return rounded(Math.max(beside.read_p99_ms / without.read_p99_ms, beside.write_p99_ms / without.write_p99_ms));
 }
@@ -101,7 +101,7 @@ interface Watched {
   most_mb: number;
 }
 
-/** Returns what the callers, and one that asks for `/health`, measured in one span. */
+/** Returns the measurements of the callers, and of one that polls `/health`, for one span. */
 async function watched(bed: ScaleBed, load: Load, spanMs: number): Promise<Watched> {
   const { service } = bed;
   const prober = bed.owner();
@@ -137,7 +137,7 @@ class Sender {
 
   static async start(attack: Attack): Promise<Sender> {
     const program = join(import.meta.dirname, '..', 'support', 'hostile-sender.ts');
-    // All threads of the process take only processor time that is left over, since it stands for other machines.
+    // The process runs at the lowest priority, since it stands for other machines.
     const child = fork(program, { execPath: 'chrt', execArgv: ['--idle', '0', process.execPath, '--import', './scripts/typescript.mjs'] });
     await once(child, 'spawn');
     child.send({ attack });

@@ -50,8 +50,9 @@ const attacks = (): Record<string, Attack> => ({
 });
 
 /**
- * Measures the chats of one account's agent alone, and beside each of what another account brings: a build that floods its network,
- * eight commands that print without end and eight that only compute, and webhooks of 33 addresses without the token. It needs an engine and a C compiler.
+ * Measures the chats of one account's agent alone, and during each attack of another account: a build that floods its network, eight
+ * commands that print endlessly, eight that only compute, and webhooks of 33 addresses without the token. It needs an engine and a C
+ * compiler.
  */
 export async function brought(): Promise<object> {
   if (!(await makeRealImage())) throw new Error('hostile:brought needs an engine and a C compiler for its agents');
@@ -144,7 +145,7 @@ async function floodingBuild({ hostile, git, base }: Bed): Promise<() => Promise
 }
 
 const eightYes: Attack = (bed) => eightCommands(bed, 'yes');
-/** These print nothing: they tell what an agent's share of the processor costs the others by itself. */
+/** These print nothing, so they show what an agent's share of the processor alone costs the others. */
 const eightLoops: Attack = (bed) => eightCommands(bed, 'while :; do :; done');
 
 async function eightCommands({ hostile, hostileId }: Bed, script: string): Promise<() => Promise<void>> {

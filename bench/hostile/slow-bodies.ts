@@ -6,7 +6,7 @@ import { ScaleBed } from '../support/scale-bed.ts';
 
 const CONNECTIONS = 400;
 const BODY_BYTES = 990_000;
-/** The part of the body that is sent; the rest never comes. */
+/** The part of the body that is sent. The rest is never sent. */
 const SENT = Buffer.alloc(980_000, 'x');
 /** The time before the measurement, which is less than the service waits for the rest of a body. */
 const SETTLE_MS = 8_000;

@@ -22,7 +22,7 @@ const ways: Record<string, Pick<Asking, 'method' | 'path'>> = {
   'unknown webhooks': { method: 'POST', path: '/api/webhooks/{id}' },
 };
 
-/** Measures the reads of one account beside 200 connections without a credential that ask for what costs the service the most, and without them. */
+/** Measures the reads of one account with and without 200 connections without a credential that request what costs the service the most. */
 export async function strangers(): Promise<object> {
   const bed = await ScaleBed.start({ nodeOptions });
   try {

@@ -8,9 +8,9 @@ import { makeAgent, ScaleBed, timedChat, timedWake, together, type Timed } from 
 import { seedAgents, type Mix } from '../support/seeded-agents.ts';
 
 const IMAGE = 'bench/agent:1';
-/** The number of containers on the machine's own engine; the other active agents are on the stand-in. */
+/** The number of containers on the real engine. The other active agents are on the fake one. */
 const REAL = Number(process.env.BENCH_REAL ?? 500);
-/** The share of the 10 000 agents that is made: 0.01 is enough to try the benchmark itself. */
+/** The part of the 10,000 agents that is created. 0.01 is enough to try the benchmark. */
 const PART = Number(process.env.BENCH_PART ?? 1);
 const ACTIVE = 500 * PART;
 /**

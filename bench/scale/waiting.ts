@@ -49,7 +49,7 @@ class Side {
     return side;
   }
 
-  /** Asks for each kind once. Each of them is the first one in every fourth round, since what comes first may find the processor elsewhere. */
+  /** Measures each kind once. Each kind is the first one in every fourth round, since the first one may be slower. */
   async round(round: number): Promise<void> {
     const { awake, frozen, otherAwake, otherFrozen } = this.agents;
     const ask: Record<(typeof kinds)[number], () => Promise<Timed>> = {
@@ -113,7 +113,7 @@ class Side {
 }
 
 /**
- * Measures chats and wakes beside a thousand conversations, a hundred deployments and twenty pulls that wait, against a service without
+ * Measures chats and wakes while a thousand conversations, a hundred deployments and twenty pulls wait, compared with a service without
  * them.
  */
 export async function waiting(): Promise<object> {

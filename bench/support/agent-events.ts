@@ -2,11 +2,11 @@ import { randomBytes } from 'node:crypto';
 
 import { v7 as uuidv7 } from 'uuid';
 
-/** The number of events in the life of one agent: it is made, deployed, stopped and started repeatedly, and at rest in the end. */
+/** The number of events in the life of one agent: it is created, deployed, repeatedly stopped and started, and finally at rest. */
 export const EVENTS_EACH = 100;
 
 const CHUNK = 2_000;
-/** The time of the first event: late enough that retention removes nothing of what is made of the events. */
+/** The time of the first event: late enough that retention removes nothing. */
 export const BEGIN = Date.now() - 2 * 3_600_000;
 const ACTOR = '0190aaaa-0000-7000-8000-000000000001';
 const metadata = (accountId: string, actorId: string) =>

@@ -1,7 +1,7 @@
 import { v7 as uuidv7 } from 'uuid';
 import type { EventStore, NewEvent } from '../../src/eventsourcing/event-store/event-store.ts';
 
-/** The number of events in a stream after which its writer begins a new one. */
+/** A writer starts a new stream after this many events. */
 const streamLength = 40;
 /** The other ids of each event are reused, because making ids is not measured; only the event's own id is new. */
 const someId = uuidv7();
@@ -75,7 +75,7 @@ export async function compared(
   for (const [, append] of turns) await appendsPerSecond(append, writers, sliceMs);
   for (let round = 0; round < rounds; round += 1)
     for (const [rates, append] of round % 2 ? turns : turns.toReversed()) rates.push(await appendsPerSecond(append, writers, sliceMs));
-  // Neighbouring slices see the same machine, whatever else runs on it, so their ratio is steadier than that of the medians.
+  // Neighbouring slices are affected equally by other load on the machine, so their ratio is steadier than that of the medians.
   const ratios = ports.map((rate, round) => rate / (limits[round] ?? NaN));
   return {
     writers,

@@ -11,7 +11,7 @@ export interface Asking {
   connections: number;
 }
 
-/** The number of answers by status, which the program reports when it is told to stop. */
+/** The number of responses by status, which the program reports when it is stopped. */
 export type Answers = Record<string, number>;
 
 /** Sends requests without a credential, on each connection the next one as soon as the one before has its answer, until the end. */
@@ -30,7 +30,7 @@ process.send?.(answers);
 await asking;
 agent.destroy();
 
-/** Returns the next order; none is lost that came before. */
+/** Returns the next order. Orders that arrived earlier are not lost. */
 async function next<T>(): Promise<T> {
   const { value } = (await orders.next()) as { value: [T] };
   return value[0];

@@ -14,7 +14,7 @@ const PROGRAM = resolve(import.meta.dirname, '../../deploy/computer/desktop/desk
 const RUNTIME_FOLDER = '/run/user/1000';
 const LOOK_MS = 5;
 
-/** A desktop that no service looks after: the raw limit of one that the service does. */
+/** A desktop outside the service: the baseline for a computer. */
 export abstract class BareDesktop {
   /** Starts it, and resolves once it has shown a frame. */
   async start(): Promise<void> {
@@ -96,7 +96,7 @@ export class BareProcesses extends BareDesktop {
   }
 }
 
-/** A container of the engine. It has the image, the init process, the volume and the network that any such container needs. */
+/** A container of the engine with the image, init process, volume and network that any such container needs. */
 export class BareContainer extends BareDesktop {
   private pid = 0;
 

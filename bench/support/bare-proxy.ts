@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 
 import httpProxy from 'http-proxy';
 
-/** Serves as the limit of public traffic: `http-proxy` as it comes, in front of the same agent. */
+/** The baseline for public traffic: `http-proxy` with default options, in front of the same agent. */
 const proxy = httpProxy.createProxyServer({ target: process.env.BENCH_TARGET ?? '' });
 proxy.on('error', (error) => console.error(error.message));
 const server = createServer((request, response) => proxy.web(request, response));

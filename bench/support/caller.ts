@@ -14,7 +14,7 @@ const PATIENCE_MS = 150_000;
 /** The most repetitions of a call that was refused for its rate. */
 const RATE_TRIES = 200;
 
-/** Calls one service as one account, over kept-alive connections. */
+/** Calls one service as one account, over keep-alive connections. */
 export class Caller {
   private readonly connections = new Agent({ keepAlive: true });
 

@@ -1,4 +1,4 @@
-/** Is loaded into a started service with `--import`, and keeps in a file the number of messages that this process has delivered. */
+/** Loaded into a started service with `--import`. It writes the number of messages that this process has delivered to a file. */
 import { subscribe } from 'node:diagnostics_channel';
 import { writeFileSync } from 'node:fs';
 

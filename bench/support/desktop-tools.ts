@@ -9,11 +9,11 @@ import type Dockerode from 'dockerode';
 import { EngineExec } from './engine-exec.ts';
 
 const execute = promisify(execFile);
-/** The place of the programs in a container, whose image has none of them. */
+/** The folder of the programs in a container, whose image does not contain them. */
 const FOLDER = '/opt/tools';
 const LIBRARIES = '/usr/lib/x86_64-linux-gnu';
 
-/** The programs by which others operate a desktop: each call is a process of its own. They are Debian's packages `xdotool` and `scrot`. */
+/** Other tools for operating a desktop, with a process for each call: Debian's packages `xdotool` and `scrot`. */
 export interface DesktopTools {
   click(x: number, y: number): Promise<void>;
   /** Takes a picture as PNG, and returns the number of its bytes. */

@@ -2,13 +2,13 @@ import { once } from 'node:events';
 
 import { WebSocket } from 'ws';
 
-/** The encodings that noVNC asks for: Tight with JPEG, and the sizes of rectangles and screens that it understands. */
+/** The encodings that noVNC requests: Tight with JPEG, and the pseudo-encodings for sizes that it supports. */
 const ENCODINGS = [7, 1, 0, -26, -254, -224, -223];
 const SCREEN = { width: 1_280, height: 800 };
-/** A browser asks for the next change when it has drawn one. */
+/** A browser requests the next change after drawing one. */
 const DRAWING_MS = 10;
 
-/** People who see a desktop at once, each in a browser and a session of their own. Their browsers draw nothing. */
+/** Concurrent viewers of a desktop, each with a browser and a session of its own. These browsers draw nothing. */
 export class DesktopViewers {
   bytes = 0;
   private readonly sockets: WebSocket[] = [];

@@ -6,7 +6,7 @@ import { defineEvent, type JsonObject } from '../../src/eventsourcing/event-stor
 import type { EventStore } from '../../src/eventsourcing/event-store/event-store.ts';
 import { PostgresEventStore } from '../../src/eventsourcing/event-store/postgres/postgres-event-store.ts';
 
-/** Makes a database of that name beside the one of the URL, with an event store that nothing else uses. */
+/** Creates a database with that name on the server of the URL, with an event store that nothing else uses. */
 export async function emptyStore(url: string, name: string): Promise<{ store: EventStore; close: () => Promise<void> }> {
   const client = new pg.Client({ connectionString: url });
   await client.connect();

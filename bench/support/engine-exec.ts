@@ -9,7 +9,7 @@ export const HELPER = '/.mooring/busybox';
 export class EngineExec {
   constructor(readonly container: Dockerode.Container) {}
 
-  /** Runs the command. Returns the number of bytes that came. Throws unless it ends with 0. */
+  /** Runs the command. Returns the number of received bytes. Throws unless the exit code is 0. */
   async run(argv: string[], input: Buffer | null = null): Promise<number> {
     const exec = await this.container.exec({ Cmd: argv, AttachStdin: input !== null, AttachStdout: true, AttachStderr: true });
     const stream = await exec.start({ hijack: input !== null, stdin: input !== null });

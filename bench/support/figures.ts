@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** The kernel's ticks a second in /proc, which Linux keeps at 100 for user space. */
+/** The kernel's ticks per second in /proc, which are always 100 for user space. */
 const TICKS = 100;
 
 export interface Summary {
@@ -10,7 +10,7 @@ export interface Summary {
   max: number;
 }
 
-/** Summarises values in milliseconds. */
+/** Summarises values in ms. */
 export function summary(values: readonly number[]): Summary {
   return { n: values.length, p50: percentile(values, 0.5), p95: percentile(values, 0.95), max: percentile(values, 1) };
 }
@@ -24,7 +24,7 @@ export function rounded(value: number, digits = 2): number {
   return Number(value.toFixed(digits));
 }
 
-/** Returns the time that the work takes, in ms. */
+/** Returns the duration of the work, in ms. */
 export async function timed(work: () => Promise<unknown>): Promise<number> {
   const began = performance.now();
   await work();
@@ -86,7 +86,7 @@ export function memoryMb(pid: number): { rss: number; peak: number } {
   return { rss: mb('VmRSS'), peak: mb('VmHWM') };
 }
 
-/** Returns the machine's load average of the last minute, which tells how reliable a figure is. */
+/** Returns the machine's load average of the last minute, which shows how reliable a figure is. */
 export function machineLoad(): number {
   return Number(readFileSync('/proc/loadavg', 'utf8').split(' ')[0]);
 }

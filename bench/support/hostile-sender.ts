@@ -14,7 +14,7 @@ export interface Attack {
   bodies: number;
 }
 
-/** The result that the program reports when it is told to stop. */
+/** The result that the program reports when it is stopped. */
 export interface Sent {
   bodies: number;
   answers: Record<string, number>;
@@ -22,7 +22,7 @@ export interface Sent {
 
 type Telling = { attack: Attack } | { stop: true };
 
-/** Sends the bodies, each on its own connection, to one route after the other until the end; each route gets all of them at once. */
+/** Sends the bodies to one route after the other until the end, each on a connection of its own. Each route gets all of them concurrently. */
 class Attackers {
   private readonly connections: Agent;
   private readonly sent: Sent = { bodies: 0, answers: {} };

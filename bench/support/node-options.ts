@@ -1,2 +1,2 @@
-/** The options of Node for the measured service, such as `--cpu-prof`, separated by blanks in `BENCH_NODE_OPTIONS`; by default none. */
+/** The Node options of the measured service, such as `--cpu-prof`, separated by spaces in `BENCH_NODE_OPTIONS`; by default none. */
 export const nodeOptions = process.env.BENCH_NODE_OPTIONS?.split(' ') ?? [];

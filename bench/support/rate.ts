@@ -11,9 +11,9 @@ export interface Target {
 export interface Rate {
   count: number;
   perSecond: number;
-  /** The processor time (ms) of the answering process for one request. */
+  /** The processor time (in ms) of the answering process for one request. */
   cpuMs: number;
-  /** The processor time (ms) of the whole machine for one request: of the callers, the answering process and its database. */
+  /** The processor time (in ms) of the whole machine for one request: of the callers, the answering process and its database. */
   machineMs: number;
   /** The median and the 95th percentile of the time that a request takes, in ms. */
   p50Ms: number;

@@ -75,7 +75,7 @@ export async function makeRealImage(): Promise<boolean> {
   }
 }
 
-/** Removes everything of an instance from the machine's own engine, several containers at once. */
+/** Removes everything of an instance from the real engine, several containers concurrently. */
 export async function removeReal(instance: string): Promise<void> {
   const docker = new Dockerode();
   const filters = JSON.stringify({ label: [`mooring.instance=${instance}`] });

@@ -23,7 +23,7 @@ export interface RunningEngine {
 
 export interface BedOptions {
   engine?: StandInOptions;
-  /** An engine that runs elsewhere, in the place of one in this process; it may hand containers on to the machine's own. */
+  /** An engine that runs elsewhere, instead of one in this process. It may pass containers on to the real engine. */
   outside?: RunningEngine;
   environment?: Record<string, string>;
   nodeOptions?: string[];
@@ -37,7 +37,7 @@ const SEATS = 100_000;
 const PASSWORD = 'benchmark-password';
 const READY_MS = 600_000;
 
-/** A database, a stand-in for an engine, and one or more services on them, made for one measurement and removed after it. */
+/** A database, a fake engine, and one or more services on them, created for one measurement and removed after it. */
 export class ScaleBed {
   private static readonly open = new Set<ScaleBed>();
   private readonly callers: Caller[] = [];
@@ -85,7 +85,7 @@ export class ScaleBed {
         DATABASE_URL: this.database.url,
         MOORING_MASTER_KEY: masterKey,
         MOORING_LOG_LEVEL: 'warn',
-        // The engine's stand-in keeps no volumes that could be measured.
+        // The fake engine has no volumes that could be measured.
         MOORING_VOLUME_MAX_MB: '0',
         MOORING_SHARED_IMAGES: `bench/agent,${REAL_IMAGE}`,
         BENCH_REPLICA: String(n),
@@ -204,7 +204,7 @@ export interface Timed {
   status: number;
 }
 
-/** Measures one chat, whatever its outcome. */
+/** Measures one chat, whether it succeeds or fails. */
 export async function timedChat(caller: Caller, agentId: string, message = 'hello'): Promise<Timed> {
   const { ms, status } = await caller.call('POST', `/api/agents/${agentId}/chat`, { message });
   return { ms, status };

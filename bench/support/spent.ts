@@ -37,7 +37,7 @@ export function perOne(what: keyof Counts, idle: Spent<unknown>, busy: Spent<unk
   return rounded((busy[what] - (idle[what] / idle.countedMs) * busy.countedMs) / many);
 }
 
-/** Returns the processor time (ms) of the service for one of `many`, less the idle service's in that time. */
+/** Returns the processor time (in ms) of the service for one of `many`, less the idle service's in that time. */
 export function cpuOfOne(idle: Spent<unknown>, busy: Spent<unknown>, many: number): number {
   return rounded((busy.cpu - (idle.cpu / idle.ms) * busy.ms) / many);
 }

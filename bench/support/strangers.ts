@@ -1,7 +1,7 @@
 import { setPriority } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
 
-/** Sends webhooks without a token from as many addresses as are asked for, without end: `strangers.ts <url> <count>`. Its caller ends it. */
+/** Sends webhooks without a token from `count` addresses until it is killed: `strangers.ts <url> <count>`. */
 const [url = '', count = '0'] = process.argv.slice(2);
 /** The strangers must not take the processor time of those who measure. */
 setPriority(19);
@@ -14,7 +14,7 @@ async function send(address: string): Promise<never> {
       (answer) => answer.status,
       () => 0,
     );
-    // A caller that is refused comes back a little later, as any program does.
+    // A caller that is refused retries after a pause, like any program.
     if (status !== 202) await pause(100);
   }
 }

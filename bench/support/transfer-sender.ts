@@ -2,7 +2,10 @@ import { createHash, randomBytes } from 'node:crypto';
 import { request, type ClientRequest } from 'node:http';
 import { once } from 'node:events';
 
-/** Sends files to agents, or fetches them, all at once, in a process of its own: an order comes as a message, and the outcome goes back. */
+/**
+ * Sends files to agents, or fetches them, all concurrently, in a process of its own. An order arrives as a message, and the outcome is sent
+ * back.
+ */
 
 export interface TransferOrder {
   url: string;
