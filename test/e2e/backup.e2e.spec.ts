@@ -52,7 +52,7 @@ describe('A restored installation', () => {
     const kept = await agent('kept');
     const doomed = await agent('doomed');
     const backup = join(folder, 'older.tar.gz');
-    // The backup is made while the service runs.
+    // The backup is taken while the service runs.
     expect(await tool('backup', service.dataDir, backup)).toContain('keys included');
     expect(await tool('restore', service.dataDir, '--check', backup)).toContain('is whole');
     await expect(tool('restore', service.dataDir, backup, '--replace')).rejects.toMatchObject({

@@ -8,7 +8,7 @@ import { until } from '../support/until.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 const docker = new Dockerode();
-/** The environment without what the tests tell each other. */
+/** The environment without the variables that the test runner sets. */
 const outside = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('MOORING_')));
 
 /** A walk over an engine, as its operator runs it. */
@@ -40,7 +40,7 @@ class StartedWalk {
     this.child.kill('SIGINT');
   }
 
-  /** Returns the names of all that bears the walk's names on the engine. */
+  /** Returns the names of everything on the engine that belongs to the walk. */
   async left(): Promise<string[]> {
     const [, instance = '', suffix = ''] = /mooring-([0-9a-f]{12}), mooring-check-([0-9a-f]{8})/.exec(this.output) ?? [];
     expect([instance, suffix]).not.toContain('');
@@ -55,7 +55,7 @@ class StartedWalk {
     return [...found, ...names.filter((name) => name.includes(instance) || name.includes(suffix))];
   }
 
-  /** Removes the log that a failed walk keeps. Returns its text. */
+  /** Removes the log of a failed walk. Returns its text. */
   async log(): Promise<string> {
     const file = /The log of the service: (\S+)/.exec(this.output)?.[1] ?? '';
     const text = await readFile(file, 'utf8');

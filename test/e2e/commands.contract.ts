@@ -8,7 +8,7 @@ const all = Array.from({ length: LINES }, (_, n) => `line ${n + 1}\n`).join('');
 /** Prints its lines over some seconds, and leaves what it wants to be seen in the exit code. */
 const COUNTS = `i=0; while [ $i -lt ${LINES} ]; do i=$((i+1)); echo line $i; sleep 0.05; done; exit 7`;
 
-/** Registers the tests of commands that go on, in a service that is killed on the runtime. */
+/** Registers the tests of long-running commands in a service that is killed, on the runtime. */
 export function commandsThatGoOn(runtime: 'docker' | 'local'): void {
   let service: StartedService;
   let kills: Kills;

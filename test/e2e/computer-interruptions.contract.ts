@@ -9,9 +9,9 @@ import { type AnyBody, StartedService } from '../support/started-service.ts';
 import { until } from '../support/until.ts';
 
 const NOTHING: HeldInput = { buttons: [], keys: [] };
-/** The longest difference between two clocks that look at the same end of a container, ms. */
+/** The greatest difference between two clocks that record the same exit of a container, in ms. */
 const CLOCKS_MS = 1_000;
-/** The time for which a container has ended before the service is started again, ms: more than a clock may be wrong. */
+/** The time for which a container has ended before the service is started again, in ms: more than a clock may be wrong. */
 const AWAY_MS = 2_500;
 
 /** The tests of a service that is killed, or restored, while it has computers. */
@@ -65,7 +65,7 @@ export function computerInterruptionsContract(runtime: 'docker' | 'local', envir
       });
       await kills.now(async () => {
         expect(await cut).toBeNull();
-        // The X server lets the keys go with the connection, and not the button.
+        // The X server releases keys when the connection closes, but not buttons.
         expect((await desktop.heldInput()).buttons).toEqual([1]);
       });
       await until('nothing is held down', async () => {

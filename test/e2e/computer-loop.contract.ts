@@ -11,7 +11,7 @@ import { until } from '../support/until.ts';
 import { VendorModels } from '../support/vendor-models.ts';
 
 const SIZE = { width: 1_024, height: 768 };
-/** A place where no terminal is: one hides the pointer while somebody types. */
+/** A place without a terminal, since a terminal hides the pointer during typing. */
 const ASIDE = { x: 1_015, y: 728 };
 /** The height of the bar at the bottom, which shows the time. */
 const BAR = 32;
@@ -20,7 +20,7 @@ const GREEN = [0, 200, 0] as const;
 const RED = [200, 0, 0] as const;
 const BLUE = [0, 0, 200] as const;
 
-/** A page with a form, served by the Perl that every Debian has. It keeps what is sent, and then is blue. */
+/** A page with a form, served by the Perl of every Debian. It stores what is sent, and then becomes blue. */
 const SERVER = `use Socket; $SIG{CHLD} = "IGNORE";
 socket(S, PF_INET, SOCK_STREAM, 0); bind(S, sockaddr_in(0, inet_aton("127.0.0.1"))); listen(S, 9);
 sub keep { open(F, ">", "$_[0].new"); print F $_[1]; close(F); rename("$_[0].new", $_[0]); }
@@ -47,7 +47,7 @@ const guide = [...readFileSync(resolve(import.meta.dirname, '../../docs/guides/c
   .map(([, commands = '']) => commands)
   .filter((commands) => !commands.includes('…'));
 
-/** Declares the tests of what somebody does with a computer of the started service from its creation on. */
+/** Declares the tests of a caller's whole use of a computer of the started service, from its creation on. */
 export function computerLoop(runtime: 'docker' | 'local', environment: () => Promise<Record<string, string>>): void {
   let service: StartedService;
   let models: VendorModels;
@@ -71,14 +71,14 @@ export function computerLoop(runtime: 'docker' | 'local', environment: () => Pro
   });
 
   const routes = (path = '') => `/api/v1/computers${path}`;
-  /** Sends a request that is no JSON, or whose answer is none. */
+  /** Sends a request whose body or response is not JSON. */
   const send = (method: string, path: string, body?: string) =>
     fetch(`${service.firstRun.url}${routes(path)}`, {
       method,
       headers: { authorization: `Bearer ${service.firstRun.api_key}`, 'content-type': 'text/plain' },
       ...(body === undefined ? {} : { body }),
     });
-  /** Returns the content of a file of the computer; undefined while there is none. */
+  /** Returns the content of a file of the computer; undefined while it does not exist. */
   const fileOf = async (path: string, id = computerId): Promise<string | undefined> => {
     const answer = await send('GET', `/${id}/files?path=${path}`);
     return answer.status === 200 ? answer.text() : undefined;
@@ -100,7 +100,7 @@ export function computerLoop(runtime: 'docker' | 'local', environment: () => Pro
     return Promise.all([decoded(before as Buffer), decoded(after as Buffer)]);
   }
 
-  /** Expects that a line or two of text came to the screen, and nothing else. */
+  /** Expects that a line or two of text appeared on the screen, and nothing else changed. */
   function expectText(before: Picture, after: Picture): void {
     const { width, height } = changedBox(before, after, BAR) ?? { width: 0, height: 0 };
     expect(width).toBeGreaterThan(150);

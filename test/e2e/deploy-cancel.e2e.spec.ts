@@ -1,13 +1,13 @@
 import { DeploymentBed } from '../support/deployment-bed.ts';
 
-/** Cancels deployments of a running service at each of their moments, and looks for what is left on the machine. */
+/** Cancels deployments of a running service at each stage, and checks what is left on the machine. */
 
 let bed: DeploymentBed;
 
-/** A moment of a deployment: where the image comes from, and what makes the deployment wait there. Resolves when it waits. */
+/** A stage of a deployment: where the image comes from, and what makes the deployment wait at that stage. */
 interface Moment {
   from: 'image' | 'repository';
-  /** Prepares the deployment, and returns what tells that it waits. */
+  /** Prepares the deployment, and returns a function that resolves when it waits. */
   hold: (agentId: string) => Promise<() => Promise<unknown>> | (() => Promise<unknown>);
 }
 

@@ -9,7 +9,7 @@ import { tellBuilds, waitingCommand, waitingProject, waitingPythonProject } from
 
 /** Kills the service at each moment of a deployment from a registry or a repository, with custom files and a script. */
 
-/** The time within which a deployment settles that installs packages, of which Python makes an environment first, in milliseconds. */
+/** The time within which a deployment settles that installs packages, of which Python makes an environment first, in ms. */
 const INSTALLED_WITHIN_MS = 150_000;
 /** The most steps of one deployment that the test walks through. */
 const STEPS_MAX = 12;
@@ -19,7 +19,7 @@ const LARGE_FILE_BYTES = 900_000;
 let bed: DeploymentBed;
 let kills: Kills;
 let folder: string;
-/** The file that the operator gives to builds. */
+/** The file that the operator provides to builds. */
 let certificates: string;
 
 const put = async (agentId: string, files: object[]) =>

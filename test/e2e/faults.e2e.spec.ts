@@ -92,7 +92,7 @@ describe('a service on the local runtime', () => {
       await database.close();
     }
     const naming = (await textsBelow(service.dataDir)).filter(([path, text]) => path.includes(agentId) || text.includes(agentId));
-    // Only the ledger that keeps a backup from restoring the agent's keys names the agent.
+    // Only the ledger that prevents a backup from restoring the agent's keys contains the agent's id.
     expect(naming.map(([path]) => path)).toEqual([ShredLedger.in(service.dataDir).file]);
   });
 
@@ -116,7 +116,7 @@ describe('a service on the local runtime', () => {
       expect(tell('error', JSON.stringify(body))).toEqual([]);
     }
     expect((await dump(await databaseOf(service))).flatMap(([table, text]) => tell(table, text))).toEqual([]);
-    // The first start shows what it made on the console once, outside its log lines, which are JSON, and not the password that it was given.
+    // The first start prints the credentials that it created once, outside its JSON log lines, but not the password that it was given.
     expect(service.output).toContain(service.firstRun.api_key);
     expect(service.output).not.toContain(password);
     const lines = service.output.split('\n').filter((line) => line.startsWith('{'));

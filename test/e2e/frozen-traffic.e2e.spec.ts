@@ -45,7 +45,7 @@ describe('public traffic to an agent that is frozen', () => {
 
   const url = () => `${service.firstRun.url}/a/${agentId}/`;
 
-  /** Makes a plain request, and returns its answer and whether that says that the agent was woken. */
+  /** Sends a plain request, and returns the response and whether the agent was woken. */
   async function plain(): Promise<[string, boolean]> {
     const response = await fetch(url());
     return [await response.text(), response.headers.get('x-agent-woken') === 'true'];

@@ -48,7 +48,10 @@ function sourcesOf(steps: Step[]): string[] {
   return [...new Set(changed)];
 }
 
-/** A copy of the tree in which steps are taken. It shares the installed packages, and its states are commits of a repository of its own. */
+/**
+ * A copy of the repository in which the steps are carried out. It shares the installed packages, and its states are commits in a Git
+ * repository of its own.
+ */
 class Copy {
   readonly folder = mkdtempSync(join(tmpdir(), 'mooring-guide-'));
 
@@ -77,7 +80,7 @@ class Copy {
     return this.git(['write-tree']);
   }
 
-  /** Restores a state. What git ignores stays, so that the next check of the types and the next build begin where the last ones ended. */
+  /** Restores a state. Files that git ignores stay, so that the next type check and build are incremental. */
   restore(state: string): void {
     this.git(['read-tree', '--reset', '-u', state]);
     this.git(['clean', '-d', '--force', '--quiet']);

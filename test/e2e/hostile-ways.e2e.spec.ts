@@ -10,12 +10,12 @@ import { WebSocket } from 'ws';
 import { StartedService } from '../support/started-service.ts';
 import { until } from '../support/until.ts';
 
-/** The ways into a hostile agent beside chats and webhooks: attachments, commands, terminals and files, on the local runtime. */
+/** Hostile agents that are reached by attachments, commands, terminals and files, on the local runtime. */
 
 const REPLY_TIMEOUT_SECONDS = 3;
-/** The memory that the service may use at most, in MB, whatever agents do; an idle one uses about half of it. */
+/** The most memory that the service may use, in MB, whatever agents do. An idle one uses about half of it. */
 const MEMORY_MB_MAX = 400;
-/** The time, in ms, within which every caller is answered, whatever the agent does, on a machine with ten times the work that it can do. */
+/** Every caller gets a response within this time, in ms, whatever the agent does, on a machine with ten times more work than it can do. */
 const ANSWERED_WITHIN_MS = 60_000;
 
 let service: StartedService;
@@ -36,7 +36,7 @@ afterAll(async () => {
 });
 
 const root = join(import.meta.dirname, '../..');
-/** Serves the port of an agent as `serveHostilely` does, in the place of the template's program, which never begins. */
+/** Serves the port of an agent like `serveHostilely`, instead of the template's program, which never starts. */
 const PROGRAM = `
 import { createServer } from 'node:net';
 await import(${JSON.stringify(join(root, 'scripts/typescript.mjs'))});
@@ -70,7 +70,7 @@ async function inTime<T>(work: Promise<T>): Promise<T> {
   return result;
 }
 
-/** The rest of the service serves others as ever. */
+/** Checks that the service still serves others. */
 async function servesOthers(): Promise<void> {
   expect((await service.call('GET', `/api/v1/agents/${agentId}`)).status).toBe(200);
   expect(service.peakMemoryMb).toBeLessThan(MEMORY_MB_MAX);
@@ -143,7 +143,7 @@ describe('a hostile terminal', () => {
     return socket;
   }
 
-  /** Resolves when another terminal has printed so many bytes. */
+  /** Resolves when another terminal has printed that many bytes. */
   async function printed(wanted: number): Promise<void> {
     const socket = await open();
     let bytes = 0;
@@ -217,7 +217,7 @@ describe('the files of a hostile agent', () => {
   });
 });
 
-/** Begins a download. `rest` reads it to its end, and returns the number of bytes that came. */
+/** Starts a download. `rest` reads it to its end, and returns the number of received bytes. */
 function slowDownload(path: string): Promise<{ rest: () => Promise<number> }> {
   return new Promise((resolve, reject) => {
     const url = `${service.firstRun.url}/api/agents/${agentId}/files/download?path=${path}`;

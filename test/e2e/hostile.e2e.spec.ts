@@ -8,7 +8,7 @@ import { until } from '../support/until.ts';
 
 const [HOSTILE, GOOD] = ['test/hostile:1', 'test/good:1'];
 const REPLY_TIMEOUT_SECONDS = 3;
-/** The memory that the service may use at most, in MB, whatever agents do; an idle one uses about half of it. */
+/** The most memory that the service may use, in MB, whatever agents do. An idle one uses about half of it. */
 const MEMORY_MB_MAX = 400;
 
 let engine: EngineStandIn;
@@ -68,7 +68,7 @@ describe('a hostile agent', () => {
     const agentId = await agent(HOSTILE);
     const began = performance.now();
     for (let n = 0; n < 6; n += 1) expect(await chat(agentId, 'a reset')).toMatchObject({ status: 502 });
-    // After three such answers it is asked 250, 500 and 1,000 ms after the time before.
+    // After three such answers, messages are sent 250, 500 and 1,000 ms apart.
     expect(performance.now() - began).toBeGreaterThan(1_700);
     expect((await service.call('DELETE', `/api/v1/agents/${agentId}`)).status).toBe(204);
   });

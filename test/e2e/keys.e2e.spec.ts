@@ -16,7 +16,7 @@ import { until } from '../support/until.ts';
 const DATA_KEYS = 2_500;
 /** A replica that was killed counts as alive for 20 s. */
 const ROTATION_MS = 120_000;
-/** The settings of a service that keeps the master key in its data folder. */
+/** The settings of a service whose master key is in its data folder. */
 const inFile = { MOORING_MASTER_KEY: '' };
 
 interface Rotation {

@@ -6,7 +6,7 @@ import { makeOutdated } from '../support/outdated-container.ts';
 import { StartedService } from '../support/started-service.ts';
 import { until } from '../support/until.ts';
 
-/** More steps than a replacement takes. */
+/** More steps than a replacement has. */
 const STEPS_MAX = 12;
 
 describe('A service whose agents’ containers an earlier release made', () => {
@@ -34,7 +34,7 @@ describe('A service whose agents’ containers an earlier release made', () => {
     return body.agent_id;
   }
 
-  /** Returns whether the agent is active in one container, which this release made. */
+  /** Returns whether the agent is active in a single container, which this release created. */
   async function isReplaced(agentId: string, name: string): Promise<boolean> {
     const listed = await docker.listContainers({ all: true, filters: { label: [`mooring.agent=${agentId}`] } });
     const names = listed.flatMap(({ Names }) => Names);

@@ -8,7 +8,7 @@ import { until } from '../support/until.ts';
 
 const IMAGE = 'test/hostile:1';
 const CANARY = 'c4n4ry-that-an-agent-printed';
-/** The time in which everything that an agent printed has to be gone after its deletion, in milliseconds. */
+/** The time in which everything that an agent printed has to be gone after its deletion, in ms. */
 const REMOVED_WITHIN_MS = 60_000;
 
 describe.each(['postgres', 'eventstoredb'])('an agent whose log is in %s', (kind) => {
@@ -52,7 +52,7 @@ describe.each(['postgres', 'eventstoredb'])('an agent whose log is in %s', (kind
       timeoutMs: REMOVED_WITHIN_MS,
     });
     await expectEqualToTheLog();
-    // An EventStoreDB deletes at its next scavenge what it was told to forget.
+    // EventStoreDB deletes truncated events at its next scavenge.
     eventStore.log.scavenge();
     expect(isInLog()).toBe(false);
     await expectEqualToTheLog();

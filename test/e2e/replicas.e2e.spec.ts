@@ -142,7 +142,7 @@ describe('two services on one database and one engine', () => {
       const events = [...(await response.text()).matchAll(/^event: (\w+)\ndata: (.*)$/gm)];
       return { last: events.at(-1)?.[1], data: JSON.parse(events.at(-1)?.[2] ?? '{}') };
     };
-    // Each message begins a conversation; their leases are spread over both replicas.
+    // Each message starts a conversation, and the leases of the conversations are spread over both replicas.
     const replies = await Promise.all(Array.from({ length: 16 }, (_, index) => streamed(index)));
     replies.forEach(({ last, data }, index) => {
       expect(last).toBe('reply');
@@ -293,7 +293,7 @@ describe('three services under load, of which one is always suspended and anothe
       for (const agentId of standing()) {
         const { status } = body.find(({ agent_id }) => agent_id === agentId) ?? {};
         const containers = (await seenContainers(agentId)).length;
-        // An agent that was stopped in the middle of a deployment has no container before it is started.
+        // An agent that was stopped during a deployment has no container before it is started.
         const least = status === 'stopped' ? 0 : 1;
         if (containers < least || containers > 1) found.push(`${agentId}, which is ${status}, has ${containers}`);
       }
@@ -301,7 +301,7 @@ describe('three services under load, of which one is always suspended and anothe
         for (const { id, state } of await seenContainers(agentId)) found.push(`${agentId}, which was deleted, has ${id}, ${state}`);
       return found;
     };
-    // A replica that was suspended in the middle of a call may make a container late, which another one then removes.
+    // A replica that was suspended during a call may create a container late, which another replica then removes.
     await until('no container is missing or left over', async () => ((await wrong()).length === 0 ? true : undefined)).catch(() => 0);
     expect(await wrong()).toEqual([]);
   });

@@ -82,7 +82,7 @@ async function looked(
   return { status: response.status, headers: response.headers, body: (await response.json()) as Record<string, unknown> };
 }
 
-/** Waits until `/ready` tells that the start waits for the store. */
+/** Waits until `/ready` reports that the start waits for the store. */
 async function untilItWaits(url: string, store: string, sentence: string): Promise<void> {
   const awaited = { name: store, status: 'unavailable', required: true, detail: sentence };
   const ready = await until(`the start waits for ${store}`, async () => {

@@ -4,7 +4,7 @@ import type { StartedService } from '../support/started-service.ts';
 import { until } from '../support/until.ts';
 import { Browser, type Viewing } from '../support/viewer-bed.ts';
 
-/** The time in which the others learn that a service was killed: its lease ends after 10 s, and one of them looks each 30 s. */
+/** The time after which the other replicas notice a killed service: its lease expires after 10 s, and one of them checks every 30 s. */
 const KNOWN_WITHIN_MS = 60_000;
 
 jest.setTimeout(DESKTOP_IMAGE_MS);

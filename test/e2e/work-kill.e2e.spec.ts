@@ -10,11 +10,11 @@ import { SubscribedChanges } from '../support/subscribed-changes.ts';
 import { until } from '../support/until.ts';
 import { type Addressed, WebhookStream } from '../support/webhook-stream.ts';
 
-/** Kills one service on the local runtime in the middle of its work: replies, a deployment's script, and streams of messages and of events. */
+/** Kills a service on the local runtime during its work: replies, a deployment's script, and streams of messages and of events. */
 
 /** The number of kills during the streams. */
 const STREAM_KILLS = Number(process.env.STREAM_KILLS ?? 3);
-/** The time for the streams, ms. */
+/** The time for the streams, in ms. */
 const STREAMS_MS = 240_000 + STREAM_KILLS * 20_000;
 /** The webhooks that one sender may send in a minute, less the chats: few enough that some are refused. */
 const BUDGET = 200;
@@ -77,7 +77,7 @@ class Conversation {
     return { answer };
   }
 
-  /** Lets the agent go on. */
+  /** Lets the agent continue. */
   release(): Promise<string> {
     return this.run('touch "$MOORING_VOLUME/go"');
   }
@@ -164,7 +164,7 @@ const isAlive = (pid: number) => {
   }
 };
 
-/** Returns the ids of the processes that the script has noted on the volume of the only agent that has such a note. */
+/** Returns the process ids that the script has written to the volume of the only agent with such a file. */
 async function pidsOf(dataDir: string): Promise<number[]> {
   const notes = (await readdir(dataDir, { recursive: true })).filter((path) => path.endsWith('/pids'));
   const texts = await Promise.all(notes.map((path) => readFile(join(dataDir, path), 'utf8')));
@@ -192,14 +192,14 @@ describe('at a kill of the service', () => {
       await Promise.all(answers.map(({ answer }) => answer));
       expect(firstRun.filter(isAlive)).toHaveLength(2);
     });
-    // Its time begins now, and not with its test.
+    // Its timeout starts now, not at the start of the test.
     ended = script.ended();
     ended.catch(() => undefined);
   });
 
   it('a deployment with a script runs it anew in a new container, and nothing of the old one is left', async () => {
     expect(await ended).toMatchObject({ status: 'active' });
-    // A killed process keeps its id until its parent, by now the system's first process, has taken note.
+    // A killed process keeps its id until its parent, by now the init process, has reaped it.
     await until('its processes are gone', () => (firstRun.some(isAlive) ? undefined : true));
     expect(await pidsOf(service.dataDir)).toHaveLength(3);
     const record = await script.record();
@@ -210,7 +210,7 @@ describe('at a kill of the service', () => {
   it.each([
     ['langgraph-test', ['first', 'wait', 'third'], /^3: first, wait, third$/],
     ['a2a-10-test', ['first', 'wait', 'third'], /^3: first, wait, third \(3 ids\)$/],
-    // Nothing but the message's id tells an agent of this version that it got a message before.
+    // An agent of this version recognizes a repeated message only by its id.
     ['a2a-03-test', ['first', 'wait', 'wait', 'third'], /^4: first, wait, wait, third \(3 ids\)$/],
   ] as const)('the thread of an agent goes on after a kill in the middle of a reply: %s', async (templateId, turns, last) => {
     const conversation = conversations.get(templateId) as Conversation;
