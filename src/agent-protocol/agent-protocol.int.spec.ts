@@ -86,7 +86,7 @@ async function failure(request: Delivery): Promise<unknown> {
 }
 
 describe('the mooring protocol', () => {
-  it('posts the message to /messages and gives the reply', async () => {
+  it('posts the message to /messages and returns the reply', async () => {
     const { port, seen } = await agent(says({ response: 'hi there' }));
     const message = {
       id: 'm1',
@@ -125,7 +125,7 @@ describe('the mooring protocol', () => {
     expect((seen[0]?.body as { text?: string } | undefined)?.text === text).toBe(true);
   });
 
-  it('takes an empty response for an empty reply', async () => {
+  it('treats an empty response as an empty reply', async () => {
     const { port } = await agent(says('', 202));
     expect(await deliver(delivery(port))).toEqual({ response: '' });
   });
@@ -148,7 +148,7 @@ describe('the mooring protocol', () => {
     ['no text', '{"response":{"deep":1}}', 200],
     ['a very deep answer', '['.repeat(100_000), 200],
     ['a client error', '{"error":"bad message"}', 400],
-  ])('says that the agent answered %s, and that a repeat is useless', async (_, body, status) => {
+  ])('reports that the agent answered %s, and that a retry is useless', async (_, body, status) => {
     const { port } = await agent(says(body, status));
     const error = await failure(delivery(port));
     expect(error).toBeInstanceOf(AgentErrorResponse);
@@ -161,7 +161,7 @@ describe('the mooring protocol', () => {
     [503, 'draining\n\n  soon', /draining soon/],
     [429, '', /no text/],
     [502, '{"error":{"message":"model away"}}', /model away/],
-  ])('says that %i may pass', async (status, body, text) => {
+  ])('reports that %i may be temporary', async (status, body, text) => {
     const { port } = await agent(says(body, status));
     const error = await failure(delivery(port));
     expect(error).toMatchObject({ status, retryable: true, message: expect.stringMatching(text) });
@@ -193,12 +193,12 @@ describe('the mooring protocol', () => {
     expect(sent).toBeLessThan(50_000_000);
   });
 
-  it('takes a reply of just under 1 MiB', async () => {
+  it('accepts a reply of just under 1 MiB', async () => {
     const { port } = await agent(says({ response: 'x'.repeat(1_048_000) }));
     expect((await deliver(delivery(port))).response).toHaveLength(1_048_000);
   });
 
-  it.each(['silence', 'a slow drip'])('gives up on %s at the timeout', async (kind) => {
+  it.each(['silence', 'a slow drip'])('fails at the timeout for %s', async (kind) => {
     let timer: NodeJS.Timeout | undefined;
     const { port } = await agent((response) => {
       if (kind === 'silence') return;
@@ -261,7 +261,7 @@ describe('the mooring protocol', () => {
     expect(process.memoryUsage.rss() - memory).toBeLessThan(100 * 1024 * 1024);
   });
 
-  it.each(Object.keys({ silence, headers, body }))('gives up in time on an agent that answers with %s', async (kind) => {
+  it.each(Object.keys({ silence, headers, body }))('fails in time for an agent that answers with %s', async (kind) => {
     const port = await listening(createTcpServer((socket) => serveHostilely(socket)));
     const text = kind === 'silence' ? kind : `a drip of ${kind}`;
     expect(
@@ -269,7 +269,7 @@ describe('the mooring protocol', () => {
     ).toBeInstanceOf(ReplyTimeout);
   });
 
-  it('stops when it is told to', async () => {
+  it('stops when the signal aborts', async () => {
     const controller = new AbortController();
     const { port } = await agent(() => controller.abort(new Error('enough')));
     expect(await failure(delivery(port, { signal: controller.signal }))).toMatchObject({ message: 'enough' });
@@ -281,7 +281,7 @@ describe('the openai protocol', () => {
   const openai = (port: number, other: Partial<Delivery> = {}) => delivery(port, { protocol: { name: 'openai', model: 'm-1' }, ...other });
   const completion = (content: unknown) => says({ choices: [{ message: { role: 'assistant', content } }] });
 
-  it('sends the thread and gives the reply', async () => {
+  it('sends the thread and returns the reply', async () => {
     const { port, seen } = await agent(completion('fine'));
     const history = [
       { role: 'user' as const, text: 'one' },
@@ -328,7 +328,7 @@ describe('the openai protocol', () => {
 describe('readiness', () => {
   const never = new AbortController().signal;
 
-  it('is seen at once when the agent begins to answer', async () => {
+  it('is detected as soon as the agent starts to answer', async () => {
     let healthy = false;
     const server = createServer((_, response) => {
       response.statusCode = healthy ? 204 : 503;
@@ -382,7 +382,7 @@ describe('readiness', () => {
     expect([0, 20, 500, 5_000, 60_000].map(pollIntervalMs)).toEqual([5, 5, 50, 500, 2_000]);
   });
 
-  it('stops early when it is told to', async () => {
+  it('stops early when the signal aborts', async () => {
     const controller = new AbortController();
     const port = await listening(createServer(() => setImmediate(() => controller.abort())));
     const begun = performance.now();

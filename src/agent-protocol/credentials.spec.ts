@@ -58,7 +58,7 @@ describe('a header that holds a credential of the service', () => {
     expect(holdsCredential(name, value)).toBe(false);
   });
 
-  it('is found wherever it stands in base64 that was encoded for a URL', () => {
+  it('is found at any offset in base64 that was encoded for a URL', () => {
     fc.assert(
       fc.property(
         fc.string({ maxLength: 30 }),

@@ -19,7 +19,7 @@ function read(pieces: readonly Buffer[], lengthMax = 1_000): (ReceivedEvent | 't
 const text = (...lines: string[]) => [Buffer.from(lines.join('\n'))];
 
 describe('a stream of events', () => {
-  it('gives each event its name and its data', () => {
+  it('parses the name and the data of each event', () => {
     expect(read(text('event: a', 'data: 1', '', 'data:2', 'data: 3', '', ''))).toEqual([
       { event: 'a', data: '1' },
       { event: 'message', data: '2\n3' },

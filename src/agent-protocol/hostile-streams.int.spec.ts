@@ -134,7 +134,7 @@ describe.each(['openai', 'langgraph', 'a2a'] as const)('a hostile agent that spe
     expect(await failure(name, port)).toBeInstanceOf(AgentBrokeConnection);
   });
 
-  it('and drips words for ever is given up in time', async () => {
+  it('and streams words endlessly is ended in time', async () => {
     const port = await agent((socket) => {
       socket.write(STREAM);
       const timer = setInterval(() => socket.write(wordIn[name]), 20);
@@ -203,7 +203,7 @@ describe('a task of an A2A agent', () => {
     return { port, methods };
   }
 
-  it('that is not done at once is asked for until it is', async () => {
+  it('that is not done immediately is polled until it is done', async () => {
     const { port, methods } = await slowAgent({ ListTasks: noSuchMethod, SendStreamingMessage: { result: { task: working } } });
     expect(await failure('a2a', port)).toMatchObject({ message: 'it replied done at last' });
     expect(methods).toEqual(['ListTasks', 'SendStreamingMessage', 'GetTask', 'GetTask', 'GetTask']);
@@ -215,7 +215,7 @@ describe('a task of an A2A agent', () => {
     expect(methods).toEqual(['ListTasks', 'GetTask', 'GetTask', 'GetTask']);
   });
 
-  it('that answered the message and failed is begun anew', async () => {
+  it('that has answered the message and failed is started again', async () => {
     const answers = {
       ListTasks: { result: { tasks: [taskIn('TASK_STATE_FAILED')] } },
       SendStreamingMessage: { result: { task: working } },
@@ -225,7 +225,7 @@ describe('a task of an A2A agent', () => {
     expect(methods.slice(0, 2)).toEqual(['ListTasks', 'SendStreamingMessage']);
   });
 
-  it('that is never done is given up in time', async () => {
+  it('that is never done is ended in time', async () => {
     const port = await serving((socket, path) =>
       socket.end(json(path.includes('agent-card') ? card : { result: { task: working, ...working } })),
     );

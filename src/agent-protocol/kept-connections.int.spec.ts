@@ -56,7 +56,7 @@ async function answered(endpoint: AgentEndpoint): Promise<{ body: string; socket
 }
 
 describe('the connections to an agent', () => {
-  it('are kept for the next request, which looks for no address', async () => {
+  it('are reused for the next request, which does not look up the address', async () => {
     await withAgent(
       (_, response) => response.end('hello'),
       async ({ endpoint, located, connections }) => {
@@ -143,7 +143,7 @@ describe('the connections to an agent', () => {
     );
   });
 
-  it('are closed if an agent sends what nobody asked for', async () => {
+  it('are closed if an agent sends unrequested data', async () => {
     await withAgent(
       (asked, response) => {
         response.end('hello');
@@ -159,7 +159,7 @@ describe('the connections to an agent', () => {
     );
   });
 
-  it('are not kept for agents that announce their end', async () => {
+  it('are not reused if the agent announces their end', async () => {
     await withAgent(
       (_, response) => response.setHeader('connection', 'close').end('hello'),
       async ({ endpoint, connections }) => {

@@ -18,7 +18,7 @@ describe.each(['1.0', '0.3'] as const)('an agent that speaks A2A %s', (version) 
     expect(await say('second', one)).toBe('2: first, second (2 ids)');
   });
 
-  it('knows a repeated message by its id', async () => {
+  it('recognizes a repeated message by its id', async () => {
     const conversation = uuidv7();
     const messageId = uuidv7();
     await say('once', conversation, { messageId });
@@ -53,7 +53,7 @@ describe.each(['1.0', '0.3'] as const)('an agent that speaks A2A %s', (version) 
       expect(await say('more', conversation)).toBe('3: ask, the red one, more (3 ids)');
     });
 
-    it('replies to a message that it answered by a task as before, and takes no second turn', async () => {
+    it('returns the same reply for a message that a task has answered already, and starts no second task', async () => {
       const conversation = uuidv7();
       const messageId = uuidv7();
       expect(await say('work', conversation, { messageId })).toBe('one two\n\nthree');

@@ -19,7 +19,7 @@ describe('an agent that speaks LangGraph', () => {
     expect(await say('second', one)).toBe('2: first, second');
   });
 
-  it('replies to a repeated message as before, and takes no second turn', async () => {
+  it('returns the same reply for a repeated message, and starts no second run', async () => {
     const conversation = uuidv7();
     const messageId = uuidv7();
     expect(await say('once', conversation, { messageId })).toBe('1: once');
@@ -62,7 +62,7 @@ describe('an agent that speaks LangGraph', () => {
     await expect(say('silent', uuidv7())).rejects.toMatchObject({ name: 'AgentErrorResponse', retryable: false });
   });
 
-  it('that has no such assistant says so', async () => {
+  it('without such an assistant results in an error that says so', async () => {
     const protocol = { name: 'langgraph' as const, assistantId: 'nobody' };
     await expect(say('hello', uuidv7(), { protocol })).rejects.toMatchObject({ status: 404, retryable: false });
   });

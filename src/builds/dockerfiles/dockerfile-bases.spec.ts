@@ -137,7 +137,7 @@ const onlyBuildKit: [string, string[]][] = [
   ['FROM alpine\nADD $HOME/x "a b" ["c /x/', ['alpine']],
 ];
 
-describe('the images that a Dockerfile takes files from', () => {
+describe('the images from which a Dockerfile copies files', () => {
   it.each(usual)('%j are these for every builder', (dockerfile, bases) => {
     for (const builder of ['buildkit', 'engine'] as const) expect(basesOf(dockerfile, builder)).toEqual(bases);
   });
@@ -185,7 +185,7 @@ describe('the images that a Dockerfile takes files from', () => {
     expect(() => basesOf(dockerfile, 'engine')).toThrow(expect.objectContaining({ name: 'RepositoryRefused' }));
   });
 
-  it('are not those that the builder takes for stages', () => {
+  it('do not include the names of stages', () => {
     const dockerfile = 'FROM golang:1 AS a\nCOPY --from=b /a /a\nFROM alpine AS b\nCOPY --from=B /a /a\nCOPY --from=A /a /a';
     expect(basesOf(dockerfile, 'buildkit')).toEqual(['golang:1', 'alpine']);
     // The engine's own builder knows a stage by its name once it has been built.
@@ -213,7 +213,7 @@ describe('the images that a Dockerfile takes files from', () => {
     expect(() => needsOf('ARG I=alpine\nFROM $I', 'engine', given)).toThrow('not the name of an image');
   });
 
-  it('may not bear the name of a stage, since BuildKit would take the image for it', () => {
+  it('must not have the name of a stage, since BuildKit would use the image for it', () => {
     expect(() => basesOf('FROM alpine:3\nFROM node AS node', 'buildkit')).toThrow(/^Line 2 .*Give the stage another name/);
     expect(basesOf('FROM node:22 AS node\nFROM node', 'buildkit')).toEqual(['node:22']);
     expect(basesOf('FROM node AS node', 'engine')).toEqual(['node']);

@@ -65,7 +65,7 @@ describe('the instructions of a Dockerfile', () => {
     );
   });
 
-  it('are none of a here-document that only looks like one', () => {
+  it('are not found in text that only looks like a here-document', () => {
     const names = (text: string) => parseDockerfile(text).instructions.map(({ name, heredocs }) => [name, ...heredocs].join(' '));
     expect(names('RUN ["cat", "<<EOF"]\nUSER a')).toEqual(['RUN', 'USER']);
     expect(names('CMD <<EOF\nUSER a')).toEqual(['CMD', 'USER']);
@@ -73,7 +73,7 @@ describe('the instructions of a Dockerfile', () => {
     expect(names('RUN cat 3<<"a b" <<\tE$X <<- Y\n E\n\ta b\na b\n\tE$X\nE$X\nUSER a')).toEqual(['RUN a b E$X', 'USER']);
   });
 
-  it('have the here-documents end where a line is their word and nothing else', () => {
+  it('end a here-document at a line that consists of its word only', () => {
     expect(() => parseDockerfile('RUN <<EOF\n EOF\nEOF \n\tEOF\nEOFX')).toThrow(/^Line 1 .*"EOF" without its end/);
     expect(() => parseDockerfile('RUN <<-EOF\n EOF')).toThrow(/without its end/);
   });
@@ -96,7 +96,7 @@ describe('a word of a Dockerfile', () => {
     ['$Y$', '$'],
   ])('%j is read as %j', (written, read) => expect(expand(written, { escape: '\\', variables }).text).toBe(read));
 
-  it('comes back as it was, however it was quoted', () => {
+  it('is the original word, however it was quoted', () => {
     const text = fc.string({ unit: 'grapheme', maxLength: 20 }).filter((each) => !each.includes('\ufeff'));
     const quoted: ((text: string) => string)[] = [
       (each) => `"${each.replaceAll(/["$\\]/g, '\\$&')}"`,

@@ -58,7 +58,7 @@ const processes = () =>
   });
 
 describe('fetching a repository', () => {
-  it('brings the files of the newest commit of the branch, and nothing of Git', async () => {
+  it('fetches the files of the newest commit of the branch, without Git’s own files', async () => {
     server.commit('a', { 'old.txt': 'old' });
     const commit = server.commit('a', {
       'src/main.js': 'new',
@@ -126,13 +126,13 @@ describe('fetching a repository', () => {
     expect((await fetchOf(server.url('a'))).notes).toEqual([expect.stringContaining('"4.bin" and 2 more')]);
   });
 
-  it('brings a repository at a local path only if the operator allows it', async () => {
+  it('fetches a repository at a local path only if the operator allows it', async () => {
     const commit = server.commit('a', { file: 'x' });
     expect((await fetchOf(`file://${server.path('a')}`)).commitSha).toBe(commit);
     expect(await refusal(`file://${server.path('a')}`, { isAllowed: false })).toContain('not allowed by the operator');
   });
 
-  it('says what is wrong if there is no such branch, repository or server', async () => {
+  it('reports a missing branch, repository or server', async () => {
     server.commit('a', { file: 'x' });
     expect(await refusal(server.url('a'), { branch: 'nowhere' })).toBe(
       'RepositoryRefused: The repository has no branch, tag or commit nowhere. Its default branch is main.',
@@ -281,7 +281,7 @@ describe('a hostile repository', () => {
     expect(await refusal(`file://${server.path('a')}`, { limits })).toContain('damaged, or too large');
   });
 
-  it('is given up if its server sends slowly for ever', async () => {
+  it('fails if its server sends too slowly', async () => {
     const timers: NodeJS.Timeout[] = [];
     server.answer = (_, response) => {
       response.writeHead(200, { 'content-type': 'application/x-git-upload-pack-advertisement' });
@@ -305,7 +305,7 @@ describe('a fetch that ends early', () => {
     await until('the end of Git', () => (processes().length === 0 ? true : undefined));
   });
 
-  it('leaves a folder that is removed when it is older than any deployment', async () => {
+  it('leaves a folder that is removed once it is older than any deployment can be', async () => {
     server.commit('a', { file: 'x' });
     await fetchOf(server.url('a'));
     await removeOldFetches(folder, new Date(Date.now() - 60_000));

@@ -87,7 +87,7 @@ describe('the address of a repository', () => {
     expect(repositoryUrlProblem(text)).not.toBeNull();
   });
 
-  it('never holds what the rules exclude, whatever the text', () => {
+  it('never contains what the rules exclude, for any text', () => {
     const pieces = [
       'https://',
       'http://',

@@ -132,7 +132,7 @@ describe('a project without a Dockerfile', () => {
     expect(install).toEqual([['npm', 'ci', '--prefix', '.mooring', '--omit=dev', '--no-audit', '--no-fund']]);
   });
 
-  it('of OpenClaw is installed and built with the Node that its template brings, which brings OpenClaw too if the project does not', () => {
+  it('of OpenClaw is installed and built with the Node of its template, which also provides OpenClaw if the project does not', () => {
     const wrapper = { '.mooring/package.json': '', '.mooring/package-lock.json': '', '.mooring/with-node.mjs': '' };
     const node24 = ['npm', 'ci', '--prefix', '.mooring', '--omit=dev', '--no-audit', '--no-fund'];
     const withNode = ['node', '.mooring/with-node.mjs', 'npm'];
@@ -171,7 +171,7 @@ describe('a project without a Dockerfile', () => {
     });
   });
 
-  it('has a plan in exec form or is refused, whatever its files contain', () => {
+  it('gets a plan in exec form or is refused, for any files', () => {
     const scripts = fc.record({ start: fc.string(), build: fc.string(), x: fc.constantFrom('npm start', 'yarn x') }, { requiredKeys: [] });
     const manifest = fc
       .record({ main: fc.string(), scripts, dependencies: fc.dictionary(fc.string(), fc.string()) }, { requiredKeys: [] })

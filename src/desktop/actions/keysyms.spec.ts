@@ -58,11 +58,11 @@ describe('the keysym of a name', () => {
     expect(keysymOf(name)).toBe(keysym);
   });
 
-  it.each(['', 'nosuchkey', 'U12', 'U110000', 'UD800', '\u0007', '\ud83d', 'constructor', 'ctrl+a'])('%j is none', (name) => {
+  it.each(['', 'nosuchkey', 'U12', 'U110000', 'UD800', '\u0007', '\ud83d', 'constructor', 'ctrl+a'])('%j is not a keysym', (name) => {
     expect(keysymOf(name)).toBeNull();
   });
 
-  it('is found for every name of X, in whatever case, and for every printable character', () => {
+  it('is found for every X name in any case, and for every printable character', () => {
     for (const [name, keysym] of keysymNames) expect([name, keysymOf(name)]).toEqual([name, keysym]);
     expect([...keysymNames.keys()].filter((name) => keysymOf(name.toUpperCase()) === null)).toEqual([]);
     fc.assert(
@@ -94,7 +94,7 @@ describe('a chord', () => {
     [['shift', 'ß'], 'ß'],
     [['A'], 'A'],
     [['alt', '+'], '+'],
-  ])('%j sends what its last key gives: %s', (names, character) => {
+  ])('%j sends the character of its last key: %s', (names, character) => {
     const keysyms = names.map((name) => keysymOf(name) as number);
     expect(pressed(names, keysyms).at(-1)).toBe(keysymOfCharacter(character));
   });

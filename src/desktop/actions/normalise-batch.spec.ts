@@ -136,7 +136,7 @@ describe('an action of our own', () => {
 });
 
 describe('the pictures that a caller wants', () => {
-  it('are one at the end of a single action, and one after each action of a batch that says so', () => {
+  it('are taken once at the end of a single action, and after each action of a batch that requests it', () => {
     const shot = { format: 'jpeg', quality: 50, scale: 0.5, cursor: false, delay_ms: 0 };
     const wanted = { format: 'jpeg', quality: 50, scale: 0.5, cursor: false, delayMs: 0 };
     expect(batchOf({ action: 'key', text: 'a', screenshot: shot })).toMatchObject({ shot: wanted, steps: [{ shot: null }] });
@@ -157,7 +157,7 @@ describe('the pictures that a caller wants', () => {
 });
 
 describe('the size in which a caller sees the screen', () => {
-  it('says what its coordinates mean', () => {
+  it('defines the meaning of its coordinates', () => {
     const display = { width: 640, height: 400 };
     const body = {
       actions: [
@@ -310,7 +310,7 @@ const anyAction = fc
   .map(({ verb, name, rest }) => (verb === 'name' ? { name, input: rest } : { [verb]: name, ...rest }));
 const wellFormed = fc.constantFrom(...anthropic.map(([action, input]) => ({ action, ...input })), ...openai.map(([action]) => action));
 
-describe('whatever a caller sends', () => {
+describe('any input of a caller', () => {
   it('a malformed action is refused with its index and its field, and nothing is thrown', () => {
     const breakage = fc.constantFrom<(action: object) => unknown>(
       (action) => ({ ...action, nonsense: 1 }),
@@ -352,7 +352,7 @@ describe('whatever a caller sends', () => {
     );
   });
 
-  it('any JSON at all gives an answer', () => {
+  it('any JSON gets a response', () => {
     fc.assert(fc.property(fc.jsonValue(), (given) => expectBounded(normaliseBatch(given, screen))));
   });
 });

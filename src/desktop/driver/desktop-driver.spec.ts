@@ -64,7 +64,7 @@ async function eventsOf(...actions: object[]): Promise<string[]> {
 }
 
 describe('an action', () => {
-  it('clicks where it says, or where the pointer is, as often as it says, with keys held', async () => {
+  it('clicks at the given place, or at the pointer, as often as requested, with keys held', async () => {
     expect(await eventsOf({ action: 'left_click', coordinate: [0, 7], text: 'ctrl' }, { action: 'double_click' })).toEqual([
       'pointer 0,7 0',
       'key ffe3 down',
@@ -144,12 +144,12 @@ describe('an action', () => {
     expect(desktop.events.slice(1)).toEqual([...insert, 'key ff0d down', 'key ff0d up', ...insert]);
   });
 
-  it('fails for a text that the desktop can’t take', async () => {
+  it('fails for a text that the clipboard of the desktop can’t hold', async () => {
     const { driver } = driven({ isModern: false });
     expect(await run(driver, { type: 'type', text: '你' })).toMatchObject({ ok: false, results: [{ error: { code: 'invalid_action' } }] });
   });
 
-  it('moves the pointer, and tells where it is, as the caller sees the screen', async () => {
+  it('moves the pointer, and reports its place in the caller’s coordinates', async () => {
     const { driver } = driven({ width: 640, height: 480 });
     const body = { actions: [{ type: 'move', x: 319, y: 0 }, { action: 'cursor_position' }], display: { width: 320, height: 240 } };
     expect(await runBody(driver, body)).toMatchObject({
@@ -158,7 +158,7 @@ describe('an action', () => {
     });
   });
 
-  it('takes pictures: whole, of a part, after an action, and at the end', async () => {
+  it('takes pictures: of the whole screen, of a region, after an action, and at the end', async () => {
     const { driver } = driven();
     const actions = [
       { action: 'screenshot' },
@@ -217,7 +217,7 @@ describe('what is held down', () => {
     expect(desktop.events).not.toContain('key 78 down');
   });
 
-  it('is released on demand if another left it held down, and not what a batch here was told to leave so', async () => {
+  it('is released on request if another process left it pressed, unless a batch here was told to keep it pressed', async () => {
     const { desktop, driver } = driven();
     await driver.answers(never);
     const { driver: other } = driven({}, { dial: async () => desktop.dial() });
@@ -251,7 +251,7 @@ describe('batches', () => {
     expect(downs).toEqual(['61', '61', '62', '62', '63', '63']);
   });
 
-  it('are refused while as many wait as may, and one that is given up makes room', async () => {
+  it('are refused while the queue is full, and an aborted one frees its place', async () => {
     const { driver } = driven();
     const giveUp = new AbortController();
     const slow = runBatch(driver, batchOf({ action: 'wait', duration: 60 }), giveUp.signal);
@@ -286,7 +286,7 @@ describe('a connection', () => {
     expect(desktop.connections).toBe(3);
   });
 
-  it('that is lost in the middle of a batch fails the action that was under way, which is not done twice', async () => {
+  it('that is lost during a batch fails the current action, which is not repeated', async () => {
     const { desktop, driver } = driven();
     desktop.onEvent = (event) => {
       if (event === 'key 62 down') desktop.hangUp();
@@ -342,7 +342,7 @@ describe('a picture', () => {
     });
   });
 
-  it('fails in a batch whose pictures have no room in memory', async () => {
+  it('fails in a batch whose pictures get no memory', async () => {
     const { driver } = driven();
     const order = { batchFor: async () => batchOf({ action: 'screenshot' }), hold: () => false };
     expect(await driver.run(order, never)).toMatchObject({ results: [{ error: { code: 'payload_too_large' } }] });

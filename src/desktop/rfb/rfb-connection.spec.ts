@@ -79,14 +79,14 @@ describe.each([
     });
   });
 
-  it('is asked for once by all who want one meanwhile', async () => {
+  it('is requested once for all concurrent callers', async () => {
     const desktop = new RfbStandIn({ isModern });
     const connection = await connect(desktop);
     await Promise.all(Array.from({ length: 20 }, () => connection.capture()));
     expect(desktop.wholeFrames).toBeLessThanOrEqual(2);
   });
 
-  it('comes after the input that was sent before', async () => {
+  it('shows the effect of earlier input', async () => {
     const desktop = new RfbStandIn({ isModern });
     const connection = await connect(desktop);
     await connection.input([keyEvent(0x61, true), keyEvent(0x61, false), pointerEvent(1, 3, 4)]);
@@ -119,7 +119,7 @@ describe('a text for the desktop', () => {
     expect(desktop.pasted).toEqual([text.replaceAll('\r\n', '\n').replaceAll('\n', '\r\n')]);
   });
 
-  it('is Latin-1 where the desktop knows nothing else, and is refused if it is more', async () => {
+  it('is sent as Latin-1 to a desktop that supports nothing else, and is refused if it has other characters', async () => {
     const desktop = new RfbStandIn({ isModern: false });
     const connection = await connect(desktop);
     await connection.offerText('Größe');
@@ -231,7 +231,7 @@ describe('a hostile desktop', () => {
     await expect(waited).rejects.toMatchObject({ code: 'desktop_unreachable' });
   });
 
-  it('that asks without end and reads nothing is left', async () => {
+  it('that requests endlessly and reads nothing is disconnected', async () => {
     const [client, server] = duplexPair();
     server.on('error', () => undefined);
     server.write(Buffer.concat([welcome, update(1, raw(0, 0, 1, 1), Buffer.alloc(4)).subarray(welcome.length)]));
@@ -245,7 +245,7 @@ describe('a hostile desktop', () => {
     await until('the end of the connection', () => (connection.isOpen ? undefined : true), { timeoutMs: 60_000 });
   });
 
-  it('that sends any bytes ends in an error that is known, and takes no time', async () => {
+  it('that sends arbitrary bytes ends with a known error, without delay', async () => {
     const piece = fc.oneof(
       fc.uint8Array({ maxLength: 40 }),
       fc.constantFrom(

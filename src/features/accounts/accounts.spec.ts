@@ -44,7 +44,7 @@ describe('an account', () => {
 });
 
 describe('a session', () => {
-  it('is recorded from its start to its end, and changes nothing else of the account', () => {
+  it('is recorded from its start to its end, and changes nothing else in the account', () => {
     const signedIn: AccountEvent = { type: 'SignedIn', data: { session_id: 's', expires_at: '2026-01-02T00:00:00.000Z' } };
     const signedOut: AccountEvent = { type: 'SignedOut', data: { session_id: 's' } };
     expect(decide([opened], { type: 'SignIn', sessionId: 's', expiresAt: '2026-01-02T00:00:00.000Z' })).toEqual([signedIn]);

@@ -175,7 +175,7 @@ describe('life', () => {
     expect((await agents.types(agentId)).filter((type) => type.startsWith('AgentStop'))).toEqual(['AgentStopRequested', 'AgentStopped']);
   });
 
-  it('start says whether it woke the agent', async () => {
+  it('start reports whether it woke the agent', async () => {
     const awake = await call('POST', `/api/agents/${await agents.active('acme')}/start`);
     expect([awake.status, awake.headers.get('x-agent-woken')]).toEqual([202, null]);
     const asleep = await call('POST', `/api/agents/${await agents.asleep('acme')}/start`);
@@ -224,14 +224,14 @@ describe('waiting for a status', () => {
     expect([(await answer).status, (await answer).json.status]).toEqual([200, 'active']);
   });
 
-  it('tells the current status when the time is over', async () => {
+  it('returns the current status at the timeout', async () => {
     const agentId = await agents.created('acme');
     const late = await call('GET', `/api/v1/agents/${agentId}/wait?status=active&timeout=0`);
     expectProblem(late, 408, 'wait_timeout');
     expect(late.json.agent_status).toBe('created');
   });
 
-  it('is a 404 when the agent is deleted meanwhile', async () => {
+  it('returns 404 if the agent is deleted meanwhile', async () => {
     const agentId = await agents.active('acme');
     const answer = call('GET', `/api/v1/agents/${agentId}/wait?status=stopped`);
     await agents.says(agentId, { type: 'DeleteAgent', accountId: 'acme' });
@@ -258,7 +258,7 @@ describe('changing settings', () => {
     expect((await call('PATCH', `/api/v1/agents/${agentId}`, { json: { name: 'new' } })).headers.get('etag')).toBe(`"${revision}"`);
   });
 
-  it('says what the agent may reach, and says so no more', async () => {
+  it('sets and clears what the agent may reach', async () => {
     const agentId = await agents.active('acme');
     const patched = async (egress: unknown) => (await call('PATCH', `/api/v1/agents/${agentId}`, { json: { egress } })).json.egress;
     const list = { allow: ['API.example.com', '*.bücher.example:8443', '10.1.2.0/24'] };
@@ -268,7 +268,7 @@ describe('changing settings', () => {
     expect((await agents.types(agentId)).filter((type) => type === 'AgentConfigured')).toHaveLength(wanted.length - 1);
   });
 
-  it('names every bad field at once and writes nothing', async () => {
+  it('lists every invalid field in one response and stores nothing', async () => {
     const agentId = await agents.active('acme');
     const bad = {
       name: 'x\u202ey',
@@ -337,7 +337,7 @@ describe('deleting', () => {
   });
 
   // This test is the last one, because it ends all waits, as a stopping service does.
-  it('answers 202 if it takes too long', async () => {
+  it('responds with 202 if it takes too long', async () => {
     const agentId = await agents.active('acme');
     server.app.get(EventWaits, { strict: false }).beforeApplicationShutdown();
     const answer = await call('DELETE', `/api/v1/agents/${agentId}`);

@@ -33,7 +33,7 @@ const states = (state: Partial<CommandState> | null): ReadonlyMap<string, Comman
 const looked = (view: ContainerView | null, state: Partial<CommandState> | null, seconds: number) =>
   seen(command(), view, states(state), at(seconds));
 
-describe('a command that runs as far as the log knows', () => {
+describe('a command whose end is not in the log', () => {
   it('has ended with its container if that is gone, has ended or was replaced', () => {
     for (const views of [[], [container('exited')], [container('running', { generation: 3 })], [container('running', { outdated: true })]])
       expect(seen(command(), containerOf(command(), views), states(null), at(1))).toMatchObject({ kind: 'ended', end: 'ended_by_sleep' });
@@ -43,7 +43,7 @@ describe('a command that runs as far as the log knows', () => {
     expect(looked(container('frozen'), null, 1_000)).toEqual({ kind: 'unknown', until: null });
   });
 
-  it('has the outcome that its container tells', () => {
+  it('has the outcome that its container reports', () => {
     expect(looked(container('running'), {}, 1)).toEqual({ kind: 'runs' });
     const counts = { outputBytes: 7, droppedBytes: 1 };
     expect(looked(container('running'), { status: 'exited', exitCode: 3 }, 1)).toEqual({

@@ -40,8 +40,8 @@ const after = (state: AgentCommandsState, ...orders: CommandsOrder[]) =>
 const ids = (count: number, from = 0) => Array.from({ length: count }, (_, n) => `command ${from + n}`);
 const full = after(null, ...ids(RUNNING_MAX).map(start));
 
-describe('the commands that go on in an agent', () => {
-  it('are refused beyond sixteen at once, until one has ended or was removed', () => {
+describe('the long-running commands of an agent', () => {
+  it('are refused while sixteen run, until one has ended or was removed', () => {
     expect(refusalOf(() => decided(start('one more'), full))).toMatchObject({
       code: 'rate_limited',
       message: expect.stringMatching(/^16 /),
@@ -90,7 +90,7 @@ describe('the commands that go on in an agent', () => {
     expect(decided(input('command 4', 'another'), sent)).toHaveLength(1);
   });
 
-  it('are forgotten when they are removed, and then unknown', () => {
+  it('are deleted when they are removed, and then unknown', () => {
     for (const state of [full, after(full, end('command 3'))]) {
       expect(decided(remove('command 3'), state)).toMatchObject([{ type: 'AgentCommandRemoved' }]);
       const removed = after(state, remove('command 3'));
@@ -100,7 +100,7 @@ describe('the commands that go on in an agent', () => {
     }
   });
 
-  it('keep a bounded state in which each is listed once, whatever happens in any order', () => {
+  it('keep a bounded state in which each is listed once, for any sequence of events', () => {
     const acts = fc.array(fc.tuple(fc.constantFrom(start, end, remove, input, signal), fc.nat(120), fc.nat(300)), { maxLength: 400 });
     fc.assert(
       fc.property(acts, (steps) => {

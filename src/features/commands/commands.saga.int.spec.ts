@@ -87,7 +87,7 @@ class Bed {
   }
 }
 
-describe('the commands of an agent that are looked after', () => {
+describe('the commands that the saga follows', () => {
   it('have their ends recorded once, and the others are followed', async () => {
     const bed = new Bed(startedAs('one'), startedAs('two'));
     bed.seen = { one: ENDED };
@@ -97,7 +97,7 @@ describe('the commands of an agent that are looked after', () => {
     expect(bed.followed).toEqual(['two']);
   });
 
-  it('are looked at again as soon as one of them ends', async () => {
+  it('are inspected again as soon as one of them ends', async () => {
     const bed = new Bed(startedAs('one'));
     await bed.pass();
     bed.waits.get('one')?.end({ status: 'exited', exitCode: 0, outputBytes: 0, droppedBytes: 0 });
@@ -105,7 +105,7 @@ describe('the commands of an agent that are looked after', () => {
     expect(bed.woken).toEqual(['agent']);
   });
 
-  it('are left alone while the container is frozen, and followed again when it goes on', async () => {
+  it('are left alone while the container is frozen, and followed again afterwards', async () => {
     const bed = new Bed(startedAs('one'));
     await bed.pass();
     const frozen: Bed['running'] = null;
@@ -118,7 +118,7 @@ describe('the commands of an agent that are looked after', () => {
     expect(bed.events).toEqual([]);
   });
 
-  it('are left to the process that takes them over, and wake nobody here', async () => {
+  it('are not followed here any more once another process takes over', async () => {
     const bed = new Bed(startedAs('one'));
     const handover = new AbortController();
     await bed.pass(handover.signal);
@@ -128,7 +128,7 @@ describe('the commands of an agent that are looked after', () => {
     expect([bed.followed, bed.woken]).toEqual([['one'], []]);
   });
 
-  it('are looked at again soon if one is not there yet, and once its start must be over', async () => {
+  it('are inspected again soon if one does not exist yet, and once its start must be over', async () => {
     const bed = new Bed(startedAs('one'), startedAs('two'));
     bed.seen = { one: { kind: 'unknown', until: at(20) }, two: { kind: 'unknown', until: at(15) } };
     expect(await bed.pass()).toEqual(at(15));
@@ -137,7 +137,7 @@ describe('the commands of an agent that are looked after', () => {
     await until('the saga is woken', () => (bed.woken.length > 0 ? true : undefined));
   });
 
-  it('keep the agent awake for as long as those that go on say, from before the end of another is recorded', async () => {
+  it('keep the agent awake for as long as the running ones request, which is stored before the end of another is recorded', async () => {
     const bed = new Bed(startedAs('one', 500), startedAs('two', 100));
     await bed.pass();
     bed.seen = { one: ENDED };

@@ -79,7 +79,7 @@ describe('making a computer', () => {
     );
   });
 
-  it('is answered as before when it is asked again with its key', async () => {
+  it('gets the same response when it is repeated with its Idempotency-Key', async () => {
     const request = { json: { end_user_id: 'twice' }, headers: { 'idempotency-key': 'twice' } };
     const [first, second] = [await acme.ask('POST', '', request), await acme.ask('POST', '', request)];
     expect([second.status, second.json]).toEqual([201, first.json]);
@@ -127,7 +127,7 @@ describe('making a computer', () => {
 });
 
 describe('a computer', () => {
-  it('is nobody else’s, and needs the scope of computers', async () => {
+  it('is not visible to other accounts, and needs the scope computers', async () => {
     const computerId = await acme.create('private');
     const other = await ComputerBed.open(server, 'other');
     for (const [method, path] of [
@@ -214,7 +214,7 @@ describe('a computer', () => {
     expect((await acme.ask('POST', `/${computerId}/wake`)).json).toEqual(awake.json);
   });
 
-  it('says why it did not wake, and tries again', async () => {
+  it('reports why it did not wake, and can be woken again', async () => {
     const computerId = await acme.awake('failing');
     await Promise.all([acme.ask('POST', `/${computerId}/sleep`), acme.recordWhen(computerId, 'going_to_sleep', slept)]);
     const failing = (command: Parameters<ComputerBed['record']>[1]) =>

@@ -54,14 +54,14 @@ const fieldOf = (...commands: CustomFileCommand[]) => {
 };
 
 describe('the custom files of an agent', () => {
-  it('keep the order in which they were given, also when one is replaced', () => {
+  it('keep the order in which they were stored, even if one is replaced', () => {
     const state = after(store(file('b.sh'), file('a.sh')), store(file('c.sh'), file('b.sh', { size: 9 })));
     expect(paths(state)).toEqual(['b.sh', 'a.sh', 'c.sh']);
     expect(state.files.get('/service/scripts/b.sh')).toMatchObject({ size: 9, storedAt: NOON.toISOString() });
     expect(paths(after(store(file('b.sh'), file('a.sh')), remove('b.sh'), store(file('b.sh'))))).toEqual(['a.sh', 'b.sh']);
   });
 
-  it('are the same file if two directories and paths lead to one place', () => {
+  it('are the same file if two directories and paths lead to the same location', () => {
     const nested = file('deep/x', { targetDir: '/a' });
     expect(paths(after(store(nested), store(file('x', { targetDir: '/a/deep' }))))).toEqual(['x']);
     expect(fieldOf(store(nested, file('x', { targetDir: '/a/deep' })))).toBe('files[1].path');
@@ -75,7 +75,7 @@ describe('the custom files of an agent', () => {
     expect(fieldOf(store(file('a'), file('b', { size: CUSTOM_FILE_BYTES_MAX + 1 })))).toBe('files[1].content');
   });
 
-  it('are never a file and a directory at once', () => {
+  it('are never both a file and a directory', () => {
     expect(fieldOf(store(file('a')), store(file('a/b')))).toBe('files[0].path');
     expect(fieldOf(store(file('a/b'), file('a')))).toBe('files[1].path');
     expect(fieldOf(store(file('a.sh'), file('a')))).toBeNull();
@@ -89,7 +89,7 @@ describe('the custom files of an agent', () => {
     expect(() => customFilesDecider.decide(store(file('a')), deleted, NOON)).toThrow('There is no such agent.');
   });
 
-  it('are removed one by one, by their places', () => {
+  it('are removed one by one, by their locations', () => {
     const stored = after(store(file('a'), file('b')));
     expect(customFilesDecider.decide(remove('a'), stored, NOON)).toEqual([
       { type: 'CustomFileRemoved', data: { path: 'a', target_dir: '/service/scripts' } },
@@ -107,7 +107,7 @@ describe('the custom files of an agent', () => {
   });
 });
 
-describe('the place of a custom file', () => {
+describe('the location of a custom file', () => {
   it.each(hostilePaths)('is refused with hostile path %#', (path) => {
     expect(fieldOf(store(file(path)))).toBe('files[0].path');
   });
@@ -124,7 +124,7 @@ describe('the place of a custom file', () => {
     },
   );
 
-  it('is in its directory, whatever the path, or refused', () => {
+  it('is within its directory for any path, or is refused', () => {
     const name = fc.oneof(fc.constantFrom('.', '..', '', 'a', '%2e%2e', '\u0000', '．．'), fc.string({ unit: 'binary' }));
     const path = fc.array(name, { maxLength: 5 }).map((names) => names.join('/'));
     fc.assert(

@@ -60,7 +60,7 @@ describe('a deployment that is canceled', () => {
     expect(await ask('POST', agent(id, '/start'))).toMatchObject({ status: 409, json: { code: 'invalid_state' } });
   });
 
-  it('brings back what ran before', async () => {
+  it('deploys the earlier release again', async () => {
     const id = await created();
     expect(await deploy(id)).toMatchObject({ json: { status: 'active' } });
     const { release } = (await bed.load(id)).state ?? {};

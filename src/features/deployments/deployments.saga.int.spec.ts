@@ -226,7 +226,7 @@ describe('an agent', () => {
 });
 
 describe('a deployment', () => {
-  it('is left alone by a process that lost the right to act in the middle of its pass', async () => {
+  it('is left alone by a process that lost its lease during a pass', async () => {
     let go: () => void = () => undefined;
     faulty.imageWork = () => new Promise((resolve) => (go = resolve));
     const agentId = await created();

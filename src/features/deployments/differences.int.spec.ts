@@ -43,7 +43,7 @@ async function deployed(account: string): Promise<string> {
   return agentId;
 }
 
-describe('a bulk look at the engine', () => {
+describe('the comparison with the engine', () => {
   it('finds nothing if every agent is in its desired state, and inspects no single container', async () => {
     const agents = await Promise.all(Array.from({ length: 3 }, () => deployed('acme')));
     await ask('acme', 'POST', path(agents[1] ?? '', 'sleep'));
@@ -57,7 +57,7 @@ describe('a bulk look at the engine', () => {
     });
   });
 
-  it('finds an agent that the log does not know, and then leaves it alone', async () => {
+  it('finds an agent that is not in the log, and then leaves it alone', async () => {
     const stranger = '00000000-0000-4000-8000-00000000beef';
     await faulty.inner.ensureVolume(stranger);
     expect(await search()).toContainEqual({ key: stranger, account: null });
@@ -66,7 +66,7 @@ describe('a bulk look at the engine', () => {
     expect((await faulty.inner.inspect(stranger)).volume).toBe(true);
   });
 
-  it('leaves the sandboxes of other kinds to those who made them', async () => {
+  it('leaves the sandboxes of other kinds alone', async () => {
     const computer = 'computer-00000000-0000-4000-8000-00000000beef';
     await faulty.inner.ensureVolume(computer);
     expect(await found()).not.toContain(computer);

@@ -39,7 +39,7 @@ const linked = (key: string, name: string): EnvironmentEvent => ({
 });
 
 describe('setting a variable', () => {
-  it('keeps a readable value in clear and a secret only encrypted', () => {
+  it('stores a readable value in plain text, and a secret only encrypted', () => {
     environment().when(set('A', 'one')).then(plain('A', 'one'));
     environment()
       .when(set('A', 'a-very-long-secret', true))
@@ -105,7 +105,7 @@ describe('another value', () => {
   });
 });
 
-describe('a variable that takes its value from a secret of the account', () => {
+describe('a variable that refers to a secret of the account', () => {
   it('is made, changed and removed like any other', () => {
     environment().when(link('A', 'openai')).then(linked('A', 'openai'));
     environment(linked('A', 'openai')).when(link('A', 'openai')).then();

@@ -29,7 +29,7 @@ const joined = (events: ServerSentEvent[]) =>
   );
 
 describe('the stream of a command', () => {
-  it('holds every byte, as text where it is UTF-8, wherever the output is cut', async () => {
+  it('contains every byte, as text where it is UTF-8, for any split of the output', async () => {
     const texts = fc.string({ unit: 'binary', minLength: 1, maxLength: 30 });
     await fc.assert(
       fc.asyncProperty(texts, fc.array(fc.nat(100), { maxLength: 5 }), async (text, cuts) => {

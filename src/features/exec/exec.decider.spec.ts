@@ -26,7 +26,7 @@ const full = Array.from({ length: RUNNING_MAX }, (_, n) => `exec ${n}`).reduce<A
 );
 
 describe('the commands that run in an agent', () => {
-  it('are refused beyond eight at once, until one has ended', () => {
+  it('are refused while eight run, until one has ended', () => {
     expect(() => decide(startAt('one more', 0), full, NOON)).toThrow(expect.objectContaining({ code: 'rate_limited' }));
     const ended = after(full, { type: 'EndExec', execId: 'exec 3', exitCode: 0, timedOut: false, truncated: false });
     expect(decide(startAt('one more', 0), ended, NOON)).toMatchObject([{ type: 'ExecStarted', data: { exec_id: 'one more' } }]);
@@ -62,7 +62,7 @@ describe('the commands that run in an agent', () => {
     expect(decide({ type: 'FailExec', execId: 'never started', failure: 'unknown' }, null, NOON)).toEqual([]);
   });
 
-  it('keep a bounded state, whatever happens in any order', () => {
+  it('keep a bounded state, for any sequence of events', () => {
     const acts = fc.array(fc.tuple(fc.constantFrom('start', 'end', 'fail'), fc.nat(30), fc.nat(200)), { maxLength: 300 });
     fc.assert(
       fc.property(acts, (steps) => {

@@ -64,7 +64,7 @@ async function connected(flood: Flood) {
 }
 
 describe('a terminal’s connection', () => {
-  it('takes no more output from the shell than a slow reader takes, and loses none', async () => {
+  it('reads no more output from the shell than a slow reader reads, and loses none', async () => {
     const bytes = 1_600 * CHUNK_BYTES;
     const flood = new Flood(bytes);
     const { server, caller, socket } = await connected(flood);
@@ -79,7 +79,7 @@ describe('a terminal’s connection', () => {
     server.close();
   });
 
-  it('takes no more input from a flooding caller than the shell reads', async () => {
+  it('reads no more input from a flooding caller than the shell reads', async () => {
     const flood = new Flood(0);
     const { server, caller, socket } = await connected(flood);
     const frame = Buffer.alloc(CHUNK_BYTES, 'x');
@@ -104,7 +104,7 @@ describe('a terminal’s connection', () => {
     server.close();
   });
 
-  it('has the size that came last', async () => {
+  it('has the last requested size', async () => {
     const flood = new Flood(0);
     const { server, caller } = await connected(flood);
     for (const cols of [90, 100, 110]) caller.send(JSON.stringify({ type: 'resize', cols, rows: 30 }));

@@ -9,7 +9,7 @@ function nameIn(disposition: string): string {
 }
 
 describe('the name of a download', () => {
-  it('survives, whatever is in it, in a header of printable ASCII', () => {
+  it('is encoded in printable ASCII, whatever its characters', () => {
     const names = fc.oneof(
       fc.string(),
       fc.string({ unit: 'binary' }),
@@ -24,12 +24,12 @@ describe('the name of a download', () => {
     );
   });
 
-  it('says in plain ASCII what it can', () => {
+  it('uses plain ASCII where possible', () => {
     expect(dispositionOf('report.pdf')).toBe('attachment; filename="report.pdf"');
     expect(dispositionOf('naïve".txt')).toBe(`attachment; filename="na_ve_.txt"; filename*=UTF-8''na%C3%AFve%22.txt`);
   });
 
-  it('gives the content type by its ending', () => {
+  it('has the content type of its extension', () => {
     expect(['a.JSON', 'a.tar', 'a.unknown', 'none', 'a.constructor', '.txt'].map(contentTypeOf)).toEqual([
       'application/json',
       'application/x-tar',
@@ -40,7 +40,7 @@ describe('the name of a download', () => {
 });
 
 describe('a part of a file', () => {
-  it('is what RFC 9110 says, for every well-formed header', () => {
+  it('follows RFC 9110 for every well-formed header', () => {
     const cases: [header: string | undefined, part: [number, number] | null][] = [
       ['bytes=0-0', [0, 0]],
       ['bytes=2-5', [2, 5]],

@@ -26,7 +26,7 @@ const full = Array.from({ length: CHANGES_MAX }, (_, n) => `change ${n}`).reduce
 );
 
 describe('the changes of an agent’s files', () => {
-  it('are refused beyond 32 at once, until one has ended', () => {
+  it('are refused while 32 run, until one has ended', () => {
     expect(() => decide(startAt('one more', 0), full, NOON)).toThrow(expect.objectContaining({ code: 'rate_limited' }));
     const ended = after(full, moved('change 3'));
     expect(decide(startAt('one more', 0), ended, NOON)).toMatchObject([{ type: 'FileChangeStarted', data: { change_id: 'one more' } }]);
@@ -52,7 +52,7 @@ describe('the changes of an agent’s files', () => {
     expect(decide(moved('never begun'), null, NOON)).toEqual([]);
   });
 
-  it('keep a bounded state, whatever happens in any order', () => {
+  it('keep a bounded state, for any sequence of events', () => {
     const acts = fc.array(fc.tuple(fc.constantFrom('start', 'end', 'fail', 'download'), fc.nat(60), fc.nat(100)), { maxLength: 300 });
     fc.assert(
       fc.property(acts, (steps) => {

@@ -25,7 +25,7 @@ describe('a download that is sent', () => {
     await expect(passed({ bytesMax: 4 }, ['hello'])).rejects.toThrow('more bytes');
   });
 
-  it('breaks off if its reader takes nothing for 30 s, but not if the agent is slow', async () => {
+  it('fails if its reader reads nothing for 30 s, but not if the agent is slow', async () => {
     jest.useFakeTimers();
     const slowAgent = new Meter({ bytes: 10 });
     const slowReader = new Meter({ bytes: 10 });

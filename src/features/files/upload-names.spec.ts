@@ -2,7 +2,7 @@ import fc from 'fast-check';
 
 import { nameMessage, namesLike } from './upload-names.ts';
 
-describe('the names of an upload whose own name is taken', () => {
+describe('the names of an upload whose own name exists already', () => {
   it('have a number before the ending, and at last an id', () => {
     expect(namesLike('a.tar.gz', 'id').slice(0, 3)).toEqual(['a.tar.gz', 'a-2.tar.gz', 'a-3.tar.gz']);
     expect(namesLike('a', 'id').at(-1)).toBe('a-id');

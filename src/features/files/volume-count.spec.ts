@@ -66,7 +66,7 @@ describe('the count of a volume', () => {
     );
   });
 
-  it('has the whole room again once all writes have failed', () => {
+  it('has the whole quota again once all writes have failed', () => {
     fc.assert(
       fc.property(fc.array(fc.nat(300), { maxLength: 20 }), fc.boolean(), (writes, isMeasured) => {
         const count = new VolumeCount(MOST, MOST);
@@ -82,7 +82,7 @@ describe('the count of a volume', () => {
     );
   });
 
-  it('lets only a little be written before the volume is measured, and the rest of the room afterwards', () => {
+  it('allows only a few bytes before the volume is measured, and the rest of the quota afterwards', () => {
     const count = new VolumeCount(MOST, UNMEASURED);
     expect(count.reserve(UNMEASURED + 1)).toBe(false);
     expect(count.reserve(UNMEASURED)).toBe(true);

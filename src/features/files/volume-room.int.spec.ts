@@ -21,14 +21,14 @@ function roomOf({ volumeMaxMb = 100 } = {}) {
 
 const size = (mebibytes: number, files = 1): VolumeSize => ({ bytes: mebibytes * MIB, files });
 
-describe('the room in a volume', () => {
-  it('lets the first small write wait for nothing, and measures meanwhile', async () => {
+describe('the quota of a volume', () => {
+  it('does not delay the first small write, and measures meanwhile', async () => {
     const { asked, write } = roomOf();
     await write(1_000);
     expect(asked).toHaveLength(1);
   });
 
-  it('lets a large write wait until the volume has been measured', async () => {
+  it('delays a large write until the volume is measured', async () => {
     const { asked, write } = roomOf();
     const [fitting, tooLarge] = [write(30 * MIB), write(30 * MIB)];
     asked[0]?.answer(size(50));
@@ -37,7 +37,7 @@ describe('the room in a volume', () => {
     expect(asked).toHaveLength(1);
   });
 
-  it('lets many small writes at once get no more than one', async () => {
+  it('gives many concurrent small writes no more than one', async () => {
     const { asked, write } = roomOf();
     const all = Array.from({ length: 40 }, () => write(100_000));
     // Ten of them wait for nothing.
@@ -56,14 +56,14 @@ describe('the room in a volume', () => {
     await expect(write(1)).rejects.toThrow('no room');
   });
 
-  it('has no room in a volume with too many files', async () => {
+  it('is used up in a volume with too many files', async () => {
     const { asked, write } = roomOf();
     const writing = write(2 * MIB);
     asked[0]?.answer({ bytes: 0, files: 1_001 });
     await expect(writing).rejects.toThrow('no room');
   });
 
-  it('gives back what a write that failed has reserved', async () => {
+  it('releases the reservation of a failed write', async () => {
     const { asked, write } = roomOf();
     await expect(write(MIB, 'failed')).rejects.toThrow('broke off');
     await write(MIB);
@@ -82,7 +82,7 @@ describe('the room in a volume', () => {
     expect(asked).toHaveLength(1);
   });
 
-  it('gives the error of a measurement to the writes that wait for it, and measures anew for the next one', async () => {
+  it('passes the error of a measurement to the writes that wait for it, and measures again for the next one', async () => {
     const { asked, write } = roomOf();
     const [small, large] = [write(1), write(2 * MIB)];
     asked[0]?.fail(new RuntimeUnavailable(new Error('silence')));

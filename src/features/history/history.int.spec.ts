@@ -26,7 +26,7 @@ function expectProblem(answer: Answer, status: number, code: string): void {
   expect({ status: answer.status, code: answer.json?.code }).toEqual({ status, code });
 }
 
-it('says in a sentence who did what and when, and shows no secret', async () => {
+it('describes in a sentence who did what and when, without secrets', async () => {
   const agentId = await agents.active('acme');
   await call('POST', `${agentId}/env`, { json: { key: 'TOKEN', value: 'canary-0815-secret', is_secret: true } });
   await call('POST', `${agentId}/stop`, { headers: { 'x-request-id': 'my-request' } });

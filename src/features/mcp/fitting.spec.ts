@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { fitted, jsonBytes } from './fitting.ts';
 
 describe('a value that is too large for a result', () => {
-  it('is made to fit, whatever it is, and else left alone', () => {
+  it('is shortened if it is too large, and otherwise unchanged', () => {
     fc.assert(
       fc.property(
         fc.jsonValue({ maxDepth: 4 }),

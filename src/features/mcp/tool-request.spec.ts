@@ -31,7 +31,7 @@ const errorsOf = (given: Record<string, unknown>, more: object = {}) => {
 };
 
 describe('the arguments of a tool', () => {
-  it('go where the route takes them: into the path, the query, a header or the body', () => {
+  it('are sent in the path, the query, a header or the body, as the route requires', () => {
     const given = { agentId: 'a/../b?c', limit: 5, idempotency_key: 'once', text: 'x', unknown: 7 };
     expect(requestOf(route(), given, 50)).toEqual({
       method: 'POST',
@@ -62,7 +62,7 @@ describe('the arguments of a tool', () => {
     );
   });
 
-  it('that have no place are refused by name', () => {
+  it('that the route does not have are refused by name', () => {
     expect(errorsOf({ text: 'x' })).toEqual(['agentId']);
     expect(errorsOf({ agentId: '' })).toEqual(['agentId']);
     expect(errorsOf({ agentId: 'a', limit: [1] })).toEqual(['limit']);
@@ -116,7 +116,7 @@ describe('the input of a tool', () => {
     });
   });
 
-  it('has the text of a file as one argument, which is sent as it is', () => {
+  it('has the text of a file as one argument, which is sent unchanged', () => {
     const requestBody = { content: { 'application/octet-stream': {}, 'multipart/form-data': {} } };
     const input = toolInput(tool, { ...operation, requestBody }, schemas);
     expect(input.schema.required).toEqual(['agentId', 'content']);

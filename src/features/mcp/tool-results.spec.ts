@@ -19,7 +19,7 @@ describe('the result of a tool', () => {
     expect(textsOf(tool, received('[{"a":1}]', headers))).toEqual(['[{"a":1}]', 'There are more: go on with cursor "a+b".']);
   });
 
-  it('says how many items of a list have no room', () => {
+  it('reports how many items of a list do not fit', () => {
     const items = Array.from({ length: 300 }, (_, id) => ({ id, text: 'x'.repeat(500) }));
     const [text = '', notes] = textsOf(tool, received(JSON.stringify(items), json));
     const shown = JSON.parse(text) as unknown[];
@@ -57,7 +57,7 @@ describe('the result of a tool', () => {
     expect(resultOf(tool, received('<html>', {}, { status: 502 }))).toMatchObject({ isError: true });
   });
 
-  it('of a file ends with a whole character, and says where to go on', () => {
+  it('of a file ends with a complete character, and reports where to continue', () => {
     const file: Tool = { ...tool, result: 'file' };
     const bytes = Buffer.from('aé').subarray(0, 2);
     const headers = { 'content-type': 'text/plain', 'content-range': 'bytes 4-5/9' };
@@ -70,7 +70,7 @@ describe('the result of a tool', () => {
     expect(textsOf(file, received('a\0b', { 'content-type': 'text/plain' }))).toEqual(['This is no text: 3 bytes of text/plain.']);
   });
 
-  it('of what a command printed is a text in any case, and the offset never stands still', () => {
+  it('of a command’s output is always text, and the offset always advances', () => {
     const headers = (next: number) => ({ 'content-type': 'application/octet-stream', 'x-next-offset': String(next) });
     const bytes = Buffer.from('aé').subarray(0, 2);
     expect(textsOf(tool, received(bytes, headers(12)))).toEqual(['a', 'Go on with offset 11.']);

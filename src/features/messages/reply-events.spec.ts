@@ -17,7 +17,7 @@ describe('the events of a reply', () => {
     expect(await read(events)).toEqual(['accepted', 'one two three', 'reply']);
   });
 
-  it('give a slow reader the beginning of a long reply, and the whole of it in the end', async () => {
+  it('send a slow reader the start of a long reply, and the whole of it at the end', async () => {
     const events = new ReplyEvents(ids);
     const piece = 'x'.repeat(1_000);
     for (let said = 0; said < 1_000; said += 1) events.add(piece);
@@ -28,7 +28,7 @@ describe('the events of a reply', () => {
     expect(text).toBe(piece.repeat(65));
   });
 
-  it('end at once for a reader who has gone away, whatever comes then', async () => {
+  it('end immediately for a reader who has disconnected', async () => {
     const events = new ReplyEvents(ids);
     const reading = read(events);
     events.add('one');

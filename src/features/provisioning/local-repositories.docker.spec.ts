@@ -112,7 +112,7 @@ describe('an agent from a Git repository on a machine without Docker', () => {
     expect((await latest(id)).message).toContain('an image needs a container engine: install Docker');
   });
 
-  it('is refused if it is no project, and the message says what was looked for', async () => {
+  it('is refused if it is not a project, and the message lists the expected files', async () => {
     const { agent_id: id, status } = await provision('nothing', { 'agent.js': 'x' });
     expect(status).toBe('error');
     expect((await latest(id)).message).toContain('was not recognized');

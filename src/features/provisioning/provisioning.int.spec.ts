@@ -123,7 +123,7 @@ describe('POST /api/v1/provision', () => {
     expect([status, json.status, headers.get('preference-applied')]).toEqual([201, 'active', 'wait']);
   });
 
-  it('names every bad field at once, and writes nothing', async () => {
+  it('lists every invalid field in one response, and stores nothing', async () => {
     const { length } = await accountEvents('acme');
     const bad = {
       name: 'a\u0000b'.replace('\u0000', '\u0007'),
@@ -212,7 +212,7 @@ describe('POST /api/agents', () => {
     expect(answer.headers.get('location')).toBe(`/api/agents/${answer.json.id}`);
   });
 
-  it('refuses an unknown template before anything is written', async () => {
+  it('refuses an unknown template before anything is stored', async () => {
     const { length } = await accountEvents('acme');
     expectProblem(await create({ name: 'hi', templateId: 'nothing' }), 404, 'template_not_found');
     expectProblem(await create({ name: 'hi', templateId: '../hello' }), 404, 'template_not_found');
@@ -332,7 +332,7 @@ describe('one agent for one external id', () => {
   });
 });
 
-describe('one request, however often it is tried', () => {
+describe('a repeated request', () => {
   it('makes one agent under one Idempotency-Key', async () => {
     const key = uuidv4();
     const first = await provision(image(), { headers: { 'idempotency-key': key } });

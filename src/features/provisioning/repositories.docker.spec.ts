@@ -252,7 +252,7 @@ describe('an agent from a Git repository', () => {
     ['that has the engine fetch an address', { Dockerfile: 'FROM scratch\nADD http://169.254.169.254/ /x\n' }, 'ADD that may fetch'],
     ['on an image of a private registry', { Dockerfile: 'FROM 127.0.0.1:5000/x\n' }, 'private address'],
     ['on an image by its id', { Dockerfile: `FROM sha256:${'0'.repeat(64)}\n` }, 'not the name of an image'],
-  ] as [string, Record<string, GitEntry>, string][])('fails %s, and says why', async (_, entries, reason) => {
+  ] as [string, Record<string, GitEntry>, string][])('fails %s, with the reason', async (_, entries, reason) => {
     git.commit('broken', entries);
     const { json } = await call('POST', '/api/v1/provision', { name: 'x', repo_url: git.url('broken') });
     expect(json).toMatchObject({ status: 'error' });

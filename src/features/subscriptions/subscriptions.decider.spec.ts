@@ -50,7 +50,7 @@ describe('a subscription', () => {
     expect(subscriptionDecider.decide(change, after(created), now)).toEqual([]);
   });
 
-  it('is unknown to other accounts and after its end, whatever is asked', () => {
+  it('is unknown to other accounts, and to all after its end', () => {
     const asked = fc.constantFrom<SubscriptionCommand>(
       { type: 'ChangeSubscription', accountId: 'globex', changes: { active: false } },
       { type: 'DeleteSubscription', accountId: 'globex' },

@@ -83,7 +83,7 @@ describe('the template hello', () => {
     expect(await say(agent, { channel: 'attachment' })).toMatch(/Thank you for the file\. I have been asked 3 times\./);
   });
 
-  it('counts each of many messages at once', async () => {
+  it('counts each of many concurrent messages', async () => {
     const agent = await run('hello');
     const replies = await Promise.all(Array.from({ length: 20 }, () => say(agent, { text: 'x' })));
     const counts = replies.map((reply) => Number(/(\d+) times/.exec(reply)?.[1] ?? 1));
@@ -284,7 +284,7 @@ describe('the template assistant', () => {
     expect(asked.at(-1)?.body.messages).toEqual([{ role: 'user', content: 'again' }]);
   });
 
-  it('says that the endpoint can not be reached', async () => {
+  it('reports that the endpoint can not be reached', async () => {
     const agent = await run('assistant', { OPENAI_BASE_URL: 'http://127.0.0.1:1/v1' });
     expect((await failure(agent, { text: 'hi' })).message).toMatch(/could not be reached/);
   });

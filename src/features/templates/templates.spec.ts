@@ -49,7 +49,7 @@ describe('a template.json', () => {
     });
   });
 
-  it('can name a project, which is recognized by its files or says how it is built', () => {
+  it('can be a project, which is recognized by its files or has a plan', () => {
     expect(parse({ ...least, source: { kind: 'project' } }).source).toEqual({ kind: 'project', directory: '/templates/mine', plan: null });
     const steps = { install: [['npm', 'ci']], build: [['npm', 'run', 'build']], start: ['node', 'main.js'] };
     expect(parse({ ...least, source: { kind: 'project', language: 'node', ...steps } }).source).toMatchObject({

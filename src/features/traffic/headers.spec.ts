@@ -55,7 +55,7 @@ describe('an agent', () => {
     expect(toAgent(raw)(name)).toBe(value);
   });
 
-  it('is told who calls and by which address, whatever the caller says', () => {
+  it('gets the caller’s real address and host, whatever the caller sends', () => {
     const lies = [
       'Host',
       'x',
@@ -155,7 +155,7 @@ describe('a caller', () => {
   });
 });
 
-describe('whatever headers there are', () => {
+describe('any headers', () => {
   const names =
     'Connection Keep-Alive TE Upgrade Transfer-Encoding Content-Length Host Via Forwarded X-Forwarded-For Authorization X-Api-Key ' +
     'Cookie Set-Cookie Location X-Hop Accept Service-Worker-Allowed';

@@ -18,7 +18,7 @@ describe('a challenge of an agent under a path', () => {
     expect(ownRealms(given, owner)).toBe(expected);
   });
 
-  it.each(['Basic realm="x', 'Basic "realm="x"', 'Basic realm="x" y', '=', ''])('is left out if it is none: %s', (given) => {
+  it.each(['Basic realm="x', 'Basic "realm="x"', 'Basic realm="x" y', '=', ''])('is removed if it is invalid: %s', (given) => {
     expect(ownRealms(given, owner)).toBeNull();
   });
 

@@ -17,7 +17,7 @@ describe('the name of a delivery', () => {
     expect(deliveryIdOf(headers, body)).toBe(id);
   });
 
-  it('is looked for in any body without an error', () => {
+  it('is searched for in any body without an error', () => {
     fc.assert(
       fc.property(fc.oneof(fc.json(), fc.string()), (text) => {
         const id = deliveryIdOf({ 'stripe-signature': 'x' }, Buffer.from(text));

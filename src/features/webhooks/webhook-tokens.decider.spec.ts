@@ -18,12 +18,12 @@ const issued = (token_id: string, replaces: string | null = null): WebhookEvent 
 });
 
 describe('the token of an agent’s webhooks', () => {
-  it('is issued once, however often it is asked for', () => {
+  it('is issued once, however often it is requested', () => {
     given(webhookTokenDecider).when(issue('one')).then(issued('one'));
     given(webhookTokenDecider, issued('one')).when(issue('two')).then();
   });
 
-  it('is replaced when that is asked for, once for each request', () => {
+  it('is replaced on request, once for each request', () => {
     given(webhookTokenDecider, issued('one')).when(issue('two', true)).then(issued('two', 'one'));
     given(webhookTokenDecider, issued('one'), issued('two', 'one')).when(issue('two', true)).then();
     given(webhookTokenDecider).when(issue('one', true)).then(issued('one'));

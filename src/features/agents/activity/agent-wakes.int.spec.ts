@@ -44,7 +44,7 @@ const code = (attempt: Promise<unknown>) =>
       })?.code,
   );
 
-it('runs the work at once if the agent is awake, and holds it awake meanwhile', async () => {
+it('runs the work immediately if the agent is awake, and keeps it awake meanwhile', async () => {
   const agentId = await agents.active('acme');
   const { result, woken } = await awake(agentId, async (agent, wokenFor) => [agent.status, wokenFor, await activity.held(agentId)]);
   expect([result, woken]).toEqual([['active', false, true], false]);

@@ -198,7 +198,7 @@ describe('sleeping and waking', () => {
       .then(sleepRequested('frozen'));
   });
 
-  it('falls asleep once, however often it is asked to', () => {
+  it('falls asleep once, however often that is requested', () => {
     agent(...fallingAsleep)
       .when(sleep('frozen'))
       .then();
@@ -276,7 +276,7 @@ describe('sleeping and waking', () => {
 });
 
 describe('containers that exit', () => {
-  it('are replaced at once, then after 2, 4 and 8 s, then no more', () => {
+  it('are replaced immediately, then after 2, 4 and 8 s, and then not any more', () => {
     const events = [...active];
     const waits: (number | null)[] = [];
     for (let crash = 1; crash <= CRASHES_MAX; crash += 1) {
@@ -312,7 +312,7 @@ describe('containers that exit', () => {
       .then();
   });
 
-  it('leave a message that says what happened', () => {
+  it('set a message that explains what happened', () => {
     expect(stateAfter(...active, exited(1, 1, { generation: 2, at: startedAt })).message).toBe(
       'Ended (exit code 1); being started again, attempt 1 of 4.',
     );

@@ -198,7 +198,7 @@ describe('deploying', () => {
       .then(imageResolved('d1'));
   });
 
-  it('that brings an earlier one of a framework back runs it as that template again, without a new recognition', () => {
+  it('that rolls back to a framework’s release runs it with that template again, without recognizing it again', () => {
     const data = { deployment_id: 'd2', image: 'sha256:1', image_name: 'mooring:project-1', command: ['node'], commit_sha: 'c1' };
     const resolved: AgentEvent = { type: 'ImageResolved', data };
     expect(stateAfter(...active, requestedFrom('langgraph', 2), resolved, succeeded('d2')).release).toMatchObject({
@@ -216,7 +216,7 @@ describe('deploying', () => {
       .then();
   });
 
-  it('is canceled by a caller: a release comes back, and an agent without one stops', () => {
+  it('is canceled by a caller: the agent returns to its release, or stops if it has none', () => {
     const cancel: AgentCommand = { type: 'CancelDeployment', accountId, deploymentId: 'd1', stopBy: deadlineAt, ...restartTimes };
     const canceled = (id: string): AgentEvent => ({
       type: 'DeploymentCanceled',
@@ -260,7 +260,7 @@ describe('deploying', () => {
       .then();
   });
 
-  it('puts the agent in error when it fails, says why, and keeps the earlier release', () => {
+  it('puts the agent in error when it fails, with the reason, and keeps the earlier release', () => {
     const failed: AgentEvent = {
       type: 'DeploymentFailed',
       data: { deployment_id: 'd2', step: 'image', kind: 'deployment', reason: 'no Dockerfile' },

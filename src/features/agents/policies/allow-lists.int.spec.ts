@@ -11,7 +11,7 @@ describe('a list of names', () => {
     expect(() => on('local').refuseUnheld(list)).toThrow('only on a Docker Engine');
   });
 
-  it('is taken on Docker, and everything else on both', () => {
+  it('is accepted on Docker, and everything else on both runtimes', () => {
     for (const egress of ['internet', 'none', null, undefined] as const) expect(() => on('local').refuseUnheld(egress)).not.toThrow();
     expect(() => on('docker').refuseUnheld(list)).not.toThrow();
   });

@@ -56,7 +56,7 @@ describe('an image at a registry', () => {
     },
   );
 
-  it.each(['nginx', 'library/nginx:1', 'public.example/x', '93.184.216.34/x', '[2606:4700::1]/x'])('%s may be asked for', async (image) => {
+  it.each(['nginx', 'library/nginx:1', 'public.example/x', '93.184.216.34/x', '[2606:4700::1]/x'])('%s may be requested', async (image) => {
     expect(await refusal(image)).toBeNull();
   });
 
@@ -72,7 +72,7 @@ describe('an image at a registry', () => {
     expect(await registries().placeOf('nowhere.example/x', 'acme', 1_000)).toBe('unknown');
   });
 
-  it('is `unknown` if its name takes too long, which holds up no other account', async () => {
+  it('is `unknown` if resolving its name takes too long, which delays no other account', async () => {
     const all = registries();
     const slow = ['a', 'b', 'c'].map(() => all.placeOf('silent.example/x', 'acme', 200));
     expect(await all.placeOf('inner.example/x', 'other', 5_000)).toBe('private');

@@ -113,7 +113,7 @@ describe('a new computer', () => {
 });
 
 describe('another account', () => {
-  it('can’t tell the computer from a missing one, and nobody can from the request for its deletion on', () => {
+  it('gets the same response as for a missing computer, as everybody does once its deletion is requested', () => {
     for (const command of [wake, sleep('stopped'), { type: 'ConfigureComputer' as const, accountId: owner, changes: {} }]) {
       when(...awake)
         .when({ ...command, accountId: 'other' } as ComputerCommand)
@@ -141,7 +141,7 @@ describe('a sleep', () => {
       .then(slept('frozen', 61));
   });
 
-  it('gets deeper, once, and keeps the time at which it began', () => {
+  it('is deepened once, and keeps its start time', () => {
     when(...frozen)
       .when(sleep('frozen'))
       .then();
@@ -166,7 +166,7 @@ describe('a sleep', () => {
 });
 
 describe('a wake', () => {
-  it('keeps the container of a frozen computer, whatever was changed meanwhile', () => {
+  it('keeps the container of a frozen computer, even after changes', () => {
     when(...frozen)
       .when(wake, later(100))
       .then(wakeAsked(100));
@@ -193,7 +193,7 @@ describe('a wake', () => {
       .then({ type: 'ComputerWoke', data: { after: 'stopped', generation: 2, started_at: at(103), size: 'large' } });
   });
 
-  it('that comes before the sleep leaves no gap in the time awake', () => {
+  it('before the sleep leaves no gap in the time awake', () => {
     const asked = [...awake, sleepAsked('frozen', 60), wakeAsked(60)];
     expect(shown(...asked)).toBe('waking');
     when(...asked)
@@ -254,7 +254,7 @@ describe('a computer whose container ended', () => {
       .then(woke('crash', 30, 2));
   });
 
-  it('is in error after five times in a row, until somebody wakes it', () => {
+  it('puts the computer in error after five consecutive times, until it is woken', () => {
     const { state } = when(...awake, exited(5, false));
     expect(state).toMatchObject({ status: 'error', failure: 'crash', lastAwakeUntil: at(30) });
     expect(state?.message).toContain('5 times');

@@ -103,7 +103,7 @@ it('is awake in one time after the other, which neither overlap nor run backward
   );
 });
 
-it('has the same state when its events are folded again, and after it was kept as JSON', () => {
+it('has the same state when its events are applied again, and after a round trip through JSON', () => {
   fc.assert(
     fc.property(steps, (plan) => {
       const { state, log } = walk(plan, () => undefined);

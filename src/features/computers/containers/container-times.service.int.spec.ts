@@ -71,7 +71,7 @@ describe('the time of a record about a computer', () => {
     expect((await timeOf(slept('frozen'), { view: { state: 'frozen' }, computer: going })).at).toBe(at('11:30'));
   });
 
-  it.each(ends)('is that of the end by the engine, however late it is recorded: %s', async (_, record) => {
+  it.each(ends)('is the engine’s time of the exit, however late it is recorded: %s', async (_, record) => {
     expect(await timeOf(record, { view: exited({ finishedAt: at('10:45') }) })).toEqual({ at: at('10:45'), asked: [] });
     expect((await timeOf(record, { view: exited({ finishedAt: at('10:45'), exitCode: 137 }) })).at).toBe(at('10:45'));
   });
@@ -89,7 +89,7 @@ describe('the time of a record about a computer', () => {
     });
   });
 
-  it('is not later than the end of its machine, if nobody has seen the end of the container', async () => {
+  it('is not later than the shutdown of its machine, if the engine did not see the exit', async () => {
     const unseen = exited({ exitCode: null });
     expect(await timeOf(exit, { view: unseen })).toEqual({ at: LAST_UP, asked: [STARTED] });
     expect(await timeOf(exit, { view: unseen, computer: { activeSince: at('12:01') } })).toEqual({ at: undefined, asked: [] });
@@ -97,7 +97,7 @@ describe('the time of a record about a computer', () => {
     expect(await timeOf(exit, {})).toEqual({ at: undefined, asked: [] });
   });
 
-  it('is none of another generation’s container, nor of any other record', async () => {
+  it('is not used for another generation’s container, or for any other record', async () => {
     expect((await timeOf(exit, { view: exited({ generation: 2, finishedAt: at('10:45') }) })).at).toBeUndefined();
     expect((await timeOf({ type: 'RecordDeleted' }, { view: exited({ finishedAt: at('10:45') }) })).at).toBeUndefined();
   });

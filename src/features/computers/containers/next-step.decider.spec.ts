@@ -88,7 +88,7 @@ describe('a computer that wakes', () => {
     expect(step(renewed, actual(), 103, 'sha256:2')).toEqual({ do: 'create' });
   });
 
-  it('first has the sleep recorded that came before the wake', () => {
+  it('first records a sleep that happened before the wake', () => {
     const waking = after(image, ready, sleep('frozen'), wake);
     const recorded = (depth: string) => ({ do: 'record', record: { type: 'RecordSlept', depth } });
     expect(step(waking, actual(container('frozen')), 101)).toEqual(recorded('frozen'));
@@ -101,7 +101,7 @@ describe('a computer that wakes', () => {
 describe('a computer that is awake', () => {
   const awake = after(image, ready);
 
-  it('sleeps when it was not used for its idle time, and not while it is in use', () => {
+  it('sleeps after its idle time without use, and not while it is in use', () => {
     const running = actual(container('running'));
     expect(nextCheckAt(awake, running, rules, later(6))).toEqual(later(5 + settings.idle_timeout_seconds));
     expect(step(awake, running, 904)).toEqual({ do: 'rest' });
@@ -133,7 +133,7 @@ describe('a computer on which a replica that ended was at work', () => {
     expect(step(after(image, ready), running, 2_000)).toEqual({ do: 'order', order: 'sleep' });
   });
 
-  it('is left alone while it is not awake: waking it releases all', () => {
+  it('is left alone while it is not awake, because waking it releases everything', () => {
     expect(step(after(image), { ...running, ...actual(container('created')), abandonedBy: 'dead' }, 3)).toMatchObject({ do: 'start' });
     expect(step(after(image, ready, sleep('frozen')), running, 61)).toMatchObject({ do: 'freeze' });
     const frozen = { ...actual(container('frozen')), abandonedBy: 'dead' };
@@ -144,7 +144,7 @@ describe('a computer on which a replica that ended was at work', () => {
 });
 
 describe('a computer that sleeps', () => {
-  it('is frozen first, and stopped after a while or if somebody asks for that', () => {
+  it('is frozen first, and stopped after a while or on request', () => {
     expect(step(after(image, ready, sleep('frozen')), actual(container('running')), 61)).toMatchObject({ do: 'freeze' });
     expect(step(after(image, ready, sleep('stopped')), actual(container('running')), 61)).toMatchObject({ do: 'stop' });
     const frozen = after(image, ready, sleep('frozen'), slept('frozen'));
@@ -152,7 +152,7 @@ describe('a computer that sleeps', () => {
     expect(step(frozen, actual(container('frozen')), 961)).toEqual({ do: 'order', order: 'sleep_deeper' });
   });
 
-  it('looks at nothing again before something is due', () => {
+  it('checks nothing again before something is due', () => {
     const going = after(image, ready, sleep('frozen'));
     expect(nextCheckAt(going, actual(container('running')), rules, later(5_000))).toEqual(later(210));
   });

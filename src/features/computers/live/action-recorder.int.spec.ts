@@ -19,7 +19,7 @@ describe('the record of acts on computers', () => {
 
   const counts = () => acts.acts.map(({ actor, actions, batches, screenshots }) => ({ actor, actions, batches, screenshots }));
 
-  it('has the first batch at once, and those that follow within a second together at its end', async () => {
+  it('records the first batch immediately, and those within the next second together at its end', async () => {
     await recorder.batch(ana, ['type', 'key', 'key'], 1);
     expect(counts()).toEqual([{ actor: 'ana', actions: { type: 1, key: 2 }, batches: 1, screenshots: 1 }]);
     await recorder.batch(ana, ['key'], 0);
@@ -62,7 +62,7 @@ describe('the record of acts on computers', () => {
     expect(counts()).toEqual([{ actor: 'ana', actions: {}, batches: 0, screenshots: 1 }]);
   });
 
-  it('is tried again if the store does not take it, and no batch fails for it', async () => {
+  it('is retried if the store is unavailable, and fails no batch', async () => {
     let failures = 2;
     acts.onRecord = async () => {
       if (failures > 0) throw new Error(`the store is away ${(failures -= 1)}`);

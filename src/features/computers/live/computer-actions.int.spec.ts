@@ -60,7 +60,7 @@ describe('malformed actions', () => {
     expect([desktop.connections, desktop.events, each.computers.asleep.has('one'), each.acts.acts]).toEqual([0, [], true, []]);
   });
 
-  it('are told in a sentence, of which the first five are named', async () => {
+  it('are reported in a sentence with the first five of them', async () => {
     const { run } = bed();
     const actions = Array.from({ length: 7 }, () => ({ action: 'mouse_move', coordinate: [320, 0] }));
     await expect(run({ actions })).rejects.toMatchObject({
@@ -79,7 +79,7 @@ describe('a batch', () => {
     await expect(run({ type: 'wait' })).rejects.toMatchObject({ code: 'computer_not_found' });
   });
 
-  it('wakes a computer, and holds it awake meanwhile', async () => {
+  it('wakes a computer, and keeps it awake meanwhile', async () => {
     const { bed: each, run } = bed();
     each.computers.asleep.add('one');
     let woken = 0;
@@ -133,7 +133,7 @@ describe('a batch', () => {
     expect(await run({ action: 'key', text: 'a' })).toMatchObject({ ok: true });
   });
 
-  it('is checked anew for a screen of another size than the computer is said to have', async () => {
+  it('is checked again if the real screen has another size than the settings', async () => {
     const { desktop, run } = bed(new KnownComputers({ width: 640, height: 480 }));
     await expect(run({ action: 'mouse_move', coordinate: [500, 10] })).rejects.toMatchObject({ code: 'coordinate_out_of_bounds' });
     expect(await run({ action: 'mouse_move', coordinate: [319, 239] })).toMatchObject({ ok: true, cursor: { x: 319, y: 239 } });
@@ -182,7 +182,7 @@ describe('a batch', () => {
 describe('a picture', () => {
   const options = { format: 'png', quality: 80, scale: 1, region: null, cursor: true } as const;
 
-  it('tells the size of the whole screen beside that of the part', async () => {
+  it('returns the size of the whole screen in addition to that of the region', async () => {
     const { bed: each } = bed();
     const part = { ...options, scale: 0.5, region: { x: 10, y: 20, width: 100, height: 50 } };
     expect(await each.screens.take(callTo('one'), part)).toMatchObject({

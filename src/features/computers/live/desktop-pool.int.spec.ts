@@ -31,7 +31,7 @@ describe('the connections to desktops', () => {
     expect(desktop.connections).toBe(1);
   });
 
-  it('are closed when they were not used for a while, and opened anew', async () => {
+  it('are closed after a while without use, and opened again', async () => {
     const { bed: each, desktop } = bed();
     each.pool.idleMs = 1;
     await each.screens.take(callTo('one'), shot);
@@ -40,7 +40,7 @@ describe('the connections to desktops', () => {
     expect(desktop.connections).toBe(2);
   });
 
-  it('remember where the pointer was, also if a person has moved it meanwhile, until the desktop ends', async () => {
+  it('remember the place of the pointer, even after a person has moved it, until the desktop ends', async () => {
     const { bed: each, desktop } = bed();
     const [move, look] = [{ action: 'mouse_move', coordinate: [12, 34] }, { action: 'cursor_position' }];
     const reopened = async () => {
@@ -132,13 +132,13 @@ describe('the first frame', () => {
     expect(await made.pool.firstFrame(one, 30_000, never)).toBe(true);
   });
 
-  it('is not waited for longer than was asked', async () => {
+  it('is not awaited for longer than requested', async () => {
     const { bed: each, desktop } = bed();
     desktop.isSilent = true;
     expect(await each.pool.firstFrame(one, 50, never)).toBe(false);
   });
 
-  it('is given up by the signal', async () => {
+  it('is not awaited any more after the signal aborts', async () => {
     const { bed: each, desktop } = bed();
     desktop.isSilent = true;
     const giveUp = new AbortController();

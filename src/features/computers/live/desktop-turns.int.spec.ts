@@ -37,7 +37,7 @@ describe('the turn to put input into a computer', () => {
     await test.drop();
   });
 
-  it('is one replica’s at a time, and the next one goes on where the input was left', async () => {
+  it('belongs to one replica at a time, and the next one continues with the state of the input', async () => {
     const [first, second] = [await open(), await open()];
     const turn = await first.acquire();
     expect(turn.left).toEqual(nothing);
@@ -77,7 +77,7 @@ describe('the turn to put input into a computer', () => {
     expect(query).not.toHaveBeenCalled();
   });
 
-  it('is got from a replica that has ended in the middle of a batch', async () => {
+  it('is acquired from a replica that ended during a batch', async () => {
     const [ended, other] = [await open(), await open()];
     await ended.acquire();
     await ended.lease.release();

@@ -10,7 +10,7 @@ function keeper(accountId: string, forgotten: string[] = [], name = accountId): 
 }
 
 describe('the memory of frames', () => {
-  it('lets the keeper that was used the longest ago make room, one of the same account at that account’s limit', async () => {
+  it('evicts the least recently used cache, one of the same account at that account’s limit', async () => {
     const memory = new FrameMemory({ all: 10, account: 6 });
     const forgotten: string[] = [];
     const [first, second] = [keeper('a', forgotten, 'first'), keeper('a', forgotten, 'second')];
@@ -26,7 +26,7 @@ describe('the memory of frames', () => {
     expect(memory.inUse).toBe(3);
   });
 
-  it('keeps nothing for which others wait', async () => {
+  it('caches nothing while others wait for the memory', async () => {
     const memory = new FrameMemory({ all: 4, account: 4 });
     const release = await memory.reserve('a', 4, never);
     const waiting = memory.reserve('b', 4, never);

@@ -57,7 +57,7 @@ const reasonOf = async (bed: ComputerBed, computerId: string) => {
 };
 
 describe('the memory of the machine', () => {
-  it('is given to a computer by putting the account’s own to sleep that was unused for the longest time', async () => {
+  it('is freed by putting the account’s least recently used computer to sleep', async () => {
     const bed = await open('own');
     const first = await awake(bed, 'first');
     const second = await awake(bed, 'second');
@@ -67,7 +67,7 @@ describe('the memory of the machine', () => {
     expect((await bed.ask('GET', `/${second}`)).json.status).toBe('awake');
   });
 
-  it('is never taken from a computer that is in use, or that is another account’s and awake', async () => {
+  it('is never freed from a computer in use, or from another account’s awake computer', async () => {
     const [one, other] = [await open('busy'), await open('neighbour')];
     const computers = [await awake(one, 'a'), await awake(one, 'b'), await awake(other, 'c')];
     const activity = server.app.get(Activity, { strict: false });
@@ -83,7 +83,7 @@ describe('the memory of the machine', () => {
       expect((await bed.ask('GET', `/${id}`)).json.status).toBe('awake');
   });
 
-  it('is taken from frozen computers first, the account’s own before others', async () => {
+  it('is freed from frozen computers first, the account’s own before others', async () => {
     const [one, other] = [await open('frozen'), await open('frozen-neighbour')];
     const own = await frozen(one, 'own');
     const foreign = await frozen(other, 'foreign');
@@ -94,7 +94,7 @@ describe('the memory of the machine', () => {
     expect(await reasonOf(other, foreign)).toBe('idle');
   });
 
-  it('is taken from an own computer that nobody uses before a frozen one of another account', async () => {
+  it('is freed from the account’s unused computer before a frozen one of another account', async () => {
     const [one, other, third] = [await open('unused'), await open('keeps'), await open('fills-up')];
     const foreign = await frozen(other, 'foreign');
     const own = await awake(one, 'own');
@@ -104,7 +104,7 @@ describe('the memory of the machine', () => {
     expect(await reasonOf(other, foreign)).toBe('idle');
   });
 
-  it('is taken from a frozen computer of another account if the machine is full', async () => {
+  it('is freed from a frozen computer of another account if the machine is full', async () => {
     const [one, other, third] = [await open('needs'), await open('sleeps'), await open('fills')];
     const foreign = await frozen(other, 'foreign');
     await awake(third, 'x');
@@ -137,7 +137,7 @@ describe('the memory of the machine', () => {
     expect(await memory.reserve({ sandboxId: 'computer-a', accountId: 'late', mb: 6_144 })).toBeNull();
   });
 
-  it('stays a container’s until it is released, whatever is reserved for its next boot', async () => {
+  it('stays reserved for a container until it is released, whatever is reserved for its next boot', async () => {
     const order = (mb: number) => ({ sandboxId: 'computer-kept', accountId: 'keeper', mb });
     await memory.confirm(order(4_096));
     await memory.reserve(order(2_048));

@@ -73,7 +73,7 @@ describe('the usage of computers', () => {
     expect((await usage(other, `?from=${from}&computer_id=${computerId}`)).totals.awake_seconds).toBe(0);
   });
 
-  it('goes on while a computer is awake, and stays when it is deleted', async () => {
+  it('grows while a computer is awake, and stays after it is deleted', async () => {
     const bed = await ComputerBed.open(server, 'goes-on');
     const computerId = await bed.create('ana');
     await bed.record(computerId, { type: 'RecordImage', image: 'sha256:1', imageName: 'desk:1' });

@@ -93,7 +93,7 @@ describe('the messages of a browser', () => {
     );
   });
 
-  it('tell where the pointer is', () => {
+  it('report the place of the pointer', () => {
     const { pointer } = greeted(true).write(Buffer.concat([pointerEvent(0, 1, 2), pointerEvent(1, 700, 300)]));
     expect(pointer).toEqual({ x: 700, y: 300 });
     expect(greeted(false).write(pointerEvent(0, 1, 2)).pointer).toBeNull();
@@ -131,7 +131,7 @@ describe('a browser that breaks the protocol', () => {
     expect(() => pieces.forEach((piece) => filter.write(piece))).toThrow(RfbViolation);
   });
 
-  it('makes the filter keep no more than the head of a message', () => {
+  it('makes the filter buffer no more than the head of a message', () => {
     const filter = greeted(true);
     const large = Buffer.alloc(1_000_000);
     large[999_999] = 6;

@@ -10,7 +10,7 @@ beforeAll(async () => {
 afterAll(() => bed?.server.close());
 
 describe('a link of a service whose pages may be framed', () => {
-  it('can be framed by the pages that the operator names, and by no others, such as those of public agents', async () => {
+  it('can be framed by the operator’s allowed pages only, not by those of public agents', async () => {
     const { path } = await bed.session(bed.computer());
     const page = await bed.server.request('GET', path.replace('/here', ''));
     expect(page.headers.get('content-security-policy')).toMatch(/; frame-ancestors https:\/\/app\.example https:\/\/other\.example:8443$/);

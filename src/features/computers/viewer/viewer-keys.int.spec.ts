@@ -46,7 +46,7 @@ async function ends(computerId: string): Promise<Record<string, string>> {
 }
 
 describe('links that were made with an API key', () => {
-  it('end with it, on all computers, and no others do', async () => {
+  it('end with it on all computers, and no others do', async () => {
     const [keyId, otherKey] = [await issuedKey(), await issuedKey()];
     const [one, two] = [bed.computer(), bed.computer()];
     const ended = [await session(one, keyId), await session(one, keyId)];

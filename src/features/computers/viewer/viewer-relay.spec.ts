@@ -63,7 +63,7 @@ function connected(): { browser: SlowBrowser; desktop: Duplex; relay: ViewerRela
   return { browser, desktop, relay };
 }
 
-describe('a viewer that takes its bytes slowly', () => {
+describe('a viewer that reads slowly', () => {
   it('holds up the desktop, with a bounded number of bytes in memory, and gets all of them', async () => {
     const { browser, desktop } = connected();
     const piece = Buffer.alloc(65_536, 1);
@@ -90,7 +90,7 @@ describe('a viewer that takes its bytes slowly', () => {
   });
 });
 
-describe('a viewer that sends faster than the desktop takes it', () => {
+describe('a viewer that sends faster than the desktop reads', () => {
   it('is held up, and goes on later', async () => {
     const { browser, desktop } = connected();
     desktop.pause();

@@ -34,7 +34,7 @@ describe('the browser of a link', () => {
     await connect(path, own);
   });
 
-  it('is one also if two ask at once', async () => {
+  it('is a single one even if two request a ticket concurrently', async () => {
     const { path } = await bed.session(bed.computer());
     const statuses = await Promise.all(Array.from({ length: 10 }, () => browser().ticket(path)));
     expect(statuses.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([201, ...Array<number>(9).fill(403)]);
@@ -49,7 +49,7 @@ describe('the browser of a link', () => {
     expect((await browser().ticket(path, { cookie: planted })).json.code).toBe('viewer_taken');
   });
 
-  it('is known by a cookie that only this link gets, and no script', async () => {
+  it('is identified by a cookie that only this link receives, and no script can read', async () => {
     const { path } = await bed.session(bed.computer());
     const cookie = (await browser().ticket(path)).headers.get('set-cookie') ?? '';
     expect(cookie).toMatch(/^mooring_viewer=[A-Za-z0-9_-]{43}; Path=\/viewer\/[^;]+; Max-Age=\d+; HttpOnly; SameSite=Strict$/);
@@ -119,7 +119,7 @@ describe('a ticket', () => {
 });
 
 describe('a link that was changed', () => {
-  it('is a 401 everywhere, for which nothing is looked up', async () => {
+  it('gets 401 everywhere, without any lookup', async () => {
     const { path } = await bed.session(bed.computer());
     const changed = `${path.slice(0, -2)}${path.endsWith('AA') ? 'BB' : 'AA'}`;
     const page = await bed.server.request('GET', changed);
@@ -129,7 +129,7 @@ describe('a link that was changed', () => {
   });
 });
 
-describe('what lets somebody in', () => {
+describe('the credentials of a viewer', () => {
   it('is in no log line, event or table', async () => {
     const computerId = bed.computer();
     const { path } = await bed.session(computerId);

@@ -14,7 +14,7 @@ const link = {
 const token = signToken(link, key);
 
 describe('the token of a link', () => {
-  it('says what it was made of, and anybody can read it', () => {
+  it('contains its facts, which anybody can read', () => {
     expect(readToken(token, key)).toEqual(link);
     expect(JSON.parse(Buffer.from(token.split('.')[0] ?? '', 'base64url').toString())).toEqual({
       session_id: link.sessionId,
@@ -37,7 +37,7 @@ describe('the token of a link', () => {
     for (let end = 0; end < token.length; end += 1) expect(readToken(token.slice(0, end), key)).toBeNull();
   });
 
-  it('is none of another installation', () => {
+  it('is invalid at another installation', () => {
     expect(readToken(token, createSecretKey(Buffer.alloc(32, 8)))).toBeNull();
   });
 

@@ -52,7 +52,7 @@ describe('the page of a link in Chromium', () => {
     expect(page.complaints).toEqual([]);
   });
 
-  it('brings a text to the clipboard of the desktop, whatever its characters are', async () => {
+  it('sends any text to the clipboard of the desktop', async () => {
     const page = await chromium.open(await link());
     await isConnected(page);
     await page.click('#clipboard-button');
@@ -78,7 +78,7 @@ describe('the page of a link in Chromium', () => {
     await page.shows('it has its own size', `${width} === 1280`);
   });
 
-  it('types what the keyboard of a touch screen gives it', async () => {
+  it('types the input of a touch screen’s keyboard', async () => {
     const page = await chromium.open(await link());
     await isConnected(page);
     await page.click('#keyboard-button');
@@ -89,7 +89,7 @@ describe('the page of a link in Chromium', () => {
     expect(await until('the file is there', () => contentOf('touch.txt') || undefined)).toBe('by touch\n');
   });
 
-  it('changes nothing for somebody who may only see, also with a page that they changed', async () => {
+  it('changes nothing for a view-only viewer, even with a modified page', async () => {
     const page = await chromium.open(await link({ mode: 'view' }));
     await isConnected(page);
     await says(page, 'View only');
@@ -104,7 +104,7 @@ describe('the page of a link in Chromium', () => {
     expect(contentOf('seen.txt')).toBeUndefined();
   });
 
-  it('goes on after it is loaded again, and not in a second browser', async () => {
+  it('continues after a reload, but not in a second browser', async () => {
     const url = await link();
     const page = await chromium.open(url);
     await isConnected(page);
@@ -135,7 +135,7 @@ describe('the page of a link in Chromium', () => {
     expect(page.complaints).toEqual([]);
   });
 
-  it('says that somebody else is in control', async () => {
+  it('shows that somebody else is in control', async () => {
     const page = await chromium.open(await link());
     await isConnected(page);
     const alone = await chromium.open(await link({ exclusive: true }));
@@ -146,7 +146,7 @@ describe('the page of a link in Chromium', () => {
     await says(page, 'This session was closed');
   });
 
-  it('says that a link was closed, or is not valid', async () => {
+  it('shows that a link was closed, or is not valid', async () => {
     const { id, path } = await bed.session(computerId);
     await bed.ask('POST', `/api/v1/computers/${computerId}/sessions/close`, { session_id: id });
     await says(await chromium.open(`${bed.server.url}${path}`), 'This session was closed');

@@ -52,7 +52,7 @@ describe('a session', () => {
     given(viewersDecider, created('s1'), closed('s1')).when(create('s1')).then();
   });
 
-  it('is refused to a computer that has enough, of which those that have expired are none', () => {
+  it('is refused for a computer with too many, not counting expired ones', () => {
     const full = many(SESSIONS_MAX, (n) => created(`s${n}`));
     given(viewersDecider, ...full)
       .when(create('more'))
@@ -96,13 +96,13 @@ describe('a viewer', () => {
       .refuses('session_closed');
   });
 
-  it('is told why the session is closed', () => {
+  it('gets the reason why the session is closed', () => {
     const { state } = given(viewersDecider, created('s1'), closed('s1', 'expired'));
     const refused = () => viewersDecider.decide(connect('s1', 'v1'), state, NOON);
     expect(refused).toThrow(expect.objectContaining({ facts: { members: { reason: 'expired' } } }));
   });
 
-  it('is refused by a computer with enough viewers, whatever their sessions are', () => {
+  it('is refused for a computer with too many viewers, in whatever sessions', () => {
     const events = [created('s1'), created('s2'), ...many(CONNECTIONS_MAX, (n) => connected(n % 2 ? 's1' : 's2', `v${n}`))];
     given(viewersDecider, ...events)
       .when(connect('s1', 'more'))
@@ -162,13 +162,13 @@ describe('control', () => {
     expect(isHumanInControl(freed)).toBe(false);
   });
 
-  it('is shared with agents while nobody has it alone', () => {
+  it('is shared with agents while nobody has exclusive control', () => {
     expect(isHumanInControl(given(viewersDecider, ...events, connected('s1', 'v1')).state)).toBe(false);
     expect(isHumanInControl(null)).toBe(false);
   });
 });
 
-describe('whatever is asked in whatever order', () => {
+describe('any sequence of commands', () => {
   const sessionId = fc.integer({ min: 0, max: 60 }).map((n) => `s${n}`);
   const connectionId = fc.integer({ min: 0, max: 80 }).map((n) => `v${n}`);
   const command: fc.Arbitrary<ViewersCommand> = fc.oneof(

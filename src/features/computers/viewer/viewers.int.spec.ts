@@ -81,7 +81,7 @@ describe('a link to a computer', () => {
     expect([refused.status, refused.json.errors[0].field]).toEqual([400, field]);
   });
 
-  it('is nobody else’s to make, list or close', async () => {
+  it('can’t be created, listed or closed by others', async () => {
     const computerId = bed.computer();
     for (const [method, path] of [
       ['POST', 'viewer'],
@@ -208,7 +208,7 @@ describe('a viewer', () => {
     expect((await talking.closed)[0]).toBe(1008);
   });
 
-  it('is told that the desktop ended, or can not be reached', async () => {
+  it('gets a close code if the desktop ended or can not be reached', async () => {
     const desktop = new RfbStandIn();
     const computerId = bed.computer(desktop);
     const viewing = await connect((await bed.session(computerId)).path);
@@ -267,7 +267,7 @@ describe('a session that has ended', () => {
     expect(await types(computerId)).toEqual(expect.arrayContaining(['ViewerDisconnected', 'ViewerClosed']));
   });
 
-  it('because all were closed is gone with the others', async () => {
+  it('because all were closed ends with the others', async () => {
     const computerId = bed.computer();
     await bed.session(computerId);
     const viewing = await connect((await bed.session(computerId)).path);
@@ -326,7 +326,7 @@ describe('a session that has ended', () => {
 });
 
 describe('exclusive control', () => {
-  it('takes the input of everybody else while its viewer is connected', async () => {
+  it('blocks the input of everybody else while its viewer is connected', async () => {
     const desktop = new RfbStandIn();
     const computerId = bed.computer(desktop);
     const other = await connect((await bed.session(computerId)).path);

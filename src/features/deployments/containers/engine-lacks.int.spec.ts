@@ -95,7 +95,7 @@ describe('on an engine that can’t pause', () => {
     expect(await told(agentId, 'starts')).toBe('2');
   });
 
-  it('an agent that is refused alone sleeps by being stopped, and others are frozen', async () => {
+  it('an agent that can’t be frozen is stopped to sleep, and others are frozen', async () => {
     const [refused, other] = [await active(), await active()];
     engine.traits.pauseRefusal = REFUSAL_OF_ONE;
     expect(await ask('POST', refused, 'sleep')).toMatchObject({ status: 200, json: { status: 'sleeping' } });
@@ -104,7 +104,7 @@ describe('on an engine that can’t pause', () => {
     expect([await sleepsOf(refused), await sleepsOf(other)]).toEqual([['stopped'], ['frozen']]);
   });
 
-  it('an agent that somebody thawed in its sleep is stopped', async () => {
+  it('an agent that was thawed from outside during its sleep is stopped', async () => {
     const agentId = await active();
     await ask('POST', agentId, 'sleep');
     engine.traits.pauseRefusal = REFUSAL_OF_ONE;

@@ -8,7 +8,7 @@ const all6 = '0'.repeat(32);
 const loopback6 = `${'0'.repeat(24)}01000000`;
 
 describe('the port on which a program in a container listens', () => {
-  it('is found on all addresses, or on one that others reach', () => {
+  it('is found on all addresses, or on one that others can reach', () => {
     for (const local of ['00000000:1F90', `${all6}:1F90`, '0200 12AC:1F90'.replace(' ', '')])
       expect(listeningOn([head, row('0100007F:0050'), row(local)].join('\n'), 8_080)).toBe('everywhere');
     expect(listeningOn([row('0100007F:1F90'), row(`${all6}:1F90`)].join('\n'), 8_080)).toBe('everywhere');

@@ -270,7 +270,7 @@ it.each(table)('%s', (_, agent, actual, when, step) => {
   expect(told(agent, actual, when)).toBe(step);
 });
 
-describe('what a look would show after a step', () => {
+describe('the expected state after a step', () => {
   const older = container(1, 'running');
   const newer = container(2, 'created');
 

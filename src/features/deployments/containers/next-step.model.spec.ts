@@ -283,7 +283,7 @@ it('brings every agent to its desired state with at most one container, and keep
   );
 });
 
-it('does not change an agent at rest when it is looked at again', () => {
+it('does not change an agent at rest in further passes', () => {
   fc.assert(
     fc.property(situation, ({ history, facts: { containers, ...others } }) => {
       const world = new World(history, { ...others, containers: new Map(containers) });

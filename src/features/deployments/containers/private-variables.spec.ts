@@ -12,7 +12,7 @@ describe('a variable that leads to a private address', () => {
     ['169.254.169.254', '169.254.169.254'],
     ['172.17.0.1:8080', '172.17.0.1:8080'],
     ['https://[fd00::5]/hunter2', '[fd00::5]:443'],
-  ])('is told with what allows it, and nothing else of the value: %s', (value, entry) => {
+  ])('is reported with the setting that allows it, and nothing else of the value: %s', (value, entry) => {
     expect(told(value)).toContain(`BASE_URL leads to`);
     expect(told(value)).toMatch(new RegExp(`MOORING_AGENT_EGRESS_PRIVATE=${entry.replaceAll(/[[\].]/g, '\\$&')}\\.$`));
     expect(told(value)).not.toContain('hunter2');

@@ -17,10 +17,10 @@ function sagaOn(engine: { quietMs: number }) {
   return { sweep, lookAt };
 }
 
-describe('the look for images that no agent needs', () => {
+describe('the sweep of unused images', () => {
   afterEach(() => jest.restoreAllMocks());
 
-  it('happens at once on an engine that has nothing else to do', async () => {
+  it('starts immediately on an idle engine', async () => {
     const { sweep, lookAt } = sagaOn({ quietMs: Infinity });
     expect(await lookAt(0)).toBe(600_000);
     expect(sweep).toHaveBeenCalledTimes(1);

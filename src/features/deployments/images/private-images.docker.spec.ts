@@ -81,7 +81,7 @@ describe('an image at a private address', () => {
     expect(inner.connections).toBe(0);
   });
 
-  it('is asked for at its registry if the operator allows that', async () => {
+  it('is requested from its registry if the operator allows that', async () => {
     const { latest } = await deployedFrom(allowed);
     const name = `localhost:${allowed.port}/x:1`;
     expect(latest).toMatchObject({ status: 'failed', build_log: expect.stringContaining(`Pulling ${name}`) });

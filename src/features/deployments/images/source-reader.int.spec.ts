@@ -13,7 +13,7 @@ function readerWith(ask: (question: SourceQuestion) => Promise<SourceAnswer>): S
 }
 
 describe('a reader of tenants’ files', () => {
-  it('reads them in a thread, and hands on its answers and refusals', async () => {
+  it('reads them in a thread, and passes on results and refusals', async () => {
     const reader = SourceReader.open();
     opened.push(reader);
     const given = { TAG: '22', OTHER: 'x' };

@@ -17,7 +17,7 @@ describe('a template with a Dockerfile', () => {
     for (const base of source.bases ?? []) expect(await base.mayUse('sha256:anything')).toBe(true);
   });
 
-  it('is given to the engine’s own builder as it is', async () => {
+  it('is passed unchanged to the engine’s own builder', async () => {
     const folder = { kind: 'dockerfile' as const, directory, dockerfile: 'Dockerfile', start: null };
     expect(await templateDockerfile(folder, 'acme', 'engine')).toEqual({ ...folder, accountId: 'acme' });
   });

@@ -15,7 +15,7 @@ it('masks a secret of a message before the message is cut to its length', () => 
   }
 });
 
-it('is stored in chunks that an append can hold, whatever characters its lines have', async () => {
+it('is stored in chunks that fit into an append, whatever the characters of its lines', async () => {
   const catalogue = new EventCatalogue(Object.values(deploymentEvents));
   const stored: { lines: string[] }[] = [];
   const append: EventStore['append'] = async (stream, _, events) => {

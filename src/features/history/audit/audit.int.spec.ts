@@ -60,7 +60,7 @@ async function busyAccount(changes: number): Promise<{ account: string; key: str
   return { account, key, agentId };
 }
 
-it('gives every event of the account in the log’s order, with its summary, and no secret', async () => {
+it('lists every event of the account in the order of the log, with its summary, and no secret', async () => {
   const { account, key, agentId } = await busyAccount(1);
   const env = { key: 'TOKEN', value: 'canary-0815-secret', is_secret: true };
   await server.request('POST', `/api/v1/agents/${agentId}/env`, { credential: key, json: env, headers: { 'x-request-id': 'sets' } });

@@ -47,7 +47,7 @@ describe('batches', () => {
     expect((await batches.next()).done).toBe(true);
   });
 
-  it('give what came before a failure, then the failure', async () => {
+  it('yield the items before a failure, then the failure', async () => {
     const batcher = new Batcher({ ...limits, maxWaitMs: 20 });
     void batcher.fill(
       (async function* () {
@@ -62,7 +62,7 @@ describe('batches', () => {
 
   const leaving = { out: (item: string) => item === '-', told: (count: number, last: string) => `${count} ${last}` };
 
-  it('report how much was left out, in its place', async () => {
+  it('report how many items were left out, at their position', async () => {
     const batcher = new Batcher({ ...limits, leaving });
     void batcher.fill(from('a', '-', '-', 'b', '-', 'c', '-', '-', '-'));
     expect((await collect(batcher)).flat()).toEqual(['a', '2 -', 'b', '1 -', 'c', '3 -']);

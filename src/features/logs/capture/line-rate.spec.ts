@@ -13,7 +13,7 @@ const kept = (lines: ReturnType<typeof at>[]) => {
   return lines.filter((line) => !rate.exceeds(line)).length;
 };
 
-describe('the output that is kept of an agent', () => {
+describe('the captured output of an agent', () => {
   it('is complete if it is printed steadily, however late it is read', () => {
     expect(kept(Array.from({ length: 100_000 }, (_, n) => at((n / LINES_PER_SECOND) * 1_000)))).toBe(100_000);
   });

@@ -36,7 +36,7 @@ const missing = async (runs: DrainedRuns, ended: ContainerView[], limit = 100) =
   (await runs.firstMissing(ended, limit)).map(({ agentId }) => agentId);
 
 describe('the output of a container that has ended', () => {
-  it('is looked for until it is complete, and not again after a restart', async () => {
+  it('is captured until it is complete, and not again after a restart', async () => {
     const ended = [view('whole'), view('unfinished')];
     const before = restarted();
     expect(await missing(before, ended)).toEqual(['whole', 'unfinished']);
@@ -45,7 +45,7 @@ describe('the output of a container that has ended', () => {
     expect(await missing(restarted(), ended)).toEqual(['unfinished']);
   });
 
-  it('is looked for again if the container ran once more or was replaced', async () => {
+  it('is captured again if the container ran once more or was replaced', async () => {
     const runs = restarted();
     await runs.add(view('again'));
     expect(runs.has(view('again'))).toBe(true);

@@ -108,7 +108,7 @@ describe('a conversation', () => {
     given(conversationDecider, started, accepted('m1'), delivered).when(reply).then();
   });
 
-  it('tries again after growing waits, then gives the message up', () => {
+  it('retries after growing delays, then dead-letters the message', () => {
     const now = new Date('2026-01-01T00:00:00.000Z');
     const attempt: ConversationCommand = { type: 'RecordFailedAttempt', messageId: 'm1', code: 'agent_unavailable', reason: 'silence' };
     const events: ConversationEvent[] = [started, accepted('m1')];
@@ -165,7 +165,7 @@ describe('a message whose sender does not wait', () => {
   const now = new Date('2026-01-01T00:00:00.000Z');
 
   it.each(['webhook', 'attachment'] as const)(
-    'is tried again after 1 s, 5 s, 30 s, 2 min and 10 min on the channel %s, then given up',
+    'is retried after 1 s, 5 s, 30 s, 2 min and 10 min on the channel %s, then dead-lettered',
     (channel) => {
       const attempt: ConversationCommand = {
         type: 'RecordFailedAttempt',
@@ -194,7 +194,7 @@ describe('a message whose sender does not wait', () => {
     },
   );
 
-  it('holds up those behind it until its next attempt, but no chat', () => {
+  it('delays those behind it until its next attempt, but not a chat', () => {
     const failure: ConversationEvent = {
       type: 'DeliveryFailed',
       data: { message_id: 'm1', channel: 'attachment', attempt: 1, reason: 'x', retry_at: '2026-01-01T00:00:05.000Z' },
@@ -207,7 +207,7 @@ describe('a message whose sender does not wait', () => {
     expect(nextMessage(withChat, new Date('2026-01-01T00:00:05.000Z'))?.id).toBe('m1');
   });
 
-  it('is delivered once more if that is asked for after its end, and waits only once', () => {
+  it('is delivered once more if that is requested after its end, and is queued only once', () => {
     const again: ConversationCommand = { type: 'RequeueMessage', messageId: 'm1', channel: 'webhook', revision: 1, bytes: 2 };
     const dead: ConversationEvent = {
       type: 'MessageDeadLettered',

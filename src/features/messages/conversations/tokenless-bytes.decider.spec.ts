@@ -63,7 +63,7 @@ function send(state: ConversationState, command: ConversationCommand & { message
 }
 
 describe('the webhooks of an agent without its token', () => {
-  it('are a conversation that says so, and draw on the day of the agent', () => {
+  it('are a conversation that is marked as such, and count against the agent’s daily limit', () => {
     const at = '2026-01-01T00:00:00.000Z';
     given(conversationDecider)
       .when(webhook('m1', 2_000, { caller: 'address 1' }), new Date(at))
@@ -79,7 +79,7 @@ describe('the webhooks of an agent without its token', () => {
       });
   });
 
-  it('have fewer places to wait in than those with it, also when one is delivered again', () => {
+  it('have a shorter queue than those with it, even when one is delivered again', () => {
     expect(TOKENLESS_WAITING_MAX.messages).toBeLessThan(WAITING_MAX.webhook.messages);
     const accepted = (message_id: string): ConversationEvent => ({
       type: 'MessageAccepted',

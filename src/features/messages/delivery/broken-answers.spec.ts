@@ -28,7 +28,7 @@ describe('the messages for an agent whose answers can’t be used', () => {
   beforeEach(() => (now = jest.spyOn(performance, 'now').mockReturnValue(1_000_000)));
   afterEach(() => now.mockRestore());
 
-  it('are handed over at once after a few such answers', async () => {
+  it('are sent immediately after a few such answers', async () => {
     const answers = broken(TOLERATED - 1);
     expect(await isOver(answers.turn('a', inAnHour(), never))).toBe(true);
   });
@@ -51,7 +51,7 @@ describe('the messages for an agent whose answers can’t be used', () => {
     expect(await isOver(answers.turn('a', inAnHour(), never))).toBe(true);
   });
 
-  it('take turns: each waits for the one before', async () => {
+  it('take turns, so that each waits for the previous one', async () => {
     const answers = broken(50);
     now.mockReturnValue(1_004_000);
     const ended = new AbortController();
@@ -61,7 +61,7 @@ describe('the messages for an agent whose answers can’t be used', () => {
     await Promise.allSettled(waits);
   });
 
-  it('are all handed over as soon as an answer can be used', async () => {
+  it('are all sent as soon as an answer can be used', async () => {
     const answers = broken(50);
     const waits = [1, 2, 3].map(() => answers.turn('a', inAnHour(), never));
     answers.usable('a');
@@ -69,7 +69,7 @@ describe('the messages for an agent whose answers can’t be used', () => {
     expect(await isOver(answers.turn('a', inAnHour(), never))).toBe(true);
   });
 
-  it('take no turn that comes too late for their sender, so that the next ones do not wait for it', async () => {
+  it('reserve no turn that comes too late for their sender, so that the next ones do not wait for it', async () => {
     const answers = broken(50);
     await Promise.all([1, 2, 3, 4, 5].map(() => answers.turn('a', new Date(Date.now() + 1).toISOString(), never)));
     now.mockReturnValue(1_004_000);

@@ -26,7 +26,7 @@ describe('the places of messages', () => {
 describe('messages other than webhooks without a token', () => {
   afterEach(() => void jest.useRealTimers());
 
-  it('do not wait for a place, however many of those have one', async () => {
+  it('do not wait for a slot, however many of those have one', async () => {
     const { known, tokenless } = lanes();
     for (const agent of ['a', 'a', 'b', 'c']) void tokenless.places.run(of(agent), signal(), forever);
     expect(tokenless.stats()).toMatchObject({ running: 1, waiting: 3 });
@@ -44,7 +44,7 @@ describe('messages other than webhooks without a token', () => {
     expect(onTurn).toHaveBeenCalled();
   });
 
-  it('do not wait for memory that texts without a token take', () => {
+  it('do not wait for memory that messages without a token use', () => {
     const { known, tokenless } = lanes();
     for (let n = 0; n < 10; n += 1) void tokenless.texts.acquire({ account: 'acme' }, signal(), 1_048_576);
     void known.texts.acquire({ account: 'acme' }, signal(), 1_048_576);
