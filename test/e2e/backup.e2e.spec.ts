@@ -48,7 +48,7 @@ describe('A restored installation', () => {
     return Object.fromEntries(bodies.map(({ status, body }, index) => [paths[index], { status, body }]));
   };
 
-  it('answers as before, in a new folder, and agents that were deleted since stay deleted and unreadable', async () => {
+  it('returns the same answers in a new folder, and agents deleted since the backup stay deleted and unreadable', async () => {
     const kept = await agent('kept');
     const doomed = await agent('doomed');
     const backup = join(folder, 'older.tar.gz');

@@ -65,14 +65,14 @@ class StartedWalk {
 }
 
 describe('a walk over the engine', () => {
-  it('says what holds, and leaves nothing on the engine', async () => {
+  it('prints which checks pass, and leaves nothing on the engine', async () => {
     const walk = StartedWalk.begin(['limits']);
     expect([await walk.status(), walk.output]).toEqual([0, expect.stringMatching(/, 0 failed, 0 not tried, in \d+ s\n$/)]);
     expect(walk.output).toMatch(/holds .+ a process that takes more memory than its agent has is killed/);
     expect(await walk.left()).toEqual([]);
   });
 
-  it('that is interrupted leaves nothing on the engine either, and has not passed', async () => {
+  it('that is interrupted leaves nothing on the engine either, and does not pass', async () => {
     const walk = StartedWalk.begin(['limits']);
     await until('the first step is over', () => {
       if (walk.isOver()) throw new Error(walk.output);

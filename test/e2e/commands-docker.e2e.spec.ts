@@ -1,5 +1,5 @@
 import { commandsThatGoOn } from './commands.contract.ts';
 
-describe('a command that goes on, on Docker', () => {
+describe('a background command on Docker', () => {
   commandsThatGoOn('docker');
 });

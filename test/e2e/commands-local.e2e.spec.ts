@@ -1,5 +1,5 @@
 import { commandsThatGoOn } from './commands.contract.ts';
 
-describe('a command that goes on, on the local runtime', () => {
+describe('a background command on the local runtime', () => {
   commandsThatGoOn('local');
 });

@@ -87,7 +87,7 @@ describe('a deployment during which the service is killed', () => {
     ['Node', waitingProject, waitingCommand, /Running npm ci/g],
     ['Python', waitingPythonProject, 'wait.py', /Running pip install/g],
   ])(
-    'installs the packages of a %s project anew if it was killed meanwhile, and the first run is gone',
+    'installs the packages of a %s project again if it was killed during the installation, and the first run has ended',
     async (_, files, line, command) => {
       bed.git.commit('project', files);
       await tellBuilds(certificates, { toWait: true });
@@ -104,7 +104,7 @@ describe('a deployment during which the service is killed', () => {
     },
   );
 
-  it('has all custom files after a restart if it was killed while they were copied', async () => {
+  it('has all custom files after a restart if it was killed during their copy', async () => {
     bed.commit();
     const agentId = await bed.agent('repository');
     const content = 'x'.repeat(LARGE_FILE_BYTES);
@@ -124,7 +124,7 @@ describe('a deployment during which the service is killed', () => {
     expect(await output(agentId, 'cat /opt/large/* | wc -c')).toBe(`${8 * LARGE_FILE_BYTES}\n`);
   });
 
-  it('runs its script anew in a new container if it was killed while that ran, and the first run is gone', async () => {
+  it('runs its script again in a new container if it was killed while the script ran, and the first run has ended', async () => {
     bed.commit();
     const agentId = await bed.agent('repository');
     // The script waits at its first run only.

@@ -22,7 +22,7 @@ describe('a computer on which callers of two services act', () => {
   const moveTo = (place: number) => ({ action: 'mouse_move', coordinate: [place, place] });
   const look = { action: 'cursor_position' };
 
-  it('does one batch at a time, and each goes on where the pointer was left', async () => {
+  it('runs one batch at a time, and each starts with the pointer where the last one ended', async () => {
     for (let round = 0; round < 3; round += 1) {
       const [one, other] = await Promise.all([
         act(0, moveTo(200), { action: 'wait', duration: 0.5 }, look),

@@ -250,7 +250,7 @@ class Passage {
 }
 
 describe('an engine that stops under the service', () => {
-  it('does not end the service, and everything settles by itself when it is back', async () => {
+  it('does not end the service, and everything recovers without help when it is back', async () => {
     const engine = await PrivateEngine.open();
     const passage = await Passage.open(engine, 8080);
     let service: StartedService | undefined;

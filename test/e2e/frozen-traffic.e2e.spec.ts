@@ -80,7 +80,7 @@ describe('public traffic to an agent that is frozen', () => {
     ['a WebSocket', socket, 'heard'],
   ];
 
-  it.each(kinds)('wakes it by %s, which gets the agent’s answer', async (_, ask, answer) => {
+  it.each(kinds)('wakes the agent by %s, which gets the agent’s answer', async (_, ask, answer) => {
     expect(await ask()).toEqual([answer, true]);
     expect(await seenContainers(agentId)).toMatchObject([{ state: 'running' }]);
     expect(await ask()).toEqual([answer, false]);

@@ -126,7 +126,7 @@ async function passes(commands: string[]): Promise<void> {
   }
 }
 
-it('every guide ends in the same checks, so that one run after the last of them is enough', () => {
+it('every guide ends with the same checks, so that one run after the last guide is enough', () => {
   const [first, ...others] = guides.map((guide) => stepsOf(guide).at(-1)?.commands);
   expect(first).not.toEqual([]);
   for (const other of others) expect(other).toEqual(first);
@@ -147,7 +147,7 @@ describe.each(guides)('docs/guides/%s.md', (guide) => {
     start = followed;
   });
 
-  it('says of every step but the checks what fails without it', () => {
+  it('names for every step except the checks what fails without it', () => {
     expect(steps.filter(({ leftOut }) => leftOut === null)).toEqual([check]);
   });
 

@@ -82,7 +82,7 @@ describe('a file for a hostile agent', () => {
     ['silence', 'pending'],
     ['an end within the answer', 'pending'],
     ['an error without end', 'pending'],
-  ])('is stored, and what became of its message is told, if the agent answers with %s', async (answer, status) => {
+  ])('is stored, and the result of its message is recorded, if the agent answers with %s', async (answer, status) => {
     const id = await hostileAgent();
     const form = new FormData();
     form.append('message', answer);
@@ -189,7 +189,7 @@ describe('a hostile terminal', () => {
 });
 
 describe('the files of a hostile agent', () => {
-  it('that grow while they are read end where their headers said', async () => {
+  it('that grow while they are read end at the size in their headers', async () => {
     await exec('head -c 20000000 /dev/zero > grows');
     const growing = exec('i=0; while [ $i -lt 200 ]; do head -c 1000000 /dev/zero >> grows; i=$((i+1)); done', 20);
     const response = await fetch(`${service.firstRun.url}/api/agents/${agentId}/files/download?path=grows`, { headers: authorization() });

@@ -119,7 +119,7 @@ describe('a rotation of the master key', () => {
     await rm(folder, { recursive: true, force: true });
   });
 
-  it('goes on at the next start after a kill at every step, loses no data key, and the old key is then refused', async () => {
+  it('continues at the next start after a kill at every step, loses no data key, and refuses the old key afterwards', async () => {
     const service = await start(inFile, await killable());
     const kills = new Kills(service);
     const written = async () => (await readFile(join(folder, 'master.key'), 'utf8')).trim();
@@ -147,7 +147,7 @@ describe('a rotation of the master key', () => {
     await start(inFile);
   });
 
-  it('fails no request, and waits with the end until a replica that was suspended throughout has the new key', async () => {
+  it('fails no request, and does not end before a replica that was suspended throughout has the new key', async () => {
     const [working, suspended] = [await start(), await start()];
     const keys = await fill(database.url, Buffer.from(masterKey, 'hex'));
     const newKey = randomBytes(32);

@@ -48,7 +48,7 @@ describe('A service whose agents’ containers an earlier release made', () => {
     expect((await call('POST', `/api/agents/${agentId}/chat`, { message: 'well?' })).status).toBe(200);
   }
 
-  it('makes the containers of active agents anew, once, with their volumes, and counts no crash', async () => {
+  it('creates the containers of active agents again, once, with their volumes, and counts no crash', async () => {
     const agentId = await agent();
     await service.stop();
     const name = await makeOutdated(docker, agentId);
@@ -65,7 +65,7 @@ describe('A service whose agents’ containers an earlier release made', () => {
   });
 
   it.each(['frozen', 'exited'])(
-    'removes the container of an agent that sleeps, which is %s, and wakes the agent in a new one',
+    'removes the container of a sleeping agent, which is %s, and wakes the agent in a new one',
     async (state) => {
       const agentId = await agent();
       await call('POST', `/api/agents/${agentId}/sleep`);

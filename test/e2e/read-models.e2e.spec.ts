@@ -83,7 +83,7 @@ describe('A service whose read tables were dropped', () => {
   it.each([
     ['one by one', `select format('drop table %I', table_name) as statement from projections`],
     ['with all that is known of them', `select 'truncate projections, projection_checkpoints, projection_rebuilds' as statement`],
-  ])('answers every GET byte for byte as before after a restart: dropped %s', async (_, statements) => {
+  ])('answers every GET with the same bytes after a restart: dropped %s', async (_, statements) => {
     await settled();
     const before = await answers();
     expect(Object.values(before).filter((answer) => answer.startsWith('200'))).not.toEqual([]);

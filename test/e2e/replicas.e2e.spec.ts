@@ -130,7 +130,7 @@ describe('two services on one database and one engine', () => {
     expect((await waiting).status).toBe(200);
   });
 
-  it('each give a streamed reply whole, whichever of them delivers the message', async () => {
+  it('each return a whole streamed reply, whichever replica delivers the message', async () => {
     const agentId = await agent('streamed');
     const authorization = `Bearer ${replicas.firstRun.api_key}`;
     const streamed = async (index: number) => {
@@ -160,7 +160,7 @@ describe('two services on one database and one engine', () => {
     expect(tries.filter(({ status }) => status === 429).length).toBeGreaterThanOrEqual(6);
   });
 
-  it('share the budget of an agent’s webhooks, so that of forty in a minute they take thirty', async () => {
+  it('share the budget of an agent’s webhooks: they accept thirty of forty in a minute', async () => {
     const agentId = await agent('hooked');
     const { token } = (await replicas.at(0).call('GET', `/api/webhooks/${agentId}/token`)).body;
     const invoke = (index: number) =>
@@ -320,12 +320,12 @@ describe('three services under load, of which one is always suspended and anothe
     }
   });
 
-  it('see no operation fail that was not disturbed', async () => {
+  it('fail only operations that the kill interrupted', async () => {
     const failures = ['ContainerExited', 'DeploymentFailed', 'AgentFailed'];
     expect((await log.events()).filter(({ type }) => failures.includes(type)).map(({ type, data }) => [type, data])).toEqual([]);
   });
 
-  it('give each message its own reply', () => {
+  it('return to each message its own reply', () => {
     const replies = users.flatMap((user) => user.replies);
     expect(replies.length).toBeGreaterThan(0);
     expect(replies.filter(({ text, response }) => !response.includes(text))).toEqual([]);

@@ -61,7 +61,7 @@ describe('the image of the service', () => {
     await database?.stop();
   });
 
-  it('runs as an ordinary user, makes an agent on the host’s engine, and talks to it', async () => {
+  it('runs as an ordinary user, creates an agent on the host’s engine, and gets a reply from it', async () => {
     expect(await docker('top', container, '-eo', 'pid,uid,args')).toMatch(/10001\s+node dist\/main\.js/);
     const { body: session } = await ask('POST', '/api/auth/login', { email: 'admin@localhost', password });
     const made = await ask('POST', '/api/agents', { name: 'inside', templateId: 'hello' }, session.session_token);

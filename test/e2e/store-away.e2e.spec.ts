@@ -133,7 +133,7 @@ describe('a start while the database is away', () => {
     return service;
   }
 
-  it('says what it waits for, and serves at the same address once the database was started', async () => {
+  it('logs that it waits for the database, and serves at the same address once the database was started', async () => {
     await database.stop();
     const service = start({ DATABASE_URL: databaseUrl });
     const url = await service.url();
@@ -186,7 +186,7 @@ describe('a start while the database is away', () => {
     expect(service.output).toContain('stopped before the start was over');
   });
 
-  it('ends with its reason where waiting would not help', async () => {
+  it('ends with the reason for an error that waiting can’t fix', async () => {
     const wrong = new URL(database.url);
     wrong.password = 'wrong';
     const service = start({ DATABASE_URL: wrong.href });
@@ -239,7 +239,7 @@ describe('a start while the event store is away', () => {
     expect(ownerOf(dataDir)).toBe(null);
   });
 
-  it('ends with its reason where the event store refuses the user', async () => {
+  it('ends with the reason if the event store refuses the user', async () => {
     standIn.onRead = () => 'denied';
     service = Starting.on(dataDir, settings());
     expect(await service.ended()).toBe(1);

@@ -89,7 +89,7 @@ describe('An upgrade to a program whose read models are of another version', () 
     }
   }
 
-  it('lets the older program serve from its own tables without a failure, while the newer one fills others and afterwards', async () => {
+  it('lets the older program serve from its own tables without a failure, both while the newer one fills others and afterwards', async () => {
     const { answers } = await underLoad(old, async () => {
       next = await startNext();
       await until('the newer program is ready', () => ready(next));

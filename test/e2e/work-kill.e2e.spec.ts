@@ -229,7 +229,7 @@ describe('at a kill of the service', () => {
 
 describe('the thread of an agent', () => {
   it.each(Object.keys(templates) as TemplateId[])(
-    'goes on after a restart of the agent, which gets a message that it broke off no second time: %s',
+    'continues after a restart of the agent, which does not get the interrupted message a second time: %s',
     async (templateId) => {
       const conversation = await Conversation.open(templateId);
       expect((await conversation.says('first')).status).toBe(200);

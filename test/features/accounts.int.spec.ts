@@ -145,7 +145,7 @@ describe('a session', () => {
     expect({ ...unknown.json, request_id: '' }).toEqual({ ...wrong.json, request_id: '' });
   });
 
-  it('is new at every login, and ends at logout, at once', async () => {
+  it('is new at every login, and ends immediately at logout', async () => {
     const [one, other] = [await signIn(server, 'root@example.com'), await signIn(server, 'root@example.com')];
     expect(one).toMatch(/^ms_[0-9A-Za-z]{43}$/);
     expect(one).not.toBe(other);
@@ -324,7 +324,7 @@ describe('seats', () => {
 });
 
 describe('seats of computers', () => {
-  it('go to one computer, however many requests come for one end user at once, and all get the same computer', async () => {
+  it('get the same computer, for any number of requests for one end user at the same time', async () => {
     const accountId = await openAccount(server, 'computers@example.com');
     const context = systemContext('test', accountId);
     const commands = server.app.get(CommandBus);

@@ -131,7 +131,7 @@ describe('an API key', () => {
     expect(list.find((key: { id: string }) => key.id === id).is_active).toBe(false);
   });
 
-  it('belongs to its account: another account neither sees nor revokes it', async () => {
+  it('belongs to its account: another account can’t list or revoke it', async () => {
     const { id } = (await create({ name: 'mine' })).json;
     expect((await server.request('GET', '/api/v1/keys', { credential: stranger })).json).toEqual([]);
     const answers = [id, '0199a7c2-6e0f-7c6b-9a51-0e6a3f1f8a11', 'x', '%20'].map((each) =>
@@ -202,7 +202,7 @@ describe('an API key', () => {
     expect((await me(found.rawKey)).status).toBe(200);
   });
 
-  it('shows when it was last used, which is written once a minute', async () => {
+  it('shows the time of its last use, which is written once a minute', async () => {
     const { id, raw_key } = (await create({ name: 'used' })).json;
     const lastUse = async () =>
       (await server.request('GET', '/api/v1/keys', { credential: session })).json.find((key: { id: string }) => key.id === id).last_used_at;

@@ -66,7 +66,7 @@ describe('a message whose sender got a timeout', () => {
     expect(thread.find(({ text }) => text === 'too late')).toMatchObject({ id: refused.json.message_id, status: 'dead_letter' });
   });
 
-  it('has its end in the thread too when its sender gets the timeout', async () => {
+  it('is marked as ended in the thread too when its sender gets the timeout', async () => {
     const { conversation_id } = (await talk.chat('hello')).json;
     const answers = await Promise.all(['hang 1', 'hang 2', 'hang 3', 'hang 4'].map((text) => talk.chat(text, conversation_id)));
     expect(answers.map(({ status }) => status)).toEqual([504, 504, 504, 504]);

@@ -216,7 +216,7 @@ describe('a chat whose caller accepts events', () => {
     expect((await talk.thread(conversation_id)).at(-1)).toMatchObject({ text: 'one two', status: 'delivered' });
   });
 
-  it('does not hold up the turn by reading slowly, and gets the whole reply in the end', async () => {
+  it('does not delay the turn by reading slowly, and gets the whole reply', async () => {
     const chat = await StreamedChat.send('hello');
     const conversation_id = (await chat.next())?.data.conversation_id;
     const agent = await nextAsked();
@@ -232,7 +232,7 @@ describe('a chat whose caller accepts events', () => {
 });
 
 describe('a streamed chat with an Idempotency-Key', () => {
-  it('lets a repeat join the turn: it gets what comes from then on, and the same reply', async () => {
+  it('lets a repeated request join the turn: it gets the parts from then on, and the same reply', async () => {
     const chat = await StreamedChat.send('say it once', { key: 'streamed' });
     const accepted = await chat.next();
     const agent = await nextAsked();

@@ -88,7 +88,7 @@ describe('a command that goes on', () => {
     ]);
   });
 
-  it('has the folder and the variables that it was given beside those of its agent', async () => {
+  it('has the requested folder, and the requested variables in addition to those of its agent', async () => {
     expect((await talk.ask('POST', `/api/agents/${talk.agentId}/files/mkdir`, { path: 'work' })).status).toBe(201);
     const id = await started('pwd; echo "$COLOR $PORT"', { cwd: 'work', env: { COLOR: 'green' } });
     await ended(id);
@@ -121,7 +121,7 @@ describe('a command that goes on', () => {
     expect([late.text, late.last?.event]).toEqual(['first\nsecond x\n', 'end']);
   });
 
-  it('keeps the newest MiB of what it prints, and says how much it dropped', async () => {
+  it('keeps the newest MiB of its output, and reports how much it dropped', async () => {
     const id = await started('yes | head -c 3000000');
     const dropped = 3_000_000 - 1_048_576;
     expect(await ended(id)).toMatchObject({ exitCode: 0, output_bytes: 3_000_000, dropped_bytes: dropped });
@@ -146,7 +146,7 @@ describe('a command that goes on', () => {
     expect((await at('GET', id, '/output')).text).toBe('once\n');
   });
 
-  it('gets signals, and may end by one', async () => {
+  it('gets signals, and can end by a signal', async () => {
     const trap = await started(`trap 'echo caught; exit 9' USR1; echo ready; while :; do sleep 0.05; done`);
     await printed(trap, 'ready');
     expect((await at('POST', trap, '/signal', { signal: 'SIGUSR1' })).status).toBe(204);
@@ -200,7 +200,7 @@ describe('a command that goes on', () => {
 });
 
 describe('a command in an agent that sleeps', () => {
-  it('freezes with it, is shown without waking it, and goes on when its output is read', async () => {
+  it('freezes with its agent, is shown without waking the agent, and continues when its output is read', async () => {
     const id = await started('echo before; read line; echo "after $line"');
     await printed(id, 'before');
     expect((await sleep()).json.status).toBe('sleeping');
@@ -214,7 +214,7 @@ describe('a command in an agent that sleeps', () => {
     expect((await at('GET', id, '/output')).text).toBe('before\nafter awake\n');
   });
 
-  it('is not followed for longer than that: a reader hears the rest once the agent is awake again', async () => {
+  it('is not followed for longer than that: a reader gets the rest once the agent is awake again', async () => {
     const id = await started('echo before; read line; echo "after $line"');
     const reader = follow(id);
     await until('the first line came', () => (reader.text === 'before\n' ? true : undefined));
@@ -318,7 +318,7 @@ describe('another account', () => {
 });
 
 describe('a key with another scope', () => {
-  it('starts, feeds and ends no command, but sees them', async () => {
+  it('can list commands, but not start them, write to them or end them', async () => {
     const id = await started(['cat']);
     expect(await talk.ask('POST', root(), { command: 'true' }, 'mk_acme_provision')).toMatchObject({ status: 403 });
     expect(await at('DELETE', id, '', undefined, 'mk_acme_provision')).toMatchObject({ status: 403 });
@@ -350,7 +350,7 @@ describe('a request that is not valid', () => {
   });
 });
 
-describe('what is kept of a command', () => {
+describe('the stored data of a command', () => {
   it('is who started it and how it ended, and neither its texts, its variables, its input nor its output', async () => {
     const id = await started('cat; echo "canary-$SECRET"', { cwd: '.', name: 'canary-name', env: { SECRET: 'canary-value' } });
     await input(id, 'canary-input', '?close=true');
@@ -370,7 +370,7 @@ describe('what is kept of a command', () => {
 });
 
 describe('a deep sleep', () => {
-  it('ends the commands of the agent, whose output is then gone, without a wake to find out', async () => {
+  it('ends the commands of the agent and removes their output, without waking the agent', async () => {
     const first = talk;
     talk = await startTalk({ MOORING_DEEP_SLEEP_AFTER: '0' });
     try {

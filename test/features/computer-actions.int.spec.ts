@@ -76,7 +76,7 @@ describe('POST /computers/{id}/actions', () => {
     expect(desktop.events).toHaveLength(before);
   });
 
-  it('tells of an action that failed, and that the ones before it were done', async () => {
+  it('reports an action that failed, and that the ones before it were done', async () => {
     desktop.onEvent = (event) => {
       if (event === 'key 62 down') desktop.hangUp();
     };
@@ -94,7 +94,7 @@ describe('POST /computers/{id}/actions', () => {
     desktop.onEvent = () => undefined;
   });
 
-  it('takes the largest batch there may be: 50 drags of 200 points each', async () => {
+  it('accepts the largest allowed batch: 50 drags of 200 points each', async () => {
     const before = desktop.events.length;
     const { status, json } = await act({ actions: Array.from({ length: 50 }, () => drag(200)), screenshot: { delay_ms: 0 } });
     expect({ status, ok: json.ok, completed: json.completed }).toEqual({ status: 200, ok: true, completed: 50 });
@@ -236,7 +236,7 @@ describe('the files of a computer', () => {
     expect([part.status, part.text]).toEqual([206, 'sec']);
   });
 
-  it('can be run if the caller says so', async () => {
+  it('can be run if the caller asks for that', async () => {
     const put = { body: '#!/bin/sh\necho ran', headers: { 'content-type': 'text/plain' } };
     expect(await computers.bed.ask('PUT', `${file('run.sh')}&executable=true`, put)).toMatchObject({ status: 201 });
     const { json } = await computers.bed.ask('POST', `/${computerId}/exec`, { json: { command: './run.sh' } });
@@ -249,7 +249,7 @@ describe('the files of a computer', () => {
     expect(await computers.bed.ask('GET', file('nothing.txt'))).toMatchObject({ status: 404, json: { code: 'file_not_found' } });
   });
 
-  it('are at most 100 MB, whatever the body says', async () => {
+  it('are at most 100 MB, whatever size the body declares', async () => {
     const { server } = computers;
     const response = await fetch(`${server.url}/api/v1/computers${file('large.bin')}`, {
       method: 'PUT',

@@ -27,7 +27,7 @@ describe('the browser of a computer', () => {
     return (await promisify(execFile)(wrapper, words, { env })).stdout.trimEnd().split('\n');
   };
 
-  it('has a profile in the home, asks nothing at first, and opens what it is told', async () => {
+  it('has a profile in the home, shows no first-run questions, and opens the given page', async () => {
     const words = await started({}, 'http://localhost:1/a b', '--incognito');
     expect(words).toEqual(
       expect.arrayContaining(['--user-data-dir=/home/user/.config/chromium', '--no-first-run', '--no-default-browser-check']),

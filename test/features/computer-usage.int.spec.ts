@@ -35,7 +35,7 @@ async function visits(count: number): Promise<number[]> {
 }
 
 describe('the usage of a computer', () => {
-  it('counts each command that was run in it, whatever became of that, and none that was refused', async () => {
+  it('counts each command that was run in it, whatever its result, and none that was refused', async () => {
     const { computerId: other } = await computers.awake('ben');
     await exec(computerId, { command: 'true' });
     await exec(computerId, { command: ['sh', '-c', 'exit 3'] });

@@ -27,7 +27,7 @@ async function acted(body: unknown): Promise<{ results: { action: string; ok: bo
 }
 
 describe('Anthropic’s SDK', () => {
-  it('gives uses of the computer tool that are taken unchanged, one by one', async () => {
+  it('returns uses of the computer tool that are accepted unchanged, one by one', async () => {
     const uses = await models.anthropicUses([
       { name: 'computer', input: { action: 'screenshot' } },
       { name: 'computer', input: { action: 'left_click', coordinate: [100, 200], text: 'ctrl' } },
@@ -45,7 +45,7 @@ describe('Anthropic’s SDK', () => {
     expect(zoom?.results[0]).toMatchObject({ screenshot: { width: 100, height: 50 } });
   });
 
-  it('gives uses of the toolset that are taken unchanged, as a batch', async () => {
+  it('returns uses of the toolset that are accepted unchanged, as a batch', async () => {
     const uses = await models.anthropicUses([
       { name: 'mouse_move', input: { coordinate: [1, 2] } },
       { name: 'left_mouse_down', input: {} },
@@ -71,7 +71,7 @@ describe('Anthropic’s SDK', () => {
 });
 
 describe('OpenAI’s SDK', () => {
-  it('gives an action that is taken unchanged', async () => {
+  it('returns an action that is accepted unchanged', async () => {
     const { action } = await models.openaiCall({ action: { type: 'click', button: 'right', x: 0, y: 0 } });
     expect((await acted(action)).events).toEqual(['pointer 0,0 0', 'pointer 0,0 4', 'pointer 0,0 0']);
   });

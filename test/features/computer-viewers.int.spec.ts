@@ -35,8 +35,8 @@ async function connect(path: string, browser = new Browser(computers.server)): P
 const click = () => ask('POST', `/${computerId}/actions`, { action: 'left_click', coordinate: [10, 20] });
 const isSeen = (event: string) => untilTrue(() => desktop.events.includes(event));
 
-describe('a person who sees a computer in its container', () => {
-  it('controls it beside whoever acts on it, who knows where the pointer was moved', async () => {
+describe('a viewer of a computer in its container', () => {
+  it('can control it at the same time as an API caller, who gets the position of the moved pointer', async () => {
     const viewing = await connect(await link(computerId));
     viewing.send(keyEvent(0x61, true), keyEvent(0x61, false));
     await isSeen('key 61 up');
@@ -84,7 +84,7 @@ describe('a person who sees a computer in its container', () => {
     expect((await asked).status).toBe(204);
   });
 
-  it('keeps it from being put to sleep, unless that is forced, which ends the session', async () => {
+  it('prevents its sleep unless the sleep is forced, which ends the session', async () => {
     const viewing = await connect(await link(computerId, { mode: 'view' }));
     const refused = await ask('POST', `/${computerId}/sleep`, {});
     expect([refused.status, refused.json.code]).toEqual([409, 'session_connected']);

@@ -78,7 +78,7 @@ withDesktopPrograms('computers on the local runtime', () => {
       expect([...needed]).toEqual([image]);
     });
 
-    it('are one for an end user, however many are created at once', async () => {
+    it('are one per end user, for any number of creations at the same time', async () => {
       const create = () => bed.ask('POST', '', { json: { end_user_id: 'crowd' } });
       const answers = await Promise.all(Array.from({ length: 100 }, create));
       expect(new Set(answers.map(({ json }) => json.computer_id)).size).toBe(1);

@@ -112,7 +112,7 @@ describe('a custom file', () => {
     expect(await ran(id)).toBe('a\na\na\n');
   });
 
-  it('is not seen nor stored by another account, and is gone with its agent', async () => {
+  it('can’t be read or written by another account, and is deleted with its agent', async () => {
     const id = await created();
     await store(id, { path: 'a.sh', content: 'echo' });
     const file = { files: [{ path: 'b.sh', content: 'echo' }] };
@@ -160,7 +160,7 @@ describe('a custom script that fails', () => {
     expect(await deploy(id)).toMatchObject({ json: { status: 'error', message: expect.stringContaining(message) } });
   });
 
-  it('may print more than the log keeps', async () => {
+  it('can print more than the log keeps', async () => {
     const id = await created();
     await store(id, { path: 'a.sh', content: 'yes "a long line" | head -c 3000000; printf "\\0 \\377"' });
     const answer = await deploy(id);

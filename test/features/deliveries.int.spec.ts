@@ -97,7 +97,7 @@ describe('a webhook', () => {
     expect(await talk.bed.types(agentId)).toContain('AgentWoke');
   });
 
-  it('that the agent answers with 500 is tried six times, and holds up the next one until it is given up', async () => {
+  it('that the agent answers with 500 is tried six times, and delays the next one until it fails', async () => {
     const failing = await webhook('fail');
     const next = await webhook('next');
     for (let index = 0; index < 5; index += 1) {
@@ -153,7 +153,7 @@ describe('a message about files', () => {
     await until('it was answered', async () => ((await talk.pages(conversation, '', agentId)).flat().length === 2 ? true : undefined));
   });
 
-  it('that is tried again later holds up no chat', async () => {
+  it('that is tried again later delays no chat', async () => {
     const conversation = await attach('fail');
     await until('the attempt failed', async () => (await talk.events(conversation)).find(({ type }) => type === 'DeliveryFailed'));
     const answer = await talk.chat('hello', conversation, agentId);

@@ -44,7 +44,7 @@ describe('docker-compose.yml', () => {
 });
 
 describe('deploy/mooring.service', () => {
-  it('is a unit that systemd takes', () => {
+  it('is a unit that systemd accepts', () => {
     const ran = firstThatRuns([['systemd-analyze', 'verify', '--man=no', 'deploy/mooring.service']]);
     // systemd is no part of a container's image, so this is checked where it is there.
     if (ran !== null)

@@ -113,7 +113,7 @@ describe('the secrets of an account whose agents are deployed', () => {
     expectAbsent(JSON.stringify([listed, container, await image.inspect(), await image.history()]));
   };
 
-  it('reach its container alone, whatever its Dockerfile and its scripts print', async () => {
+  it('are only in its container, whatever its Dockerfile and its scripts print', async () => {
     const dockerfile = [
       `FROM ${bed.image}`,
       'ARG ACCOUNT',
@@ -137,7 +137,7 @@ describe('the secrets of an account whose agents are deployed', () => {
     await expectHiddenByEngine(id);
   });
 
-  it('are not repeated in the error for an address that holds one', async () => {
+  it('are not repeated in the error for an address that contains one', async () => {
     for (const repo_url of [`https://robot:${secrets.address}@example.com/x.git`, `https://${secrets.address}@example.com/x.git`]) {
       const refused = await ask('POST', '/api/v1/provision', { name: 'x', repo_url });
       expect(refused).toMatchObject({ status: 400, json: { errors: [{ field: 'repo_url' }] } });

@@ -81,7 +81,7 @@ describe('an agent whose image has no shell', () => {
     expect(await exec(['no-such-program'])).toMatchObject({ exitCode: 127 });
   });
 
-  it('kills a command when its time is over, and leaves nothing of it', async () => {
+  it('kills a command at its timeout, and leaves none of its processes', async () => {
     expect(await exec(['sleep', '300.5'], 1)).toMatchObject({ exitCode: 124, timedOut: true });
     expect((await exec(['ps'])).stdout).not.toContain('300.5');
   });

@@ -105,7 +105,7 @@ describe('a command in an agent', () => {
     expect(events.at(-1)).toContain('exit');
   });
 
-  it('is killed when its caller goes away, also in the middle of a stream', async () => {
+  it('is killed when its caller disconnects, also during a stream', async () => {
     for (const accept of ['application/json', 'text/event-stream']) {
       const before = (await failed()).length;
       const caller = new AbortController();
@@ -132,7 +132,7 @@ describe('a command in an agent', () => {
   });
 });
 
-describe('what the log holds of a command', () => {
+describe('the log entries of a command', () => {
   it('tells who ran it and how it ended, and not what it was or printed', async () => {
     await exec('echo canary-in-a-command', {
       cwd: '.',

@@ -48,7 +48,7 @@ describe('a download', () => {
     expect((await files.namesIn('names')).toSorted()).toHaveLength(6);
   });
 
-  it('of a part goes on where an earlier one broke off, as long as the file is the same', async () => {
+  it('of a part continues where an earlier one was interrupted, if the file has not changed', async () => {
     await files.write('part', '0123456789');
     const etag = await until('the file’s validator is strong', async () => {
       const tag = (await files.download('part', {}, 'HEAD')).headers.get('etag') ?? '';
@@ -135,7 +135,7 @@ describe('an upload', () => {
     expect([await files.textOf('up/a.txt'), await files.namesIn('up')]).toEqual(['other', ['a.txt']]);
   });
 
-  it('without a directory lands in the inbox, under another name if its own is taken', async () => {
+  it('without a directory is stored in the inbox, under another name if its own is taken', async () => {
     for (const path of ['report.tar.gz', 'report-2.tar.gz', 'report-3.tar.gz'])
       expect((await files.upload(file('report.tar.gz', path))).json).toMatchObject({
         path: `${root}/inbox/${path}`,
@@ -161,7 +161,7 @@ describe('an upload', () => {
     expect(JSON.stringify(await talk.messages(talk.agentId))).not.toContain('a.txt');
   });
 
-  it('takes nothing of its name but the last part', async () => {
+  it('uses only the last part of its name', async () => {
     for (const name of ['../../../etc/passwd', '/etc/passwd', '..\\passwd'])
       expect((await files.upload(['dest_dir', 'names-up'], file(name, 'x'))).json).toMatchObject({ name: 'passwd' });
     expect(await files.namesIn('names-up')).toEqual(['passwd']);
@@ -182,7 +182,7 @@ describe('an upload', () => {
     expect((await files.run('ls -A $MOORING_VOLUME/big; ls -A $MOORING_VOLUME | grep unfinished')).stdout).toBe('');
   });
 
-  it('that breaks off leaves nothing', async () => {
+  it('that is interrupted leaves nothing', async () => {
     const before = (await files.recorded()).length;
     const { host, port } = new URL(talk.server.url) as unknown as { host: string; port: string };
     const socket = connect(Number(port), '127.0.0.1');

@@ -109,7 +109,7 @@ describe('a path', () => {
     expect((await files.write('inside/x', 'x')).json.path).toBe(`${root}/real/x`);
   });
 
-  it('never makes the service fail, however it is written', async () => {
+  it('never makes the service fail, whatever its form', async () => {
     const strange = [
       '%2e%2e/x',
       '..%2fx',
@@ -197,8 +197,8 @@ describe('calls to files that are refused', () => {
   });
 });
 
-describe('what the log holds of an agent’s files', () => {
-  it('tells who changed or read what kind of thing, and neither names nor contents', async () => {
+describe('the log entries of an agent’s files', () => {
+  it('contain who changed or read which kind of entry, but neither names nor contents', async () => {
     const before = (await files.recorded()).length;
     await files.write('canary-name', 'canary content');
     await files.textOf('canary-name');

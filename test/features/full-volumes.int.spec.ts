@@ -43,7 +43,7 @@ async function deployed(): Promise<string> {
   return agentId;
 }
 
-describe('an agent whose volume holds more than it may', () => {
+describe('an agent whose volume is larger than allowed', () => {
   it('is stopped, which its message and its log say, and runs again when there is room', async () => {
     const [full, other] = [await deployed(), await deployed()];
     await writeFile(big(full), Buffer.alloc(3 * MIB));

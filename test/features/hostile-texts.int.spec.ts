@@ -150,7 +150,7 @@ describe('a reply that PostgreSQL can’t store', () => {
 describe('output of a command that PostgreSQL can’t store', () => {
   const command = String.raw`printf 'a\000b\355\240\200c\377'; printf '\000\377' >&2`;
 
-  it('is given with U+FFFD for what is no UTF-8, also to a repeat with an Idempotency-Key', async () => {
+  it('is returned with U+FFFD for invalid UTF-8, also to a repeat with an Idempotency-Key', async () => {
     const first = await post('exec', { command }, { 'idempotency-key': 'no-text' });
     expect(first).toMatchObject({
       status: 200,

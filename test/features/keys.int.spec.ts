@@ -68,7 +68,7 @@ describe('the master key in the data folder', () => {
     },
   );
 
-  it('is replaced while values are sealed and opened; the log tells who did it, and no key', async () => {
+  it('is replaced while values are sealed and opened; the log contains who did it, and no key', async () => {
     const [keyring, database] = [server.app.get(Keyring, { strict: false }), server.app.get(Database, { strict: false })];
     const values: { subject: string; value: Sealed }[] = [];
     const seal = async (subject: string) => values.push({ subject, value: await keyring.seal(subject, 'c', subject) });
@@ -99,14 +99,14 @@ describe('the master key in the data folder', () => {
   });
 });
 
-describe('a master key that the operator gives', () => {
+describe('a master key from the operator’s settings', () => {
   let server: TestServer;
   beforeAll(async () => {
     server = await started({ MOORING_MASTER_KEY: given });
   });
   afterAll(() => server?.close());
 
-  it('is replaced only by one that the operator gives too, and not by itself', async () => {
+  it('is replaced only by another one from the operator, and never automatically', async () => {
     expectProblem(await ask(server, 'POST', 'keys/rotate', {}), 400, 'invalid_request');
     expectProblem(await ask(server, 'POST', 'keys/rotate', { new_master_key: given }), 400, 'invalid_request');
     const answer = await ask(server, 'POST', 'keys/rotate', { new_master_key: next });

@@ -311,7 +311,7 @@ describe('following a log', () => {
     await closed;
   });
 
-  it('leaves no reader behind if its caller left before it began', async () => {
+  it('leaves no reader open if its caller disconnected before it began', async () => {
     const talker = await output(line('stands'));
     for (let count = 0; count < 20; count++) {
       const asked = asking(talker.agentId);

@@ -55,7 +55,7 @@ function pictureOf({ content }: ToolResult): { mimeType: string | undefined; wid
 }
 
 describe('a model with a key for computers', () => {
-  it('is told what the tools take and what they change', async () => {
+  it('gets the arguments of the tools and what they change', async () => {
     const { tools } = await (await bed.connected(key)).listTools();
     const named = new Map(tools.map((tool) => [tool.name, tool]));
     expect(named.get('act_on_computer')).toMatchObject({
@@ -79,7 +79,7 @@ describe('a model with a key for computers', () => {
     expect(refused).toMatchObject({ isError: true, json: { code: 'insufficient_scope', required_scopes: ['computers'] } });
   });
 
-  it('finds its computers, and gets the one that an end user has', async () => {
+  it('lists its computers, and gets the computer of an end user', async () => {
     expect((await call('list_computers', { end_user_id: 'ana' })).json).toMatchObject([{ computer_id: computerId }]);
     expect((await call('create_computer', { end_user_id: 'ana' })).json).toMatchObject({ computer_id: computerId, status: 'awake' });
     expect((await call('get_computer', { computerId })).json).toMatchObject({ end_user_id: 'ana', display: SIZE });
@@ -118,7 +118,7 @@ describe('a model with a key for computers', () => {
     expect(desktop.events.slice(before)).toEqual(expect.arrayContaining(['pointer 100,200 1', 'key 61 down', 'key 78 down']));
   });
 
-  it('sees the last of several pictures of a batch, and no picture if it asks for none', async () => {
+  it('gets the last of several pictures of a batch, and no picture if it asks for none', async () => {
     const actions = [{ action: 'screenshot' }, { action: 'zoom', region: [0, 0, 100, 50] }];
     const acted = await call('act_on_computer', { computerId, actions });
     expect(acted.json.results).toMatchObject([
@@ -131,7 +131,7 @@ describe('a model with a key for computers', () => {
     expect(content.map(({ type }) => type)).toEqual(['text']);
   });
 
-  it('is told which action is wrong before the first is done', async () => {
+  it('gets an error for a wrong action before the first one is done', async () => {
     const before = desktop.events.length;
     const refused = await call('act_on_computer', {
       computerId,
@@ -187,7 +187,7 @@ describe('a model with a key for computers', () => {
     expect(pictureOf(await call('get_computer_screenshot', { computerId }))).toMatchObject(SIZE);
   });
 
-  it('is told which tool to ask next if a wake takes longer than a call may', async () => {
+  it('gets the name of the tool to call next if a wake takes longer than a call may', async () => {
     await call('sleep_computer', { computerId });
     bed.times.waitSeconds = 0;
     const { isError, json, notes } = await call('wake_computer', { computerId });
@@ -197,7 +197,7 @@ describe('a model with a key for computers', () => {
     expect((await call('wake_computer', { computerId })).json.status).toBe('awake');
   });
 
-  it('makes a link for a person, sees the links and closes them', async () => {
+  it('creates a link for a person, lists the links and closes them', async () => {
     const { json } = await call('open_computer_viewer', { computerId, mode: 'view', label: 'support' });
     expect(json).toMatchObject({ url: expect.stringContaining('/viewer/'), mode: 'view' });
     expect((await call('list_computer_sessions', { computerId })).json).toMatchObject([{ session_id: json.session_id, status: 'pending' }]);

@@ -22,7 +22,7 @@ const call: ToolBed['call'] = (...given) => bed.call(...given);
 const post: ToolBed['post'] = (...given) => bed.post(...given);
 
 describe('a model with a key', () => {
-  it('is told what the tools are, what they take and what they change', async () => {
+  it('gets the names of the tools, their arguments and what they change', async () => {
     const client = await bed.connected();
     expect(client.getServerVersion()).toMatchObject({ name: 'mooring' });
     const { tools } = await client.listTools();
@@ -68,7 +68,7 @@ describe('a model with a key', () => {
     ]);
   });
 
-  it('is told why an agent does not reply', async () => {
+  it('gets the reason if an agent does not reply', async () => {
     expect(await call('chat_with_agent', { agentId, message: 'fail' })).toMatchObject({ isError: true, json: { code: 'agent_failed' } });
   });
 
@@ -77,7 +77,7 @@ describe('a model with a key', () => {
     expect(json).toMatchObject({ stdout: 'green\n', exitCode: 3 });
   });
 
-  it('starts a command that goes on, reads its output, and kills it', async () => {
+  it('starts a background command, reads its output, and kills it', async () => {
     const started = await call('start_agent_command', { agentId, command: 'echo begun; sleep 600' });
     const { command_id: commandId } = started.json as { command_id: string };
     const output = await until('it has printed', async () => {
@@ -113,7 +113,7 @@ describe('a model with a key', () => {
     expect((await call('download_agent_file', { agentId, path: 'empty' })).text).toBe('There is nothing to show.');
   });
 
-  it('sees a picture, also one that is larger than a text may be', async () => {
+  it('gets a picture, also one that is larger than a text may be', async () => {
     const command = `head -c 300000 /dev/urandom > picture.png; head -c 5000000 /dev/zero > large.png; head -c 99 /dev/urandom > data.bin`;
     await call('run_agent_command', { agentId, command });
     const { content } = await call('download_agent_file', { agentId, path: 'picture.png' });
@@ -137,7 +137,7 @@ describe('a model with a key', () => {
     expect((await call('explain_agent', { agentId })).json).toMatchObject({ status: 'active' });
   });
 
-  it('gets the end of long outputs, and is told what is left out', async () => {
+  it('gets the end of long outputs, and the size of the part that is left out', async () => {
     const { json, notes } = await call('run_agent_command', { agentId, command: 'seq 1 40000; echo the end' });
     expect(json.stdout).toMatch(/^1\n2\n/);
     expect(json.stdout).toMatch(/40000\nthe end\n$/);
@@ -146,7 +146,7 @@ describe('a model with a key', () => {
   });
 });
 
-it('a program connects as the documentation says', async () => {
+it('a program connects as the documentation describes', async () => {
   const text = readFileSync(new URL('../../docs/guides/mcp.md', import.meta.url), 'utf8');
   const program = /```js\n(import \{ Client \}[^]*?)```/.exec(text)?.[1] ?? '';
   const env = { ...process.env, MOORING_URL: bed.server.url, MOORING_API_KEY: 'mk_acme' };
@@ -205,7 +205,7 @@ describe('a call of a tool', () => {
     expect(waited.notes).toContain('wait_for_agent');
   });
 
-  it('leaves events that name its caller, its address and the request', async () => {
+  it('writes events that contain its caller, its address and the request', async () => {
     const headers = { 'x-request-id': 'asked-by-a-model' };
     const answer = await post(callOf('write_agent_file', { agentId, path: 'b', content: 'x' }), headers);
     expect([answer.status, answer.headers.get('x-request-id')]).toEqual([200, 'asked-by-a-model']);
@@ -254,7 +254,7 @@ describe('the address of tools', () => {
     expect((await post({ jsonrpc: '2.0', id: 2, method: 'tools/list' }, headers)).json.result.tools.length).toBeGreaterThan(15);
   });
 
-  it('takes a key in either header, and nobody without one', async () => {
+  it('accepts a key in either header, and refuses a caller without one', async () => {
     const list = { jsonrpc: '2.0', id: 1, method: 'tools/list' };
     const byHeader = await bed.server.request('POST', '/api/mcp', { json: list, headers: { 'x-api-key': 'mk_acme' } });
     expect(byHeader.status).toBe(200);

@@ -96,7 +96,7 @@ describe('talking to an agent', () => {
     expect(heard).toEqual(accepted.slice(1).map(({ data }) => data.message_id));
   });
 
-  it('in one conversation does not hold up another', async () => {
+  it('in one conversation does not delay another', async () => {
     const slow = talk.chat('hang please');
     await until('the slow one is heard', async () => ((await talk.heard()).some(([, text]) => text === 'hang please') ? true : undefined));
     let slowIsOver = false;
@@ -203,7 +203,7 @@ describe('talking to an agent', () => {
     expect(await talk.ask('GET', `/api/agents/${agentId}/conversations?cursor=x`)).toMatchObject({ status: 400 });
   });
 
-  it('ends with the agent: its conversations are gone, and waiting messages end', async () => {
+  it('ends with the agent: its conversations are deleted, and waiting messages end', async () => {
     const agentId = await talk.deployed();
     const { json } = await talk.chat('hello', undefined, agentId);
     const waiting = talk.chat('hang', json.conversation_id, agentId);

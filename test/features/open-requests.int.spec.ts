@@ -214,7 +214,7 @@ describe('a session that is signed out', () => {
 });
 
 describe('another replica', () => {
-  it('hears of the end by a notification: it need not ask the log', async () => {
+  it('gets the end by a notification, without reading the log', async () => {
     const poll = jest.spyOn(HeadWatch.prototype, 'poll').mockResolvedValue(undefined);
     try {
       const { id, raw_key } = await newKey();

@@ -35,7 +35,7 @@ describe.each(kinds)('a chat with an agent that speaks %s', (_, name, start, str
     await agent?.stop();
   });
 
-  it('goes on where the agent remembers it, and stands in the thread', async () => {
+  it('continues if the agent remembers it, and is in the thread', async () => {
     const first = (await talk.chat('first')).json;
     expect(first.response).toMatch(/^1: first/);
     expect((await talk.chat('second', first.conversation_id)).json.response).toMatch(/^2: first, second/);

@@ -80,7 +80,7 @@ describe('a secret of an account', () => {
     expectProblem(await env('POST', foreign, { key: 'A', secret: 'mine' }, '', 'mk_other'), 400, 'secret_not_found');
   });
 
-  it('finds no place beside 100 others, however many come at once', async () => {
+  it('is refused in addition to 100 others, for any number of requests at the same time', async () => {
     const answers = await Promise.all(Array.from({ length: 110 }, (_, index) => secret('PUT', `s${index}`, { value: 'x' }, 'mk_full')));
     expect(answers.filter(({ status }) => status === 201)).toHaveLength(100);
     expectProblem(answers.find(({ status }) => status !== 201) as (typeof answers)[number], 400, 'invalid_request');
@@ -88,7 +88,7 @@ describe('a secret of an account', () => {
 });
 
 describe('a variable of an agent', () => {
-  it('takes the present value of a secret, and is listed with its name and mask', async () => {
+  it('has the present value of a secret, and is listed with its name and mask', async () => {
     const agentId = await agents.active('acme');
     await secret('PUT', 'rotating', { value: 'the-first-value' });
     const set = await env('POST', agentId, { key: 'TOKEN', secret: 'rotating' });

@@ -17,7 +17,7 @@ const credential = (method: string, place = '', json?: unknown) =>
   ask(method, `/api/v1/source-credentials${place === '' ? '' : `/${place}`}`, json);
 const given = { username: 'ci', password: PASSWORD };
 
-describe('an image of a registry that asks for a credential', () => {
+describe('an image of a registry that requires a credential', () => {
   let bed: DockerBed;
   let agents: AgentBed;
   const registries: TestRegistry[] = [];
@@ -84,7 +84,7 @@ describe('an image of a registry that asks for a credential', () => {
     expect((await deploy('acme', image)).log).toContain('may not be had from it');
   });
 
-  it('is downloaded from another host if its registry says so, and that host is not sent the credential', async () => {
+  it('is downloaded from another host if its registry redirects there, and that host does not get the credential', async () => {
     const content = randomUUID();
     const store = await registry({ credential: null, content });
     // Engines may take another port of the same name for the same host.

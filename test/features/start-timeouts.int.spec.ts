@@ -64,7 +64,7 @@ describe('an agent whose template has a start timeout beyond that of the install
     await until('it is stopped', async () => ((await bed.load(id)).state?.sleepDepth === 'stopped' ? true : undefined));
   };
 
-  it('has that time to start, to restart and to wake, and its callers wait as long', async () => {
+  it('has that time to start, to restart and to wake, and its callers wait for the same time', async () => {
     const { id, status } = await deployed('patient');
     expect(status).toBe('active');
     expect([await ordered(id, 'restart'), await timeFor(id, 'AgentRestartRequested')]).toEqual(['active', TEMPLATE_S + 150]);

@@ -159,7 +159,7 @@ describe('a subscription', () => {
     );
   });
 
-  it('that has ended gets nothing more, and nothing is kept of it', async () => {
+  it('that has ended gets no more events, and none of its data is kept', async () => {
     const subscription = await subscribe();
     expect((await ask('DELETE', `/${subscription.id}`)).status).toBe(204);
     await until('it is forgotten', async () => {
@@ -173,7 +173,7 @@ describe('a subscription', () => {
 });
 
 describe('a delivery that fails', () => {
-  it('is given up after six attempts, and sent again if somebody asks for it', async () => {
+  it('fails after six attempts, and is sent again on request', async () => {
     const subscription = await subscribe({ types: ['AgentProvisioned'] });
     answers.set(subscription.path, [302, 500]);
     await agents.active('acme');
@@ -189,7 +189,7 @@ describe('a delivery that fails', () => {
     expect((await ask('POST', `/${subscription.id}/deliveries/nothing/redeliver`)).status).toBe(404);
   });
 
-  it('holds up no other agent, however many events of its own wait behind it', async () => {
+  it('delays no other agent, however many events of its own wait behind it', async () => {
     const subscription = await subscribe({ types: ['AgentProvisioned'] });
     answers.set(subscription.path, [500]);
     const refused = await agents.active('acme');
@@ -249,7 +249,7 @@ describe('an address', () => {
     expect(answer.text).not.toContain('canary');
   });
 
-  it('can’t be taken away, nor can a change be anything but what is said', async () => {
+  it('can’t be removed, and accepts only the documented changes', async () => {
     const subscription = await subscribe();
     for (const change of [
       { url: null },

@@ -47,7 +47,7 @@ sleep 3600;
 
 jest.setTimeout(DESKTOP_IMAGE_MS);
 
-describe('a computer that takes all user namespaces which the kernel gives it', () => {
+describe('a computer that uses all user namespaces of its kernel', () => {
   const docker = new Dockerode();
   const desktops: TestDesktop[] = [];
   let under: RuntimeUnderTest;

@@ -109,7 +109,7 @@ describe('a terminal in an agent', () => {
     await sitting.run('until [ "$(stty size)" = "30 100" ]; do sleep 0.02; done; echo fol""lows', 'follows');
   });
 
-  it.each(ofThisMachine)('runs programs that take the whole screen: keys in %s change a file', async (editor, ...steps) => {
+  it.each(ofThisMachine)('runs programs that use the whole screen: keys in %s change a file', async (editor, ...steps) => {
     const sitting = await open();
     sitting.type(`rm -f note; ${editor} note\r`);
     await until('the editor is there', () => (/1049h[^]*~/.test(sitting.shown) ? true : undefined));
@@ -121,7 +121,7 @@ describe('a terminal in an agent', () => {
     await sitting.run('echo "[$(cat note)]"', '[hello]');
   });
 
-  it('ends with its shell, and tells the exit code', async () => {
+  it('ends with its shell, and reports the exit code', async () => {
     const before = await closings();
     const sitting = await open();
     sitting.type('exit 3\r');
@@ -129,7 +129,7 @@ describe('a terminal in an agent', () => {
     expect((await closedAfter(before)).data).toMatchObject({ end: 'exited', exit_code: 3 });
   });
 
-  it('ends with its caller: what runs in it is killed', async () => {
+  it('ends with its caller: the programs in it are killed', async () => {
     const before = await closings();
     const sitting = await open();
     await sitting.run('echo $$ > shell-pid; sleep 300.75 & echo be""gun', 'begun');
@@ -139,7 +139,7 @@ describe('a terminal in an agent', () => {
     expect(left.json.exitCode).not.toBe(0);
   });
 
-  it('ends with its agent, and says so', async () => {
+  it('ends with its agent, and reports that', async () => {
     const agentId = await talk.deployed();
     const sitting = await open(pathOf(agentId));
     await sitting.run('echo $((6 * 7))', '42');
@@ -175,7 +175,7 @@ describe('a terminal in an agent', () => {
     expect(sitting.shown.split('z').length - 1).toBeGreaterThanOrEqual(20_000_000);
   });
 
-  it('ends after a frame that is too large, and one that is not understood', async () => {
+  it('ends after a frame that is too large, and after an invalid one', async () => {
     const large = await open();
     large.socket.send(Buffer.alloc(65_537));
     expect((await large.closed)[0]).toBe(1009);
@@ -184,7 +184,7 @@ describe('a terminal in an agent', () => {
     expect(await odd.closed).toEqual([1008, expect.stringContaining('"type":"resize"')]);
   });
 
-  it('ends when its caller is gone without a word', async () => {
+  it('ends when its caller disappears without a close', async () => {
     const before = await closings();
     const key = 'dGhlIHNhbXBsZSBub25jZQ==';
     const silent = connect(Number(new URL(talk.server.url).port), '127.0.0.1');
@@ -269,7 +269,7 @@ describe('a ticket', () => {
     expect(JSON.stringify(await recorded())).not.toContain(json.ticket);
   });
 
-  it('is given only for an agent of the caller, with the scope deploy', async () => {
+  it('is opened only for an agent of the caller, with the scope deploy', async () => {
     expect(await issued('mk_other')).toMatchObject({ status: 404, json: { code: 'agent_not_found' } });
     expect(await issued('mk_acme_provision')).toMatchObject({ status: 403 });
   });
@@ -280,15 +280,15 @@ describe('a ticket', () => {
     expect(await talk.server.request('GET', path)).toMatchObject({ status: 401 });
   });
 
-  it('ends after its time', async () => {
+  it('ends at its timeout', async () => {
     const { json } = await issued();
     await talk.server.app.get(Database, { strict: false }).query('update access_tickets set expires_at = clock_timestamp()');
     expect(await refused(pathOf(talk.agentId, `?ticket=${json.ticket}`), {})).toMatchObject({ status: 401 });
   });
 });
 
-describe('what the log holds of a terminal', () => {
-  it('tells who opened it and how it ended, and not what was typed or shown', async () => {
+describe('the log entries of a terminal', () => {
+  it('contain who opened it and how it ended, but neither its input nor its output', async () => {
     const before = await closings();
     const sitting = await open();
     await sitting.run('echo canary-$((6 * 7))', 'canary-42');

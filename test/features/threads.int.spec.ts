@@ -25,7 +25,7 @@ describe('reading a thread', () => {
     ).toEqual(numbered(60).flat());
   });
 
-  it.each([1, 3, 7, 200])('reads the same whole thread in pages of %d', async (limit) => {
+  it.each([1, 3, 7, 200])('returns the same whole thread in pages of %d', async (limit) => {
     const conversation = await talk.past(numbered(10));
     const pages = await talk.pages(conversation, `?limit=${limit}`);
     expect(pages.every(({ length }) => length <= limit && length > 0)).toBe(true);

@@ -145,7 +145,7 @@ describe('webhooks without the token', () => {
     expect(await fromOwner(body)).toMatchObject(accepted);
   });
 
-  it('stand in the list of deliveries and in a thread of their own, and can be delivered again', async () => {
+  it('are in the list of deliveries and in a thread of their own, and can be delivered again', async () => {
     const id = (await fromStranger('hello')).json.message_id as string;
     await event('it is delivered', ofStrangers, 'MessageDelivered', id);
     expect(await deliveryOf(id)).toMatchObject({ status: 'delivered', conversationId: tokenlessConversation(agentId) });
@@ -180,7 +180,7 @@ describe('webhooks without the token', () => {
     expect((await from('2001:db8:0:2::1')).status).toBe(202);
   });
 
-  it('of an agent that is deleted are gone with its key', async () => {
+  it('of a deleted agent are deleted with its key', async () => {
     const id = (await fromStranger(`secret ${randomUUID()}`)).json.message_id as string;
     await event('it is delivered', ofStrangers, 'MessageDelivered', id);
     expect((await talk.ask('DELETE', `/api/v1/agents/${agentId}`)).status).toBe(204);

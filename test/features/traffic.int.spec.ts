@@ -138,7 +138,7 @@ describe('a request to a public agent', () => {
     expect(await answer.text()).toBe([204, 304].includes(status) ? '' : 'body');
   });
 
-  it('at the agent’s own host name finds the agent at the root', async () => {
+  it('at the agent’s own host name has the agent at the root', async () => {
     const host = `${talk.agentId.toUpperCase()}.${DOMAIN}:8080`;
     const asked = { headers: { host } };
     const raw = ask(`${talk.server.url}/api/v1/agents?x=1`, asked).end();
@@ -157,7 +157,7 @@ describe('a request to a public agent', () => {
     expect([refused.statusCode, JSON.parse(await textOf(refused)).code]).toEqual([404, 'agent_not_found']);
   });
 
-  it('tells the agent who calls, and keeps the caller’s credentials for Mooring from it', async () => {
+  it('passes the caller’s identity to the agent, but not the caller’s credentials for Mooring', async () => {
     await get('/told', { authorization: `Bearer mk_acme`, 'x-api-key': 'sk-own', 'x-forwarded-for': '10.9.9.9', 'x-request-id': 'mine' });
     const { headers = {} } = agent.last('/told') ?? {};
     expect(headers).toMatchObject({
@@ -196,7 +196,7 @@ describe('a request to a public agent', () => {
   });
 
   it.each(['/down?mib=1000', '/a body without end', '/the length of a terabyte'])(
-    'takes no more of a response than its caller does, and ends if that is nothing: %s',
+    'reads no more of a response than its caller does, and ends if the caller reads nothing: %s',
     async (path) => {
       talk.server.config.trafficIdleSeconds = 2;
       const response = await send(encodeURI(path), {});
@@ -208,7 +208,7 @@ describe('a request to a public agent', () => {
 });
 
 describe('a public agent that sleeps', () => {
-  it('is woken by a request, which says so, and by whom', async () => {
+  it('is woken by a request, which records the caller', async () => {
     await asleep();
     const answer = await get('/hello');
     expect(answer).toMatchObject({ status: 200, text: 'GET /hello' });
@@ -227,7 +227,7 @@ describe('a public agent that sleeps', () => {
     expect((await wakes()) - before).toBe(1);
   });
 
-  it('answers 504 to a request when it does not wake in time, and goes on waking', async () => {
+  it('answers 504 to a request when it does not wake in time, and continues to wake', async () => {
     await asleep();
     const thaw = talk.runtime.inner.thaw.bind(talk.runtime.inner);
     let release = () => {};
@@ -295,7 +295,7 @@ describe('an open request', () => {
     return rows.length > 0;
   };
 
-  it('holds the agent awake until it is over', async () => {
+  it('keeps the agent awake until it is over', async () => {
     const answer = get('/hold');
     const response = await until('the request is there', () => agent.held.get('/hold'));
     expect([await held(), await isAwake()]).toEqual([true, true]);
@@ -304,7 +304,7 @@ describe('an open request', () => {
     await untilTrue(async () => !(await held()));
   });
 
-  it('takes a place of the agent, of which there are so many', async () => {
+  it('uses one of the agent’s limited places', async () => {
     const streams = await Promise.all(Array.from({ length: 8 }, () => send('/events', {})));
     const refused = await get('/x');
     expect(refused).toMatchObject({ status: 429, json: { code: 'rate_limited' } });
@@ -340,7 +340,7 @@ describe('a WebSocket of a public agent', () => {
     expect([response.statusCode, await textOf(response)]).toEqual([403, 'no']);
   });
 
-  it('takes no more of an agent that floods it than its caller reads', async () => {
+  it('reads no more of an agent that floods it than its caller reads', async () => {
     talk.server.config.trafficIdleSeconds = 2;
     const { socket, theirs: flooding } = await upgraded();
     socket.pause();
@@ -386,7 +386,7 @@ describe('an agent that answers with something else than HTTP', () => {
     expect(answer).toMatchObject({ status, json: { code } });
   });
 
-  it.each(['an end within the answer'])('has its caller see that the answer is not whole: %s', async (name) => {
+  it.each(['an end within the answer'])('shows its caller that the answer is incomplete: %s', async (name) => {
     await expect(send(`/${encodeURIComponent(name)}`, {}).then(textOf)).rejects.toThrow('aborted');
   });
 

@@ -54,7 +54,7 @@ describe('an agent whose address leads nowhere', () => {
     return record.message as string;
   };
 
-  it('fails its deployment with the sentence that says so, and what the operator can set', async () => {
+  it('fails its deployment with an error that names the setting for the operator', async () => {
     const reason = await failure(image);
     expect(reason).toMatch(
       /It was not ready within 3 s of its start\. Its program listens on port 8080, but its address, [\d.]+, is not reachable/,

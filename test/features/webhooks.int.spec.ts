@@ -42,7 +42,7 @@ describe('the token of an agent', () => {
     expect((await fetch(first.json.url as string, { method: 'POST', body: 'hello' })).status).toBe(202);
   });
 
-  it('is replaced by another one, and the old one ends', async () => {
+  it('is replaced by a new one, and the old one ends', async () => {
     const old = await withToken();
     const { json } = await talk.ask('POST', `${address()}/token/rotate`);
     expect(json.token).not.toBe(old['x-service-webhook-token']);
@@ -156,7 +156,7 @@ describe('a webhook', () => {
     }
   });
 
-  it('without a token is told that such calls end', async () => {
+  it('without a token gets a notice that such calls will end', async () => {
     const open = await send('x');
     expect(open).toMatchObject(accepted);
     expect(open.headers.get('deprecation')).toMatch(/^@\d+$/);
@@ -222,8 +222,8 @@ describe('the budget of a sender', () => {
   });
 });
 
-describe('a service that takes no webhook without a token', () => {
-  it('says 401', async () => {
+describe('a service that accepts no webhook without a token', () => {
+  it('answers 401', async () => {
     const strict = await startTalk({ MOORING_TOKENLESS_WEBHOOKS: 'off' });
     try {
       const path = `/api/webhooks/${strict.agentId}`;
@@ -264,7 +264,7 @@ describe('the deliveries of an agent', () => {
     expect((await talk.ask('GET', next)).json).toMatchObject([{ id: first.json.message_id }]);
   });
 
-  it('that wait for another attempt say when it comes and why the last one failed', async () => {
+  it('that wait for another attempt show its time and why the last one failed', async () => {
     await send('fail');
     const waiting = await until('an attempt has failed', async () => {
       const { json } = await list('?status=pending');
