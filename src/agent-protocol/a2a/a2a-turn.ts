@@ -1,3 +1,17 @@
+/*
+ * Collects the answer of an A2A agent to one message. The answer is a message, or a task whose state and artifacts arrive in one result or
+ * in many.
+ *
+ * It owns the state of the task, the texts of its artifacts and the part of the reply that the caller has received. It does not own the
+ * requests to the agent or the polling of its tasks (`a2a.protocol.ts`).
+ *
+ * Invariants:
+ * A1. The texts and the ids of all artifacts have at most 1 MiB together. A result that exceeds this ends the turn.
+ * A2. A later result for the same artifact replaces its text, or continues it if the result says so. It never adds a second artifact.
+ * A3. A message is the whole answer, so its text is the reply whatever the state of a task.
+ * A4. Values of an unknown type count as absent: an agent can't make the parsing throw anything but `AgentErrorResponse`.
+ */
+
 import { AgentErrorResponse } from '../protocol.ts';
 import { REPLY_BYTES_MAX, shortened, type ReplyText, wellFormed } from '../reply-text.ts';
 
@@ -88,7 +102,7 @@ export class A2aTurn {
   /** Returns the reply. Throws `AgentErrorResponse` if the agent failed or refused. */
   reply(): string {
     this.progress.end();
-    if (this.said !== null) return wellFormed(this.said);
+    if (this.said !== null) return wellFormed(this.said); // A3
     const failed = this.hasFailed ? FAILED[this.state] : undefined;
     if (failed !== undefined) throw new AgentErrorResponse(failed, `the task is ${this.state}: ${shortened(this.statusText) || 'no text'}`);
     const artifacts = [...this.artifacts.values()].filter((text) => text !== '').join('\n\n');
@@ -131,8 +145,9 @@ export class A2aTurn {
     const text = partsText(artifact?.parts);
     this.bytes += Buffer.byteLength(text) + (this.artifacts.has(id) ? 0 : Buffer.byteLength(id));
     if (!isAppended) this.bytes -= Buffer.byteLength(before);
+    // A1
     if (this.bytes > REPLY_BYTES_MAX) throw new AgentErrorResponse(200, 'the reply is larger than 1 MiB');
-    this.artifacts.set(id, isAppended ? before + text : text);
+    this.artifacts.set(id, isAppended ? before + text : text); // A2
   }
 }
 

@@ -1,3 +1,17 @@
+/*
+ * Sends key and pointer events to a desktop, and remembers which keys and buttons are pressed.
+ *
+ * It owns the pressed keys, the button mask, the place of the pointer and the events that are not sent yet, all for one connection. It does
+ * not own the right to use it (`Turn`), or the translation of actions into events (`perform-action.ts`).
+ *
+ * Invariants:
+ * I1. The button mask of every pointer event contains all buttons that are pressed, because RFB releases a button that is missing in it.
+ * I2. At most 200 events are sent before the desktop has processed them. A signal stops an input only between two such parts.
+ * I3. After `release`, no key of this connection is pressed, and only those buttons that `keep` was called for. Events that wait are dropped,
+ *     so that they can't press anything again.
+ * I4. A button is kept only until it is released, whoever releases it.
+ */
+
 import type { Point } from '../actions/canonical-actions.ts';
 import { keyEvent, pointerEvent } from '../rfb/client-messages.ts';
 import type { RfbConnection } from '../rfb/rfb-connection.ts';
@@ -57,7 +71,7 @@ export class InputDevice {
 
   button(bit: number, isDown: boolean): void {
     this.buttons = isDown ? this.buttons | bit : this.buttons & ~bit;
-    if (!isDown) this.kept &= ~bit;
+    if (!isDown) this.kept &= ~bit; // I4
     this.addPointerEvent();
   }
 
@@ -85,7 +99,7 @@ export class InputDevice {
   /** Sends the buffered events in parts, and resolves when the desktop has processed them. The signal can stop it between the parts. */
   async flush(signal?: AbortSignal): Promise<void> {
     while (this.events.length > 0) {
-      signal?.throwIfAborted();
+      signal?.throwIfAborted(); // I2
       const part = this.events.splice(0, EVENTS_MAX);
       this.sentAt = performance.now();
       await this.connection.input(part);
@@ -100,7 +114,7 @@ export class InputDevice {
 
   /** Releases all keys, and all buttons except those that stay pressed. Buffered events are dropped. */
   async release(): Promise<void> {
-    this.events = [];
+    this.events = []; // I3
     this.releaseKeys([...this.keys]);
     if (this.buttons !== this.kept) {
       this.buttons = this.kept;
@@ -117,7 +131,7 @@ export class InputDevice {
 
   /** Releases every modifier, and every button except those that stay pressed, whoever pressed them. */
   async releaseAll(): Promise<void> {
-    this.events = [];
+    this.events = []; // I3
     this.keys = [];
     this.buttons = this.kept;
     this.releaseKeys(MODIFIERS);
@@ -127,6 +141,6 @@ export class InputDevice {
 
   private addPointerEvent(): void {
     const { x, y } = this.pointer;
-    this.events.push(pointerEvent(this.buttons, x, y));
+    this.events.push(pointerEvent(this.buttons, x, y)); // I1
   }
 }

@@ -2,7 +2,7 @@
  * Brings every agent's container to the desired state in its stream. A key is one agent.
  *
  * It owns the choice of events that wake it. It does not own the loop over the steps (`Reconciler` in sandboxes/reconciliation/), the rules
- * (containers/next-step.decider.ts), or what is particular to agents (`AgentKind`).
+ * (`next-step` in containers/), or what is particular to agents (`AgentKind`).
  *
  * Invariants:
  * A1. There is one saga for an agent's container, not one for each verb: start, stop, sleep, wake, delete and crash share one code path.

@@ -1,3 +1,17 @@
+/*
+ * Wakes the saga of an account's subscriptions when an event of the account is appended.
+ *
+ * It owns the map of accounts to their active subscriptions, in the memory of each process. It does not own the deliveries or their cursors
+ * (`subscriptions.saga.ts`), which read the log themselves.
+ *
+ * Invariants:
+ * W1. An event of an account without active subscriptions costs one lookup in memory, and no statement.
+ * W2. The map follows the events of subscriptions in the order of the log. After a gap in the followed log, it is completed from the read
+ *     model, which is read only when it has reached the follower's position.
+ * W3. A missed wake delays deliveries and loses none: the saga's resync finds the subscription. So an entry too many or too few is
+ *     harmless.
+ */
+
 import { Injectable, type OnApplicationBootstrap, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 
@@ -33,7 +47,7 @@ export class SubscriptionWakes implements OnModuleInit, OnApplicationBootstrap, 
   onModuleInit(): void {
     this.stopListening = this.follower.listen({
       onEvents: (events) => this.onEvents(events),
-      onGap: () => this.load(),
+      onGap: () => this.load(), // W2
     });
   }
 
@@ -53,7 +67,7 @@ export class SubscriptionWakes implements OnModuleInit, OnApplicationBootstrap, 
 
   private async list(): Promise<void> {
     await this.readModels.waitUntilFilled(subscriptionsProjection.name);
-    await this.readModels.waitFor(subscriptionsProjection.name, this.follower.position);
+    await this.readModels.waitFor(subscriptionsProjection.name, this.follower.position); // W2
     const subscriptions = await this.queries.execute(new ListAllSubscriptions());
     for (const { accountId, subscriptionId, active } of subscriptions) if (active) this.add(accountId, subscriptionId);
   }
@@ -62,7 +76,7 @@ export class SubscriptionWakes implements OnModuleInit, OnApplicationBootstrap, 
     const accounts = new Set<string>();
     for (const event of events) {
       if (categoryOf(event.stream) === 'subscription') this.takeIn(event);
-      else if (event.metadata.account_id !== null && this.byAccount.has(event.metadata.account_id)) accounts.add(event.metadata.account_id);
+      else if (event.metadata.account_id !== null && this.byAccount.has(event.metadata.account_id)) accounts.add(event.metadata.account_id); // W1
     }
     for (const account of accounts) for (const id of this.byAccount.get(account) ?? []) this.sagas.wake('subscriptions', id, account);
   }

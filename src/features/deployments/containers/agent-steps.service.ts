@@ -2,7 +2,7 @@
  * What is particular to agents, for the reconciler: their images, their build logs, and the scripts that end a deployment.
  *
  * It owns the two long steps of a deployment (resolving the image, running scripts) and the records about them. It does not own the loop
- * over the steps (`Reconciler`), the rules (next-step.decider.ts, agent-rules.ts), or the contents of containers (`AgentContainers`).
+ * over the steps (`Reconciler`), the rules (`next-step`, `agent-rules`), or the contents of containers (`AgentContainers`).
  *
  * Invariants:
  * A1. The reason of a failed deployment is the last line of its build log, so the log is written before the failure is recorded.

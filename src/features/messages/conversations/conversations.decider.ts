@@ -2,7 +2,7 @@
  * The rules of one conversation: which messages are accepted, which one is delivered next, and what follows from an attempt. Pure.
  *
  * It owns the state of a conversation. It does not own delivery (`MessagesSaga`), texts (threads.ts reads them from the stream), or the
- * rules of budgets (message-budget.decider.ts, tokenless-bytes.decider.ts).
+ * rules of budgets (`message-budget`, `tokenless-bytes`).
  *
  * Invariants:
  * C1. The state holds ids, revisions and sizes, but no text, so its memory does not depend on the length of messages (decisions/0013).

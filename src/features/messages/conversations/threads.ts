@@ -1,3 +1,17 @@
+/*
+ * Reads the messages of conversations from their streams: pages for callers, the content of a waiting message, and the history for agents
+ * that do not remember it.
+ *
+ * It keeps no state. It does not own the rules of conversations, or the keys of their texts (`Conversations`).
+ *
+ * Invariants:
+ * T1. Streams are read backwards in small parts, so that the cost of a page does not depend on the length of the thread.
+ * T2. A page has at most 1 MiB of texts, except that it always contains at least one message.
+ * T3. A message is pending while it waits; otherwise its status is that of its latest outcome. If the outcome is on a later page, at most as
+ *     many events are read for it as can be between the acceptance of a message and its outcome.
+ * T4. The history contains only whole exchanges: messages that were answered, each with its reply.
+ */
+
 import { Injectable } from '@nestjs/common';
 
 import type { Turn } from '../../../agent-protocol/protocol.ts';
@@ -82,6 +96,7 @@ export class Threads {
       const said = event.type === 'MessageAccepted' ? ('text' as const) : ('reply' as const);
       const text = event.type === 'MessageAccepted' ? await this.shown(agentId, event.data) : await this.reply(agentId, event.data);
       bytes += Buffer.byteLength(text ?? '');
+      // T2
       if (messages.length === limit || (messages.length > 0 && bytes > PAGE_BYTES_MAX)) {
         olderBefore = event.revision + 1;
         break;
@@ -97,6 +112,7 @@ export class Threads {
     }
     const waiting = new Set(pending.map(({ id }) => id));
     for (const message of messages) if (message.role === 'user' && waiting.has(message.id)) message.status = 'pending';
+    // T3
     if (before !== null) await this.settle(conversationId, before, EVENTS_TO_OUTCOME_MAX[channel], messages, waiting);
     return { messages, olderBefore };
   }
@@ -131,6 +147,7 @@ export class Threads {
         bytes += Buffer.byteLength(text ?? '');
         replies.set(event.data.message_id, text);
       } else if (event.type === 'MessageAccepted' && replies.has(event.data.message_id)) {
+        // T4
         const { message_id: id } = event.data;
         const text = await this.shown(agentId, event.data);
         bytes += Buffer.byteLength(text ?? '');
@@ -205,6 +222,7 @@ export class Threads {
 
   /** Yields the events before the revision, latest first, and reads `size` of them at a time. */
   private async *backwards(conversationId: string, before: number | null, size: number): AsyncGenerator<Stored> {
+    // T1
     for (let from = before === null ? undefined : before - 1; from === undefined || from >= 0;) {
       let last: number | null = null;
       for await (const stored of this.store.readStream(conversationStream(conversationId), { from, limit: size, backwards: true })) {

@@ -1,9 +1,18 @@
-/**
- * The page in which a person sees and controls the desktop of a computer. noVNC draws it and sends input; this file gets a ticket for each
- * connection, says in which state the session is, and has the buttons.
+/*
+ * The script of the page in which a person sees and controls the desktop of a computer. noVNC draws the desktop and sends input. This file
+ * gets a ticket for each connection, shows the state of the session, and handles the buttons.
+ *
+ * It owns the state of the page: the connection, whether its user is in control, and the last text of the shared clipboard. It does not own
+ * the session or the right to control, which the service checks for every message (`viewer-relay.ts`); the page only shows them.
+ *
+ * Invariants:
+ * P1. A ticket is used for one connection. Each reconnection gets a new one.
+ * P2. A lost connection is made again after growing pauses, until the service answers that the session has ended.
+ * P3. Nothing is sent to the desktop while the user is not in control.
+ * P4. A text that the two clipboards already have in common is not sent again, so that the two do not exchange it forever.
  */
 
-/** The titles and texts of a session that can't be used, by the word that the service has for it. */
+/** The titles and texts for a session that can't be used, by the service's name of its state. */
 const ENDS = {
   invalid: ['This link is not valid', 'Check that it was copied as a whole, or ask for a new one.'],
   closed: ['This session was closed', 'Ask for a new link if you still need the computer.'],
@@ -19,15 +28,15 @@ const ENDS = {
 const END_CODES = { 4001: 'closed', 4002: 'expired', 4003: 'asleep', 4004: 'deleted', 4006: 'revoked', 1008: 'broken' };
 const RETRY_MS = { first: 500, longest: 15_000 };
 const RELOAD_MS = 2_000;
-/** The keys of characters that are no printable ones. */
+/** The key symbols of characters that are not printable. */
 const KEYSYMS = { '\n': 0xff0d, '\t': 0xff09 };
 const BACKSPACE = 0xff08;
-/** The text of the field behind the keyboard of a touch screen: what was typed follows it, and what is missing of it was deleted. */
+/** The initial text of the field for the keyboard of a touch screen. Typed characters follow it; a missing part of it was deleted. */
 const FILLER = '_'.repeat(32);
 
 const at = (id) => document.getElementById(id);
 const address = location.href.split(/[?#]/, 1)[0];
-// noVNC decodes a video before it is loaded, to learn whether the browser can, and waits for ever where that hangs. No desktop sends video.
+// noVNC decodes a test video when it is loaded, and waits forever if that hangs. No desktop sends video.
 Reflect.deleteProperty(globalThis, 'VideoDecoder');
 const RFB = await loadRfb();
 
@@ -35,10 +44,10 @@ let rfb = null;
 let retryMs = RETRY_MS.first;
 let isInControl = false;
 let isClipboardShared = false;
-/** The last text that the two clipboards had in common. */
+/** The last text that both clipboards had; null sends the next text in any case. */
 let commonText = '';
 
-/** Returns the class of noVNC that draws a desktop. A module that a browser failed to load it never loads again, unless the page is. */
+/** Returns noVNC's class for a desktop. Reloads the page if it could not be loaded, because a browser does not load a failed module again. */
 async function loadRfb() {
   try {
     return (await import(new URL('novnc/core/rfb.js', import.meta.url).href)).default;
@@ -66,7 +75,7 @@ function setControl(sentence, allowed) {
   isInControl = allowed;
   at('mode').textContent = sentence;
   for (const id of ['clipboard-send', 'clipboard-share', 'keyboard-button']) at(id).disabled = !allowed;
-  if (rfb !== null) rfb.viewOnly = !allowed;
+  if (rfb !== null) rfb.viewOnly = !allowed; // P3
 }
 
 function onState({ mode, control }) {
@@ -74,7 +83,7 @@ function onState({ mode, control }) {
   setControl(control ? 'You are in control' : mode === 'view' ? 'View only' : 'Someone else is in control', control);
 }
 
-/** Returns a ticket for one connection; null if there can't be one any more, or not yet, for which this goes on by itself. */
+/** Returns a ticket for one connection; null if the session has ended, or if another attempt was scheduled. */
 async function ticket() {
   let answer;
   try {
@@ -95,11 +104,11 @@ function retry() {
   show('Connecting again…', 'The connection to the computer was lost.');
   setControl('', false);
   setTimeout(() => void connect(), retryMs * (0.5 + Math.random() / 2));
-  retryMs = Math.min(RETRY_MS.longest, retryMs * 2);
+  retryMs = Math.min(RETRY_MS.longest, retryMs * 2); // P2
   return null;
 }
 
-/** A connection as noVNC wants it: without the text frames, in which the service tells the state of the session. */
+/** A connection for noVNC, without the text frames, which contain the state of the session. */
 class Channel {
   binaryType = 'arraybuffer';
   onopen = null;
@@ -137,7 +146,7 @@ class Channel {
 }
 
 async function connect() {
-  const credential = await ticket();
+  const credential = await ticket(); // P1
   if (credential === null) return;
   at('screen').replaceChildren();
   const url = `${address.replace(/^http/, 'ws')}/socket?ticket=${encodeURIComponent(credential)}`;
@@ -162,7 +171,7 @@ function onClose(code) {
   else retry();
 }
 
-/** Shows a text of the computer's clipboard, and puts it into the browser's if the user shares that. */
+/** Shows a text of the computer's clipboard, and copies it to the browser's clipboard if the user shares that. */
 async function takeText(text) {
   commonText = text;
   at('clipboard-text').value = text;
@@ -170,7 +179,7 @@ async function takeText(text) {
 }
 
 function sendText(text) {
-  if (rfb === null || !isInControl || text === commonText) return;
+  if (rfb === null || !isInControl || text === commonText) return; // P3, P4
   commonText = text;
   at('clipboard-text').value = text;
   rfb.clipboardPasteFrom(text);
@@ -187,7 +196,7 @@ function setScale() {
   if (rfb !== null) rfb.scaleViewport = at('scale-button').getAttribute('aria-pressed') === 'true';
 }
 
-/** Types what came into the field behind the keyboard of a touch screen. */
+/** Sends the characters that were typed into the field for the keyboard of a touch screen. */
 function typeKeys() {
   const { value } = at('keys');
   const kept = value.startsWith(FILLER) ? FILLER.length : Math.min(value.length, FILLER.length);
