@@ -52,7 +52,7 @@ export function statusesOf(query: WaitQueryDto): AgentStatus[] | null {
   return query.status === undefined ? null : (query.status.split(',').map((status) => status.trim()) as AgentStatus[]);
 }
 
-/** The fields of an agent that its owner chooses when it is made and may change later. */
+/** The fields of an agent that its owner sets at its creation and can change later. */
 export class AgentSettingsDto {
   /** The name of the agent, 1 to 63 characters; it need not be unique. */
   @Text(nameRule)
@@ -89,15 +89,17 @@ export class AgentSettingsDto {
   @Egress()
   egress?: AgentEgress | null;
 
-  /** False if webhooks without the agent's token are refused; default true. A change takes effect at once. */
+  /** The value is false if webhooks without the agent's token are refused; true by default. A change takes effect immediately. */
   @Given()
   @IsBoolean()
   tokenless_webhooks?: boolean;
 }
 
-/** The settings to change; those that are absent stay. A change takes effect at the next deployment, a new idle time at once. */
+/** The settings to change; absent ones keep their values. A change takes effect at the next deployment, a new idle time immediately. */
 export class UpdateAgentDto extends PartialType(AgentSettingsDto, { skipNullProperties: false }) {
-  /** True if anybody may reach the agent's port at its `public_url`, without a credential. A change takes effect at once. */
+  /**
+   * The value is true if anybody can access the agent's port at its `public_url`, without a credential. A change takes effect immediately.
+   */
   @Given()
   @IsBoolean()
   public?: boolean;

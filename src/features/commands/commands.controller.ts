@@ -38,8 +38,8 @@ export class CommandsController {
   ) {}
 
   /**
-   * Starts a command that goes on after the response, and after its caller has gone. Wakes a sleeping agent. At most 16 go on in one agent. A
-   * command freezes with its agent; a deep sleep, a stop, a restart or a deployment ends it.
+   * Starts a command that continues to run after the response, and after its caller has disconnected. Wakes a sleeping agent. At most 16
+   * run in one agent. A command freezes with its agent; a deep sleep, a stop, a restart or a deployment ends it.
    */
   @Post()
   @Operation('startAgentCommand')
@@ -51,7 +51,7 @@ export class CommandsController {
     return toStartedCommandDto(await this.runs.start(commandCall(agentId, idOf(call, 'command'), call), order));
   }
 
-  /** Lists the commands that go on in the agent and the last 50 that ended, the latest first. */
+  /** Lists the commands that run in the agent and the last 50 that ended, the latest first. */
   @Get()
   @Operation('listAgentCommands')
   @RequireScope('provision', 'deploy', 'manage')
@@ -73,9 +73,9 @@ export class CommandsController {
   }
 
   /**
-   * Sends what the command has printed, from the offset on: at most 1 MiB, with the offset to go on from in `X-Next-Offset`, and in `X-Offset`
-   * that of the first byte, which is a later one if what was asked for is not kept any more. With `Accept: text/event-stream` it goes on with
-   * what is printed later, until the command has ended. Wakes a sleeping agent, unless there is nothing more to read.
+   * Sends the output of the command from the offset on: at most 1 MiB, with the next offset in `X-Next-Offset`, and in `X-Offset` the
+   * offset of the first byte, which is a later one if the requested part is no longer kept. With `Accept: text/event-stream` it continues
+   * with what is printed later, until the command has ended. Wakes a sleeping agent, unless there is nothing more to read.
    */
   @Get(':commandId/output')
   @Operation('readAgentCommandOutput')

@@ -62,7 +62,7 @@ export class StartCommandDto {
   )
   name?: string;
 
-  /** The seconds for which the command holds its agent awake, as long as it runs. Without it, it freezes with its agent. */
+  /** The seconds for which the command keeps its agent awake while it runs. Without this, the command freezes with its agent. */
   @IsOptional()
   @IsInt()
   @Min(1)
@@ -112,7 +112,7 @@ export class CommandDto {
   exitCode: number | null;
   started_at: string;
   ended_at: string | null;
-  /** The time until which it holds its agent awake while it runs; null if it does not. */
+  /** The time until which it keeps its agent awake while it runs; null if it does not. */
   keep_awake_until: string | null;
   /** The bytes that it has printed; null if that is not known, as while the agent sleeps. */
   output_bytes: number | null;

@@ -28,7 +28,7 @@ export const commandEvents = {
       started_at: string;
       /** The command starts by this time, or never. */
       starts_by: string;
-      /** The time until which it holds its agent awake; null if it does not. */
+      /** The time until which it keeps its agent awake; null if it does not. */
       keep_awake_until: string | null;
     }
   >()('AgentCommandStarted', ({ keep_awake_until }) =>

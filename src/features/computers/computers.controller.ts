@@ -80,7 +80,7 @@ export class ComputersController {
     return computer && toComputerDto(computer);
   }
 
-  /** Wakes the computer. Answers 200 once its first picture is there, or 202 with `wait=false`, or if that takes over 60 s. */
+  /** Wakes the computer. Answers 200 once its first picture is available, or 202 with `wait=false`, or if that takes over 60 s. */
   @Post(':computerId/wake')
   @HttpCode(200)
   @Operation('wakeComputer')

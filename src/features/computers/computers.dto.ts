@@ -91,14 +91,14 @@ export class UpdateComputerDto extends ComputerSettingsDto {
 }
 
 export class SleepComputerDto {
-  /** True also puts a computer to sleep that a person sees at this moment; their session is closed. */
+  /** The value true also puts a computer to sleep that a person views at the moment; their session is closed. */
   @IsOptional()
   @IsBoolean()
   force?: boolean;
 }
 
 export class WakeComputerQueryDto {
-  /** False answers at once, before the computer is awake. */
+  /** The value false answers immediately, before the computer is awake. */
   @IsOptional()
   @IsIn(['true', 'false'])
   wait?: 'true' | 'false';
@@ -120,7 +120,7 @@ export class ComputerDto {
   computer_id: string;
   end_user_id: string;
   name: string;
-  /** The status: `creating`, `waking`, `awake`, `asleep` or `error`; `deleting` only in the answer to a deletion that goes on. */
+  /** The status: `creating`, `waking`, `awake`, `asleep` or `error`; `deleting` only in the answer to a deletion in progress. */
   status: ShownStatus;
   size: ComputerSize;
   @DisplayShape()

@@ -30,7 +30,7 @@ export class RestDeployDto {
   @IsUUID()
   agentId: string;
 
-  /** The kind of source that the deployment is made from. What the body does not say of it is taken from the agent's settings. */
+  /** The kind of source that the deployment uses. Fields of the source that the body omits are taken from the agent's settings. */
   @IsIn(['github', 'docker', 'template'])
   source: 'github' | 'docker' | 'template';
 

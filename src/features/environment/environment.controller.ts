@@ -33,7 +33,7 @@ export class EnvironmentController {
     return (await this.queries.execute(new ListVariables(accountId, agentId))).map(toVariableDto);
   }
 
-  /** Makes the variable, or changes its value or the secret of the account from which it takes its value. */
+  /** Creates the variable, or changes its value or the secret of the account from which it takes its value. */
   @Post()
   @Idempotent()
   @RequireScope('manage')

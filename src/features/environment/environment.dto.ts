@@ -18,7 +18,7 @@ export class VariablePathDto {
 }
 
 export class ReplaceVariableDto {
-  /** The value of the variable, at most 32 KB; absent if `secret` is given. */
+  /** The value of the variable, at most 32 KB; absent if `secret` is present. */
   @ValidateIf(({ secret, value }: ReplaceVariableDto) => secret === undefined || value !== undefined)
   @checked('variableValue', text(valueProblem))
   value?: string;
@@ -40,7 +40,7 @@ export class SetVariableDto extends ReplaceVariableDto {
   is_secret?: boolean;
 }
 
-/** Returns where the variable takes its value from. Throws `invalid_request` unless exactly one of `value` and `secret` is given. */
+/** Returns where the variable takes its value from. Throws `invalid_request` unless exactly one of `value` and `secret` is present. */
 export function givenValue({ value, secret }: ReplaceVariableDto): GivenValue {
   if (secret === undefined) return { value: value ?? '' };
   if (value !== undefined) throw invalidField('secret', 'must not be given beside value');

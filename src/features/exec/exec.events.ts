@@ -17,7 +17,7 @@ export type TerminalEnd =
   | 'exited'
   /** The connection was closed, or it broke, or the credential under which it was opened ended. */
   | 'hung_up'
-  /** The agent was stopped, deployed anew or deleted, or it failed. */
+  /** The agent was stopped, deployed again or deleted, or it failed. */
   | 'agent_ended'
   /** The service was stopped. */
   | 'stopped';

@@ -76,7 +76,7 @@ export class FilesController {
     return this.uploads.receive(fileCall(agentId, call), await MultipartForm.of(call.incoming, FORM));
   }
 
-  /** Writes a text as a file of the volume, in whole or not at all. Missing directories are made. */
+  /** Writes a text as a file of the volume, in whole or not at all. Missing directories are created. */
   @Put('write')
   @Operation('writeAgentFile')
   @RequireScope('deploy')

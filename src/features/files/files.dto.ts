@@ -29,7 +29,7 @@ export class FilePathDto {
 }
 
 export class WriteFileDto {
-  /** The file; a relative path begins at the volume's root. Directories that are missing are made. */
+  /** The file; a relative path begins at the volume's root. Missing directories are created. */
   @checked('path', pathMessage)
   path: string;
 
@@ -43,7 +43,7 @@ export class MakeDirectoryDto {
   @checked('path', pathMessage)
   path: string;
 
-  /** If it is true, missing directories above are made too, and a directory that exists is no error. It is true by default. */
+  /** The value true also creates missing parent directories, and accepts a directory that exists. It is true by default. */
   @IsOptional()
   @IsBoolean()
   parents?: boolean;
@@ -109,7 +109,7 @@ export class UploadDto {
   @ApiProperty({ type: 'string', format: 'binary' })
   file: unknown;
 
-  /** The directory of the volume, which is made if it is missing; without it the file is an attachment and arrives in the inbox. */
+  /** The directory of the volume, which is created if it is missing; without it the file is an attachment and is stored in the inbox. */
   dest_dir?: string;
 
   /** The text that goes with an attachment. */

@@ -4,7 +4,7 @@ import type { SandboxOwner } from '../../sandboxes/index.ts';
 
 export type FileChange = 'write' | 'upload' | 'mkdir' | 'move' | 'delete';
 
-/** The reason why a change that was begun did not happen, or why nobody knows whether it did. */
+/** The reason why a change that was begun did not happen, or why it is not known whether it did. */
 export type FileChangeFailure =
   /** It was refused; nothing changed. */
   | 'refused'

@@ -13,7 +13,7 @@ export class DeliveryPathDto {
 }
 
 export class DeliveriesQueryDto extends PageQueryDto {
-  /** Selects the deliveries that wait, that ended with a reply, or that were given up. */
+  /** Selects the deliveries that wait, that ended with a reply, or that failed. */
   @IsOptional()
   @IsIn(deliveryStatuses)
   status?: DeliveryStatus;

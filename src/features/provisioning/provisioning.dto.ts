@@ -11,12 +11,12 @@ const templateIdRule = (id: string) => (/^[\x21-\x7e]{1,100}$/.test(id) ? null :
 
 /** The request to make an agent on the Provisioning API. */
 export class ProvisionAgentDto extends AgentSettingsDto {
-  /** The source of the agent; `auto` means an image if `image_name` is given. */
+  /** The source of the agent; `auto` means an image if `image_name` is present. */
   @Given()
   @IsIn(images)
   image?: ImageChoice;
 
-  /** The value false means that the agent is deployed later, by a call of its own. */
+  /** The value false means that the agent is deployed later, by a separate call. */
   @Given()
   @IsBoolean()
   auto_deploy?: boolean;
@@ -38,9 +38,9 @@ export function provisionRequest(body: ProvisionAgentDto): ProvisionRequest {
   return { ...agent, tokenlessWebhooks, autoDeploy, variables };
 }
 
-/** The request to make an agent on the REST API, which is made from a template and deployed at once. */
+/** The request to create an agent on the REST API, which is created from a template and deployed immediately. */
 export class CreateAgentDto extends PickType(AgentSettingsDto, ['name', 'description', 'serverless', 'egress']) {
-  /** The id of the template, as the list of templates gives it. */
+  /** The id of the template, as in the list of templates. */
   @Text(templateIdRule)
   templateId: string;
 

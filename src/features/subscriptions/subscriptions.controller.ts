@@ -54,7 +54,7 @@ export class SubscriptionsController {
     return this.answers.find(accountId, subscriptionId);
   }
 
-  /** Changes the fields that are given. Deliveries that are pending go to the new address. */
+  /** Changes the fields that are present. Pending deliveries go to the new address. */
   @Patch(':subscriptionId')
   async change(
     @Param('subscriptionId') subscriptionId: string,
@@ -85,7 +85,7 @@ export class SubscriptionsController {
     return found.map(toEventDeliveryDto);
   }
 
-  /** Sends the event again, whatever became of it. */
+  /** Sends the event again, whatever the outcome of its delivery. */
   @Post(':subscriptionId/deliveries/:eventId/redeliver')
   @HttpCode(202)
   @Idempotent()

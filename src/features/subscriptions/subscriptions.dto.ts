@@ -42,7 +42,7 @@ export class ChangeSubscriptionDto extends ChosenTypesDto {
   @MaxLength(2_000)
   url?: string;
 
-  /** False stops the deliveries; true goes on where they stopped. */
+  /** The value false stops the deliveries; true continues them where they stopped. */
   @Given()
   @IsBoolean()
   active?: boolean;
@@ -53,7 +53,7 @@ export class SubscriptionDto {
   url: string;
   /** Null means all types. */
   types: string[] | null;
-  /** Null stands for all agents. */
+  /** Null means all agents. */
   agent_ids: string[] | null;
   active: boolean;
   /** The time at which it was switched off because every delivery had failed for three days; null if it is not so. */

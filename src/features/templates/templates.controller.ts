@@ -8,7 +8,7 @@ import { Templates } from './templates.ts';
 export class TemplatesController {
   constructor(private readonly templates: Templates) {}
 
-  /** Lists the templates from which agents can be made. */
+  /** Lists the templates from which agents can be created. */
   @Get()
   @Operation('listTemplates')
   @Public()

@@ -11,7 +11,7 @@ export class TemplateVariableDto {
 }
 
 export class TemplateDto {
-  /** The id of the template, which `templateId` takes. */
+  /** The id of the template, for `templateId`. */
   id: string;
   name: string;
   description: string;

@@ -7,7 +7,7 @@ import { type Call, CurrentCall } from '../../http/server/call.ts';
 import { RawBody } from '../../http/server/body.ts';
 import { PublicTraffic } from './public-traffic.service.ts';
 
-/** Serves the ports of public agents. They are not a part of the API, whose document leaves them out. */
+/** Serves the ports of public agents. They are not a part of the API and not in its document. */
 @ApiExcludeController()
 @Controller('a/:agentId')
 export class TrafficController {

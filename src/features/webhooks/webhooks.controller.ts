@@ -25,8 +25,8 @@ export class WebhooksController {
   ) {}
 
   /**
-   * Takes a webhook of any media type, at most 1 MiB, for the agent, and answers at once. It is delivered in the background, in order, and
-   * wakes a sleeping agent. A repeat of the same delivery is not delivered twice.
+   * Accepts a webhook of any media type, at most 1 MiB, for the agent, and answers immediately. It is delivered in the background, in
+   * order, and wakes a sleeping agent. A repeat of the same delivery is not delivered twice.
    */
   @Post()
   @HttpCode(202)
@@ -55,7 +55,7 @@ export class WebhooksController {
     return this.view(agentId, await this.tokens.show({ context, accountId, agentId }), call);
   }
 
-  /** Replaces the token; the old one ends at once. */
+  /** Replaces the token; the old one ends immediately. */
   @Post('token/rotate')
   @HttpCode(200)
   @RequireScope('manage')

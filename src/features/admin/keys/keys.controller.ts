@@ -23,7 +23,7 @@ export class KeysController {
 
   /**
    * Replaces the master key while the service runs: every data key is wrapped by the new one, and then the old one opens nothing in the
-   * database. Returns at once; `GET /api/admin/keys` shows the progress.
+   * database. Returns immediately; `GET /api/admin/keys` shows the progress.
    */
   @Post('rotate')
   @HttpCode(202)

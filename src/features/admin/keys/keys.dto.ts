@@ -4,8 +4,8 @@ import { Given } from '../../agents/index.ts';
 
 export class RotateMasterKeyDto {
   /**
-   * The new master key: 32 bytes as base64 or hex. It must be given if the present one is given by `MOORING_MASTER_KEY`; otherwise the
-   * service makes one if it is absent. No response contains it.
+   * The new master key: 32 bytes as base64 or hex. It is required if `MOORING_MASTER_KEY` sets the present one; otherwise the service
+   * generates a key if it is absent. No response contains it.
    */
   @Given()
   @IsString()
@@ -22,8 +22,8 @@ export class RotationDto {
   from_key_id: string;
   to_key_id: string;
   /**
-   * The phase is `rewrapping` while data keys are wrapped anew, `waiting` while a live replica does not have the new key yet, and `finished`
-   * when nothing in the database opens with the old key any more.
+   * The phase is `rewrapping` while data keys are wrapped with the new key, `waiting` while a live replica does not have the new key yet,
+   * and `finished` when nothing in the database opens with the old key any more.
    */
   phase: 'rewrapping' | 'waiting' | 'finished';
   /** The number of data keys that the old master key still wraps. */

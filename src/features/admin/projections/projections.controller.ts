@@ -22,7 +22,7 @@ export class ProjectionsController {
   }
 
   /**
-   * Rebuilds the read model in a new table, which replaces the current one at once when it has caught up with the log. Returns the
+   * Rebuilds the read model in a new table, which replaces the current one atomically when it has caught up with the log. Returns the
    * running rebuild if there is one.
    */
   @Post(':name/rebuild')
@@ -31,7 +31,7 @@ export class ProjectionsController {
     return { rebuild_id: await this.commands.execute(new RebuildProjection(context, name)) };
   }
 
-  /** Cancels the rebuild; the current rows go on serving. */
+  /** Cancels the rebuild; reads continue to use the current rows. */
   @Delete(':name/rebuild')
   @HttpCode(204)
   cancel(@Param('name') name: string, @CurrentCall() { context }: Call): Promise<void> {

@@ -20,7 +20,7 @@ export class EngineContainerDto extends OwnerDto {
   wanted_generation: number | null;
   /**
    * The result of the comparison: `as_wanted`; `in_transit` during a transition; `drifted` if the state is not the desired one, or an
-   * earlier release made the container; `orphan` if the agent or the computer is gone or the generation is stale.
+   * earlier release created the container; `orphan` if the agent or the computer is gone or the generation is stale.
    */
   verdict: 'as_wanted' | 'in_transit' | 'drifted' | 'orphan';
 }

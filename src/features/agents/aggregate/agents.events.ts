@@ -14,7 +14,7 @@ export type DeploymentStep = 'image' | 'container' | 'start' | 'scripts';
 /** The reason why a deployment failed: its source, its deadline, or the engine. */
 export type DeploymentFailureKind = Exclude<FailureKind, 'crash' | 'volume'>;
 
-/** The source that an agent is deployed from. A null means that the field was not given. */
+/** The source that an agent is deployed from. A field that the request omitted is null. */
 export type AgentSourceFields = {
   image: ImageChoice;
   image_name: string | null;
@@ -33,7 +33,7 @@ export type AgentSettings = AgentSourceFields & {
   egress?: AgentEgress | null;
   /** True if anybody may reach the agent's port through the service; absent means false. */
   public?: boolean;
-  /** False if the agent takes no webhook without its token; absent means true. */
+  /** The value is false if the agent accepts no webhook without its token; absent means true. */
   tokenless_webhooks?: boolean;
 };
 
@@ -109,9 +109,9 @@ export const deploymentProgressEvents = {
     image_name: string;
     command: string[];
     commit_sha: string | null;
-    /** The framework that the repository was recognized by, whose template says how the agent is run; absent in every other deployment. */
+    /** The framework that was detected in the repository, whose template defines how the agent is run; absent in every other deployment. */
     framework?: string;
-    /** The time in seconds within which a container must be ready, if the template says one; absent means the installation's. */
+    /** The time in seconds within which a container must be ready, if the template sets one; absent means the installation's. */
     start_timeout_seconds?: number;
   }>()('ImageResolved', ({ image_name }) => `Had the image ${image_name} ready`),
   ContainerCreated: defineEvent<{ deployment_id: string; generation: number }>()(

@@ -3,13 +3,13 @@ import { defineEvent, type EventsOf } from '../../../eventsourcing/event-store/e
 import type { AgentEgress } from '../../../kernel/network/allow-list.ts';
 import type { SleepDepth, SleepReason } from '../../../sandboxes/lifecycle/sandbox.decider.ts';
 
-/** The size of a computer, which says its processors and its memory. */
+/** The size of a computer, which defines its processors and its memory. */
 export type ComputerSize = 'small' | 'medium' | 'large';
 /** The size of the screen in pixels. */
 export type Display = { width: number; height: number };
 /**
- * The state that a computer woke from: it was just made, slept, crashed, or was asked to sleep and had not slept yet (`awake`), in which case
- * the time awake goes on.
+ * The state that a computer woke from: it was just created, slept, crashed, or had a request to sleep and did not sleep yet (`awake`), in
+ * which case the time awake continues.
  */
 export type WokeAfter = 'nothing' | 'awake' | SleepDepth | 'crash';
 /**
@@ -24,7 +24,7 @@ export type ComputerSettings = {
   display: Display;
   /** The IANA name of the time zone. */
   timezone: string;
-  /** The idle time in seconds; 0 means that the computer never sleeps by itself. */
+  /** The idle time in seconds; 0 means that the computer never sleeps automatically. */
   idle_timeout_seconds: number;
   /** The part of the network that the computer may reach; absent or null means all that the operator allows. */
   egress?: AgentEgress | null;
@@ -81,7 +81,7 @@ const lifecycleEvents = {
     /** The image of computers on the engine, by its id or digest. */
     image: string;
     image_name: string;
-    /** The generation of the container that is made of it. */
+    /** The generation of the container that is created from it. */
     generation: number;
   }>()('ComputerImageResolved', ({ image_name }) => `Had the image ${image_name} ready`),
   ComputerWakeRequested: defineEvent<{ trigger: string; generation: number; deadline_at: string; requested_at: string }>()(

@@ -17,9 +17,9 @@ export class ActionsController {
   constructor(private readonly actions: ComputerActions) {}
 
   /**
-   * Does what a model asks for on the computer's desktop: one action, or up to 50 in order. The objects of both vendors' models are taken
-   * unchanged. All are checked before the first is done. One that fails ends the batch, which the answer tells, since those before it have
-   * taken effect. What was held down is released at the end, except a button that `left_mouse_down` pressed.
+   * Runs the actions of a model on the computer's desktop: one action, or up to 50 in order. The objects of both vendors' models are
+   * accepted unchanged. All are checked before the first one runs. A failing action ends the batch; the answer reports it, because those
+   * before it have taken effect. Pressed keys and buttons are released at the end, except a button that `left_mouse_down` pressed.
    */
   @Post()
   @HttpCode(200)

@@ -7,7 +7,7 @@ import type { StoredFile } from './computer-files.service.ts';
 export class ComputerFileQueryDto extends IntersectionType(FilePathDto, WakeQueryDto) {}
 
 export class StoreComputerFileQueryDto extends ComputerFileQueryDto {
-  /** True lets everybody run the file. */
+  /** The value true makes the file executable for everybody. */
   @BooleanQuery()
   executable?: boolean;
 }

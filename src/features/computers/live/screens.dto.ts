@@ -39,7 +39,7 @@ export class ScreenshotQueryDto extends WakeQueryDto {
   @ApiProperty({ type: 'string', pattern: REGION.source, required: false })
   region?: string;
 
-  /** False leaves the pointer out. */
+  /** The value false omits the pointer. */
   @BooleanQuery()
   cursor?: boolean;
 
@@ -82,7 +82,10 @@ function regionOf(text: string): Region {
   return { x: x0, y: y0, width: x1 - x0, height: y1 - y0 };
 }
 
-/** Returns what is wrong with the region, or null. Only the screen itself tells whether it is on it. */
+/**
+ * Returns an error text if the region is invalid, or null. It does not check that the region is on the screen, whose size is not known
+ * here.
+ */
 function regionMessage(text: unknown): string | null {
   if (typeof text !== 'string' || !REGION.test(text)) return 'must be x0,y0,x1,y1 in whole numbers';
   const { width, height } = regionOf(text);

@@ -36,7 +36,7 @@ export class ComputerUsageQueryDto extends PageQueryDto {
   computer_id?: string;
 }
 
-/** The use of computers. Times awake are exact to the second, whatever became of the service meanwhile; the others are counted by days of UTC. */
+/** The use of computers. Times awake are exact to the second, also across restarts of the service; the others are counted by UTC days. */
 export class UsedDto {
   awake_seconds: number;
   /** The number of times that a computer woke. */
@@ -65,7 +65,7 @@ export class ComputerUsageDto {
   from: string;
   to: string;
   granularity: Granularity;
-  /** The use of all computers, on whatever page they are. */
+  /** The use of all computers, on all pages. */
   totals: UsedDto;
   /** The computers that were used, ordered by id, deleted ones too. */
   computers: UsedComputerDto[];

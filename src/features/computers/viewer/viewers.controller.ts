@@ -30,8 +30,8 @@ export class ViewersController {
   ) {}
 
   /**
-   * Makes a link with which a person sees or controls the computer in a browser. Wakes a sleeping computer. The link is that of the first
-   * browser that opens it, until it expires, the session is closed, the computer sleeps, or the API key that made the link has ended.
+   * Creates a link with which a person views or controls the computer in a browser. Wakes a sleeping computer. The link works for the first
+   * browser that opens it, until it expires, the session is closed, the computer sleeps, or the API key that created the link has ended.
    */
   @Post('viewer')
   @ApiQuery({

@@ -12,7 +12,7 @@ export const DEFAULT_TTL_SECONDS = 300;
 const TTL_SECONDS = { min: 30, max: 86_400 };
 
 export class OpenViewerDto {
-  /** `control` (the default) lets the viewer use the desktop, `view` lets them only see it. */
+  /** `control` (the default) allows the viewer to use the desktop, `view` only to see it. */
   @IsOptional()
   @IsIn(['control', 'view'])
   mode?: ViewerMode;

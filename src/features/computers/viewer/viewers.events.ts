@@ -11,7 +11,7 @@ export type ViewerEnd =
   | 'asleep'
   /** Its computer is deleted. */
   | 'deleted'
-  /** The API key that its link was made with was revoked, or has expired. */
+  /** The API key that created its link was revoked, or has expired. */
   | 'revoked';
 
 type OfSession = { computer_id: string; session_id: string };

@@ -33,7 +33,7 @@ export class EventsQueryDto extends PageQueryDto {
 }
 
 export class HistoryQueryDto extends EventsQueryDto {
-  /** Selects events after this revision, or after this position in the log (as `X-Event-Position` gives it). */
+  /** Selects events after this revision, or after this position in the log (as in `X-Event-Position`). */
   @IsOptional()
   @Matches(/^(-1|\d{1,60})$/, { message: 'must be a revision or a position' })
   after?: string;

@@ -3,13 +3,13 @@ import type { Sealed } from '../../../crypto/keyring.ts';
 
 export type Channel = 'chat' | 'webhook' | 'attachment';
 
-/** The reason why a message was given up; the sender is told this code. */
+/** The reason why a message was dead-lettered; the sender gets this code. */
 export type DeadLetterCode = 'agent_failed' | 'agent_unavailable' | 'reply_timeout' | 'runtime_unavailable';
 
 export interface AcceptedData {
   message_id: string;
   channel: Channel;
-  /** The text of a chat message; on the other channels the beginning of what `writeContent` made of the message. */
+  /** The text of a chat message; on the other channels the beginning of the result of `writeContent`. */
   text: Sealed;
   /** The time (ISO 8601) until which the sender waits for the reply; absent if nobody waits. */
   reply_by?: string;
