@@ -48,7 +48,7 @@ export interface ProtocolSpec {
   path?: string;
   /** The model, for `openai`. */
   model?: string;
-  /** Who keeps the conversation, for `openai`: the installation, which sends all of it each time, or the agent. The default is `mooring`. */
+  /** The keeper of the conversation, for `openai`: Mooring (the default), which sends all of it each time, or the agent. */
   history?: HistoryKeeper;
   /** The id of the assistant or the graph, for `langgraph`. */
   assistantId?: string;

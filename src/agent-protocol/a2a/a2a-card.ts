@@ -3,7 +3,7 @@ import { AgentErrorResponse } from '../protocol.ts';
 /** The supported versions of the protocol. */
 export type A2aVersion = '1.0' | '0.3';
 
-/** How to call the agent by JSON-RPC. */
+/** The address and the version by which the agent is called with JSON-RPC. */
 export interface A2aInterface {
   version: A2aVersion;
   /** The path with its query. The rest of the card's address is not used, so that a call never leaves the agent. */

@@ -22,7 +22,7 @@ const PAGE = 200;
 /** After this many steps, the pass continues with its other work. */
 const STEPS_MAX = 20;
 
-/** How far the events were enqueued: up to the end of the log, partly, or up to the bound on waiting events. */
+/** The result of enqueuing events: up to the end of the log, a part of them, or up to the bound on waiting events. */
 export type Intake = 'all' | 'some' | 'full';
 
 const ALL = { subjectId: null, types: null, actor: null, since: null, until: null, newestFirst: false };

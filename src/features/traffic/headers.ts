@@ -7,7 +7,7 @@ import { ownRealms } from './realms.ts';
 /** The headers of a request or a response as Node returns them: alternating names and values. */
 export type RawHeaders = readonly string[];
 
-/** What the agent is told about the caller. */
+/** The data about the caller that the agent gets. */
 export interface Caller {
   /** The caller's address. */
   address: string;

@@ -26,7 +26,7 @@ const COUNTS_MAX = 5_000;
 const TRIES_MAX = 10;
 const RETRY_MS = 1_000;
 
-/** What a caller did on a computer within a short time, as numbers alone. */
+/** The actions of a caller on a computer within a short time, only as numbers. */
 interface Acted {
   /** The number of actions by the name that callers gave. */
   actions: Record<string, number>;
@@ -42,7 +42,7 @@ export interface Actor {
   context: CommandContext;
 }
 
-/** What one actor did on one computer and is not stored yet. */
+/** The actions of one actor on one computer that are not stored yet. */
 interface Count extends Actor {
   key: string;
   acted: Acted;

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 
 import type { Position } from '../../../eventsourcing/event-store/event-store.ts';
 
-/** What the viewers implement: who is in control. */
+/** The interface by which other modules learn which viewer is in control. The viewers implement it. */
 export interface ControlWatch {
   /** See `Aggregates.load` for `upTo`. */
   inControl(computerId: string, upTo?: Position): Promise<boolean>;

@@ -53,7 +53,7 @@ export class RfbViolation extends Error {
   }
 }
 
-/** What to do after a piece of a browser's stream was filtered. */
+/** The result of filtering a piece of a browser's stream. */
 export interface Filtered {
   toDesktop: Buffer[];
   toBrowser: Buffer[];

@@ -16,7 +16,7 @@ export interface ViewNeed {
   wake?: boolean;
 }
 
-/** Whether viewers can use a computer. */
+/** The ability of viewers to use a computer, or the reason why they can't. */
 export type ComputerFate =
   | 'usable'
   /** It sleeps, or it has failed. */

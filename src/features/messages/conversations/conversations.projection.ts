@@ -32,7 +32,7 @@ export const conversationsProjection: Projection<typeof conversationsTable> = {
   },
 };
 
-/** How each event changes the number of waiting messages. */
+/** The change in the number of waiting messages by each event. */
 const CHANGES = { MessageAccepted: 1, MessageRequeued: 1, MessageDelivered: -1, MessageDeadLettered: -1, DeliveryFailed: 0 };
 
 /**
