@@ -9,8 +9,8 @@
  *     a follower starts after the last cursor in the stream. So a restart, or two processes that capture the same container, do no harm.
  * L2. An agent has at most one follower in this process. The follower of an older container ends before that of a newer one starts.
  * L3. A follower ends when its signal aborts, after the lines that it has read are appended.
- * L4. Reading is bounded by the account's share of this process (`OutputShare`) and by the rate of one container (`LineRate`). Lines that
- *     are left out are reported in the log.
+ * L4. Reading is bounded by the account's share of this process (`ReadShare`) and by the rate of one container (`LineRate`). Lines that are
+ *     left out are reported in the log.
  * L5. A line that the store refuses is replaced, so that it does not stop the capture of what follows.
  */
 
