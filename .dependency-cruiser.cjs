@@ -67,7 +67,7 @@ const infrastructure = layers
 /** What others may import: the vocabulary (messages, views, rules) from index.ts, what they inject from services.ts. */
 const publicApi = `^src/${anyOf(withPublicApi)}/(index|services)\\.ts$`;
 /** The rules and ids that all kinds of sandboxes share. Deciders import pure files only, so these are imported by their own names. */
-const sharedRules = '^src/sandboxes/(lifecycle/[^/]+\\.decider|sandbox-id)\\.ts$';
+const sharedRules = '^src/sandboxes/(lifecycle/[^/]+\\.(decider|rules)|sandbox-id)\\.ts$';
 const isTest = '\\.spec\\.ts$';
 const npm = (name) => `(^|node_modules/)(@types/)?${name}(/|$)`;
 
@@ -137,7 +137,7 @@ const moduleRules = [
     'public-api-for-tests',
     'A test may also use the Nest modules of other features, and their rules, which are pure.',
     { path: `${anyWithApi}.*${isTest}` },
-    { path: anyWithApi, pathNot: ['^src/$1/', publicApi, '\\.(module|decider)\\.ts$'] },
+    { path: anyWithApi, pathNot: ['^src/$1/', publicApi, '\\.(module|decider|rules)\\.ts$'] },
   ),
   rule(
     'own-public-api',
@@ -200,11 +200,11 @@ const roleRules = [
   rule(
     'deciders-are-pure',
     'Deciders, events and errors use nothing at run time but each other, refusals, event definitions and the ids of sandboxes.',
-    { path: '\\.(decider|errors|events)\\.ts$' },
+    { path: '\\.(decider|rules|errors|events)\\.ts$' },
     {
       path: '.',
       pathNot: [
-        '\\.(decider|errors|events)\\.ts$',
+        '\\.(decider|rules|errors|events)\\.ts$',
         '^src/kernel/errors/refusal\\.ts$',
         '^src/eventsourcing/event-store/event-definition\\.ts$',
         '^src/sandboxes/sandbox-id\\.ts$',
@@ -228,7 +228,7 @@ const roleRules = [
     'controllers-are-signatures',
     'A controller speaks to the buses and to services of its own feature.',
     { path: '\\.controller\\.ts$' },
-    { path: ['^src/eventsourcing/(aggregates|event-store|log)/', '\\.(decider|saga)\\.ts$', '/services\\.ts$'] },
+    { path: ['^src/eventsourcing/(aggregates|event-store|log)/', '\\.(decider|rules|saga)\\.ts$', '/services\\.ts$'] },
   ),
 ];
 

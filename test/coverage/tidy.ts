@@ -194,7 +194,7 @@ function misplacedMessages(text: string, path: string): Finding[] {
 }
 
 /** A file of one of these roles declares several classes, or none. */
-const holdsMany = /\.(commands|decider|dto|entity|errors|events|handlers|projection|queries)\.ts$/;
+const holdsMany = /\.(commands|decider|dto|entity|errors|events|handlers|projection|queries|rules)\.ts$/;
 
 /** Looks at files with a role, and at those that export one class and nothing else that is called. A service's class leaves the role out. */
 function misnamedClass(text: string, path: string): Finding[] {
