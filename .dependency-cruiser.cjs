@@ -205,7 +205,7 @@ const roleRules = [
       path: '.',
       pathNot: [
         '\\.(decider|rules|errors|events)\\.ts$',
-        '^src/kernel/errors/refusal\\.ts$',
+        '^src/kernel/errors/problem-error\\.ts$',
         '^src/eventsourcing/event-store/event-definition\\.ts$',
         '^src/sandboxes/sandbox-id\\.ts$',
       ],

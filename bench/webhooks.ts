@@ -1,4 +1,4 @@
-import { messagesProgram } from '../test/support/engine-stand-in/program.ts';
+import { messagesProgram } from '../test/support/fake-docker-engine/program.ts';
 import { span, until } from '../test/support/until.ts';
 import { appendsPerSecond, portAppends } from './support/appending.ts';
 import { BareServer } from './support/bare.ts';

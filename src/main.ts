@@ -10,7 +10,7 @@ import { firstRun } from './bootstrap/first-run.ts';
 import { Database } from './postgres/database/database.ts';
 import { isOutage } from './eventsourcing/event-store/outage.ts';
 import { drain } from './http/server/drain.ts';
-import { Entrance } from './http/server/entrance.ts';
+import { HttpListener } from './http/server/http-listener.ts';
 import { createPino } from './kernel/observability/logger.ts';
 import { createServer } from './http/server/server.ts';
 import { Startup } from './kernel/startup.ts';
@@ -36,7 +36,7 @@ await run().catch((error: unknown) => die(startFailure(error), error));
 
 /** Listens first, so that a start which waits for its store is seen to do so. */
 async function run(): Promise<void> {
-  const entrance = new Entrance();
+  const entrance = new HttpListener();
   const stopping = new AbortController();
   const starting = start(entrance, stopping.signal);
   const stop = stopOnce(stopping, starting);
@@ -46,12 +46,12 @@ async function run(): Promise<void> {
 }
 
 /** Starts the service, with its first run. The signal ends a wait for a store, and so the process. */
-async function start(entrance: Entrance, signal: AbortSignal): Promise<NestFastifyApplication> {
+async function start(entrance: HttpListener, signal: AbortSignal): Promise<NestFastifyApplication> {
   const taken = () => log.warn({ port: config.port }, `the port is taken; waiting up to ${PORT_PATIENCE_MS / 1_000} s for it`);
   await entrance.listen(config.port, config.host, PORT_PATIENCE_MS, taken);
   const url = urlOf(entrance, config);
   log.info({ url }, 'listening');
-  const startup = new Startup({ signal, onChange: (store) => entrance.waitsFor(store) });
+  const startup = new Startup({ signal, onChange: (store) => entrance.showWaitingFor(store) });
   const { logLevel, trustedProxies, largeBodiesMbPerSecond } = config;
   try {
     const app = await createServer(AppModule.forRoot(config, { startup }), {
@@ -59,7 +59,7 @@ async function start(entrance: Entrance, signal: AbortSignal): Promise<NestFasti
       pino: log,
       trustedProxies,
       largeBodiesMbPerSecond,
-      entrance,
+      listener: entrance,
       rewriteUrl: routeByDomain(config.agentDomain),
     });
     const made = await startup.until('database', isOutage, () => firstRun(app.get(CommandBus), app.get(Database), config, url));
@@ -74,7 +74,7 @@ async function start(entrance: Entrance, signal: AbortSignal): Promise<NestFasti
 }
 
 /** Returns the address at which the service can be reached, with the actual port if the configuration left it open. */
-function urlOf({ server }: Entrance, { baseUrl, host }: Config): string {
+function urlOf({ server }: HttpListener, { baseUrl, host }: Config): string {
   if (baseUrl !== null) return baseUrl;
   const { port } = server.address() as AddressInfo;
   const reachable = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;

@@ -1,4 +1,4 @@
-import { messagesProgram } from '../../test/support/engine-stand-in/program.ts';
+import { messagesProgram } from '../../test/support/fake-docker-engine/program.ts';
 import type { Caller } from '../support/caller.ts';
 import { machineLoad, memoryMb, rounded } from '../support/figures.ts';
 import { makeAgent, ScaleBed, together } from '../support/scale-bed.ts';

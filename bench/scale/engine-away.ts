@@ -1,4 +1,4 @@
-import { messagesProgram } from '../../test/support/engine-stand-in/program.ts';
+import { messagesProgram } from '../../test/support/fake-docker-engine/program.ts';
 import { span } from '../../test/support/until.ts';
 import { machineLoad, summary } from '../support/figures.ts';
 import { makeAgent, ScaleBed, timedChat } from '../support/scale-bed.ts';

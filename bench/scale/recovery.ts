@@ -1,6 +1,6 @@
 import { randomInt, randomUUID } from 'node:crypto';
 
-import { messagesProgram } from '../../test/support/engine-stand-in/program.ts';
+import { messagesProgram } from '../../test/support/fake-docker-engine/program.ts';
 import { span } from '../../test/support/until.ts';
 import type { Caller } from '../support/caller.ts';
 import { machineLoad, percentile, rounded, summary } from '../support/figures.ts';

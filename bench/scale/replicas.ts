@@ -2,7 +2,7 @@ import { readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
-import { messagesProgram } from '../../test/support/engine-stand-in/program.ts';
+import { messagesProgram } from '../../test/support/fake-docker-engine/program.ts';
 import { span } from '../../test/support/until.ts';
 import { machineLoad, rounded, summary } from '../support/figures.ts';
 import { makeAgent, ScaleBed, together } from '../support/scale-bed.ts';

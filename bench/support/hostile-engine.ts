@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { constants, setPriority } from 'node:os';
 
-import { EngineStandIn } from '../../test/support/engine-stand-in/engine-stand-in.ts';
+import { FakeDockerEngine } from '../../test/support/fake-docker-engine/fake-docker-engine.ts';
 import { hostileProgram } from '../../test/support/hostile-agent.ts';
 import { REAL_IMAGE } from './real-agents.ts';
 
@@ -9,7 +9,7 @@ const HOSTILE_IMAGE = 'bench/hostile:1';
 
 // The engine's limits bound what agents take of the processors; this measures what they do to the service.
 setPriority(constants.priority.PRIORITY_LOW);
-const engine = await EngineStandIn.start({ programs: { [HOSTILE_IMAGE]: hostileProgram() }, real: [REAL_IMAGE] });
+const engine = await FakeDockerEngine.start({ programs: { [HOSTILE_IMAGE]: hostileProgram() }, real: [REAL_IMAGE] });
 process.once('disconnect', () => process.exit(0));
 process.send?.({ environment: engine.environment });
 await once(process, 'message');

@@ -1,9 +1,9 @@
-import { EngineStandIn } from '../../test/support/engine-stand-in/engine-stand-in.ts';
-import { messagesProgram } from '../../test/support/engine-stand-in/program.ts';
+import { FakeDockerEngine } from '../../test/support/fake-docker-engine/fake-docker-engine.ts';
+import { messagesProgram } from '../../test/support/fake-docker-engine/program.ts';
 import { RELAY_IMAGE } from './relay-agents.ts';
 
 /** The process of `startRelayAgents`. */
-const engine = await EngineStandIn.start({ programs: { [RELAY_IMAGE]: messagesProgram() } });
+const engine = await FakeDockerEngine.start({ programs: { [RELAY_IMAGE]: messagesProgram() } });
 process.once('disconnect', () => process.exit(0));
 process.send?.({ environment: engine.environment });
 process.on('message', (order) => {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 
 import pg from 'pg';
 
-import { EngineStandIn, type StandInOptions } from '../../test/support/engine-stand-in/engine-stand-in.ts';
+import { FakeDockerEngine, type FakeEngineOptions } from '../../test/support/fake-docker-engine/fake-docker-engine.ts';
 import { removeDataDir } from '../../test/support/data-dir.ts';
 import { OutsidePostgres } from '../../test/support/outside-postgres.ts';
 import { masterKey } from '../../test/support/replicas.ts';
@@ -22,7 +22,7 @@ export interface RunningEngine {
 }
 
 export interface BedOptions {
-  engine?: StandInOptions;
+  engine?: FakeEngineOptions;
   /** An engine that runs elsewhere, instead of one in this process. It may pass containers on to the real engine. */
   outside?: RunningEngine;
   environment?: Record<string, string>;
@@ -58,7 +58,7 @@ export class ScaleBed {
 
   static async start(options: BedOptions = {}): Promise<ScaleBed> {
     const database = await OutsidePostgres.start();
-    const engine = options.outside ?? (await EngineStandIn.start(options.engine));
+    const engine = options.outside ?? (await FakeDockerEngine.start(options.engine));
     const dataDir = await mkdtemp(join(tmpdir(), 'mooring-scale-'));
     const hasReal = options.outside === undefined ? options.engine?.real !== undefined : options.outside.onMachine !== false;
     const bed = new ScaleBed(database, engine, dataDir, [], hasReal);
@@ -95,8 +95,8 @@ export class ScaleBed {
   }
 
   /** The engine in this process. */
-  get engine(): EngineStandIn {
-    if (!(this.runningEngine instanceof EngineStandIn)) throw new Error('the engine runs elsewhere');
+  get engine(): FakeDockerEngine {
+    if (!(this.runningEngine instanceof FakeDockerEngine)) throw new Error('the engine runs elsewhere');
     return this.runningEngine;
   }
 

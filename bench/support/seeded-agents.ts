@@ -15,7 +15,7 @@ import { ShredLedger } from '../../src/crypto/shred-ledger.ts';
 import { ContainerIdentities } from '../../src/runtime/docker/engine/container-identities.ts';
 import type { ContainerIdentity } from '../../src/runtime/container.ts';
 import { networkName, volumeName } from '../../src/runtime/docker/engine/names.ts';
-import type { EngineStandIn } from '../../test/support/engine-stand-in/engine-stand-in.ts';
+import type { FakeDockerEngine } from '../../test/support/fake-docker-engine/fake-docker-engine.ts';
 import { masterKey } from '../../test/support/replicas.ts';
 import { together } from './scale-bed.ts';
 
@@ -26,7 +26,7 @@ export type Mix = Record<SeededStatus, number>;
 
 export interface Place {
   databaseUrl: string;
-  engine: EngineStandIn;
+  engine: FakeDockerEngine;
   instance: string;
   accountId: string;
   /** The reference of an image that the engine has. */

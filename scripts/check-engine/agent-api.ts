@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import type { Answer, Body, Service } from './service.ts';
+import type { ServiceResponse, Body, Service } from './service.ts';
 import { check } from './outcome.ts';
 
 const BUILD_LOG_LINES_SHOWN = 5;
@@ -115,7 +115,7 @@ export class AgentApi {
 }
 
 /** Returns a short form of an unexpected response. */
-export function shown({ status, body }: Answer): string {
+export function shown({ status, body }: ServiceResponse): string {
   const text = typeof body === 'string' ? body : (body.detail ?? body.message ?? JSON.stringify(body));
   return `${status} ${typeof body === 'string' ? '' : (body.code ?? body.status ?? '')} (${String(text).slice(0, 400)})`;
 }

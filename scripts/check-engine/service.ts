@@ -21,7 +21,7 @@ const LINES_SHOWN = 8;
 // oxlint-disable-next-line typescript/no-explicit-any -- a step's expectation is the check of its form
 export type Body = any;
 
-export interface Answer {
+export interface ServiceResponse {
   status: number;
   headers: Headers;
   body: Body;
@@ -104,7 +104,7 @@ export class Service {
   }
 
   /** Sends a request with the first key. `payload` is a JSON value, or a form. */
-  async call(method: string, path: string, payload?: unknown, headers: Record<string, string> = {}): Promise<Answer> {
+  async call(method: string, path: string, payload?: unknown, headers: Record<string, string> = {}): Promise<ServiceResponse> {
     const response = await this.fetch(path, {
       method,
       headers: { ...(payload === undefined || payload instanceof FormData ? {} : { 'content-type': 'application/json' }), ...headers },

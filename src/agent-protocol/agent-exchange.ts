@@ -7,7 +7,7 @@
  * Invariants:
  * X1. An exchange settles exactly once: with a reply, an error, `ReplyTimeout`, or the reason of its signal. The request is destroyed then.
  * X2. Everything that an agent sends is bounded: headers, informational responses, bytes, pieces, events and lines.
- * X3. The memory of the request is released as soon as it is sent. Beyond READ_AHEAD_BYTES a reply is read only after memory for all of it
+ * X3. The memory of the request is released as soon as it is sent. Beyond READ_AHEAD_BYTES_MAX a reply is read only after memory for all of it
  *     was reserved, and an exchange that waits for that holds none, so that exchanges can't block each other.
  * X4. An error says whether the agent can have received the message: `AgentUnreachable` only if the request was not sent completely.
  * X5. No redirect is followed, and nothing is decompressed.
@@ -17,14 +17,14 @@ import type { ClientRequest, IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 
 import { onTooManyInformational } from './informational-responses.ts';
-import { requestTo } from './kept-connections.ts';
+import { requestTo } from './agent-connection-pool.ts';
 import { AgentNotLocated } from './agent-endpoint.ts';
 import { AgentErrorResponse, AgentBrokeConnection, AgentUnreachable, ReplyTimeout, type Exchange } from './protocol.ts';
 import { EventStreamParser, type ReceivedEvent } from './event-stream-parser.ts';
 import { REPLY_BYTES_MAX, shortened } from './reply-text.ts';
 
 /** X3: the bytes of a reply that are read before memory for all of it is reserved. */
-const READ_AHEAD_BYTES = 16 * 1_024;
+const READ_AHEAD_BYTES_MAX = 16 * 1_024;
 /** The number of characters of a request's body that are encoded and written in one iteration of the event loop. */
 const PIECE_CHARACTERS = 256 * 1_024;
 /** The most bytes of a response's headers, and of a chunk's extensions and trailers. */
@@ -32,7 +32,7 @@ const HEADER_BYTES_MAX = 16 * 1_024;
 /** The most pieces of a reply. A piece costs about the same however small it is. */
 const PIECES_MAX = 20_000;
 /** Pieces are joined beyond this number, since each takes more memory than its bytes. */
-const APART = 256;
+const SEPARATE_CHUNKS_MAX = 256;
 /** The bounds on a reply that is streamed as events. Agents send much more data for each word than the word itself. */
 const STREAM_BYTES_MAX = 64 * 1_024 * 1_024;
 const STREAM_PIECES_MAX = 200_000;
@@ -131,7 +131,7 @@ function replyTo(asking: ClientRequest, { timeoutMs, signal, memory }: Exchange,
     signal.addEventListener('abort', onAbort);
     asking.on('finish', () => memory.releaseRequest());
     // X4
-    const fail = (error: Error) => settle(() => reject(asking.writableFinished ? brokenOff(error) : unreachable(error)));
+    const fail = (error: Error) => settle(() => reject(asking.writableFinished ? toBrokenConnection(error) : unreachable(error)));
     asking.on('error', fail);
     const onClose = () => fail(new Error('the connection closed before an answer'));
     asking.on('close', onClose);
@@ -159,18 +159,18 @@ function isEventStream({ statusCode = 0, headers }: IncomingMessage): boolean {
 }
 
 /** Reads the body of a response. */
-interface Body {
+interface ResponseBody {
   readonly bytesMax: number;
   readonly piecesMax: number;
   /** Returns the error for a larger body. */
   tooLarge(): Error;
   /** Adds the next piece. Returns true once the rest is not needed. Throws for a body that can't be used. */
-  take(chunk: Buffer): boolean;
+  push(chunk: Buffer): boolean;
   /** Returns the collected text. */
   text(): string;
 }
 
-class TextBody implements Body {
+class TextBody implements ResponseBody {
   readonly bytesMax = REPLY_BYTES_MAX;
   readonly piecesMax = PIECES_MAX;
   private chunks: Buffer[] = [];
@@ -181,9 +181,9 @@ class TextBody implements Body {
     return new AgentErrorResponse(this.status, 'the reply is larger than 1 MiB');
   }
 
-  take(chunk: Buffer): boolean {
+  push(chunk: Buffer): boolean {
     this.chunks.push(chunk);
-    if (this.chunks.length > APART) this.chunks = [Buffer.concat(this.chunks)];
+    if (this.chunks.length > SEPARATE_CHUNKS_MAX) this.chunks = [Buffer.concat(this.chunks)];
     return false;
   }
 
@@ -192,7 +192,7 @@ class TextBody implements Body {
   }
 }
 
-class EventsBody implements Body {
+class EventsBody implements ResponseBody {
   readonly bytesMax = STREAM_BYTES_MAX;
   readonly piecesMax = STREAM_PIECES_MAX;
   private isOver = false;
@@ -214,7 +214,7 @@ class EventsBody implements Body {
     return new AgentBrokeConnection('streamed more than 64 MiB');
   }
 
-  take(chunk: Buffer): boolean {
+  push(chunk: Buffer): boolean {
     this.parser.push(chunk);
     if (this.parser.lines > STREAM_LINES_MAX) throw new AgentBrokeConnection('streamed its reply in too many lines');
     return this.isOver;
@@ -225,7 +225,7 @@ class EventsBody implements Body {
   }
 }
 
-function read(asking: ClientRequest, answer: IncomingMessage, memory: Exchange['memory'], body: Body): Promise<string> {
+function read(asking: ClientRequest, answer: IncomingMessage, memory: Exchange['memory'], body: ResponseBody): Promise<string> {
   return new Promise((resolve, reject) => {
     let size = 0;
     let pieces = 0;
@@ -254,20 +254,20 @@ function read(asking: ClientRequest, answer: IncomingMessage, memory: Exchange['
       if (size > body.bytesMax) return refuse(body.tooLarge());
       if (pieces > body.piecesMax) return refuse(new AgentBrokeConnection('sent its reply in too many pieces'));
       try {
-        if (body.take(chunk)) return end();
+        if (body.push(chunk)) return end();
       } catch (error) {
         return refuse(error);
       }
-      if (size > READ_AHEAD_BYTES && !hasRoom) makeRoom();
+      if (size > READ_AHEAD_BYTES_MAX && !hasRoom) makeRoom();
     });
-    const onClose = () => reject(brokenOff(new Error('the connection closed within the reply')));
+    const onClose = () => reject(toBrokenConnection(new Error('the connection closed within the reply')));
     answer.on('end', end);
-    answer.on('error', (error) => reject(brokenOff(error)));
+    answer.on('error', (error) => reject(toBrokenConnection(error)));
     answer.on('close', onClose);
   });
 }
 
-function brokenOff(error: NodeJS.ErrnoException): AgentBrokeConnection {
+function toBrokenConnection(error: NodeJS.ErrnoException): AgentBrokeConnection {
   if (error.code === 'HPE_HEADER_OVERFLOW') return new AgentBrokeConnection(`sent more than ${HEADER_BYTES_MAX} bytes of headers`, error);
   if (error.code?.startsWith('HPE_')) return new AgentBrokeConnection('answered with something that is no HTTP', error);
   return new AgentBrokeConnection('broke the connection off before its answer was complete', error);

@@ -5,7 +5,7 @@ import { unboundedMemory } from '../../test/support/exchange-memory.ts';
 import { answersOfAHostileAgent, serveHostilely } from '../../test/support/hostile-agent.ts';
 import { protocolFor } from './protocols.ts';
 import { AgentErrorResponse, AgentBrokeConnection, AgentUnreachable, ReplyTimeout, type Delivery } from './protocol.ts';
-import { pollIntervalMs, ready } from './readiness.ts';
+import { pollIntervalMs, waitUntilReady } from './readiness.ts';
 
 const servers: Server[] = [];
 const sockets = new Set<Socket>();
@@ -336,7 +336,7 @@ describe('readiness', () => {
     });
     const port = await listening(server);
     setTimeout(() => (healthy = true), 200);
-    expect(await ready({ host: '127.0.0.1', port }, { path: '/healthz' }, 10_000, never)).toBe(true);
+    expect(await waitUntilReady({ host: '127.0.0.1', port }, { path: '/healthz' }, 10_000, never)).toBe(true);
   });
 
   it('waits for a port that does not listen yet', async () => {
@@ -344,7 +344,7 @@ describe('readiness', () => {
     const port = await listening(server);
     await new Promise((resolve) => server.close(resolve));
     servers.length = 0;
-    const waiting = ready({ host: '127.0.0.1', port }, { tcp: true }, 10_000, never);
+    const waiting = waitUntilReady({ host: '127.0.0.1', port }, { tcp: true }, 10_000, never);
     const again = createTcpServer((socket) => socket.on('error', () => undefined));
     await listening(again, port);
     expect(await waiting).toBe(true);
@@ -352,12 +352,12 @@ describe('readiness', () => {
 
   it('is not fooled by a forwarder that closes what it accepts', async () => {
     const port = await listening(createTcpServer((socket) => socket.on('error', () => undefined).end()));
-    expect(await ready({ host: '127.0.0.1', port }, { tcp: true }, 300, never)).toBe(false);
+    expect(await waitUntilReady({ host: '127.0.0.1', port }, { tcp: true }, 300, never)).toBe(false);
   });
 
   it('is seen at the first connection to an address that is no loopback address, since it has no forwarder', async () => {
     const port = await listening(createTcpServer((socket) => socket.on('error', () => undefined).end()));
-    expect(await ready({ host: '0.0.0.0', port }, { tcp: true }, 10_000, never)).toBe(true);
+    expect(await waitUntilReady({ host: '0.0.0.0', port }, { tcp: true }, 10_000, never)).toBe(true);
   });
 
   it('is not reached by a redirect, an error or silence', async () => {
@@ -367,7 +367,7 @@ describe('readiness', () => {
         response.writeHead(status, { location: '/' });
         response.end();
       });
-      expect(await ready({ host: '127.0.0.1', port: await listening(server) }, { path: '/healthz' }, 200, never)).toBe(false);
+      expect(await waitUntilReady({ host: '127.0.0.1', port: await listening(server) }, { path: '/healthz' }, 200, never)).toBe(false);
     }
   });
 
@@ -375,7 +375,7 @@ describe('readiness', () => {
     const port = await listening(
       createTcpServer((socket) => answersOfAHostileAgent['continue without end'](socket.on('error', () => undefined))),
     );
-    expect(await ready({ host: '127.0.0.1', port }, { path: '/healthz' }, 500, never)).toBe(false);
+    expect(await waitUntilReady({ host: '127.0.0.1', port }, { path: '/healthz' }, 500, never)).toBe(false);
   });
 
   it('is checked ever less often, at most a tenth of the time too late', () => {
@@ -386,7 +386,7 @@ describe('readiness', () => {
     const controller = new AbortController();
     const port = await listening(createServer(() => setImmediate(() => controller.abort())));
     const begun = performance.now();
-    expect(await ready({ host: '127.0.0.1', port }, { path: '/healthz' }, 60_000, controller.signal)).toBe(false);
+    expect(await waitUntilReady({ host: '127.0.0.1', port }, { path: '/healthz' }, 60_000, controller.signal)).toBe(false);
     expect(performance.now() - begun).toBeLessThan(30_000);
   });
 });

@@ -1,8 +1,8 @@
 /** Matches the start of a key, session token, ticket or webhook token of the service. */
 const credential = /m(k|s|t|wh)_[0-9A-Za-z_-]{40}/;
 /** Match a run of base64 (of either alphabet) and a run of hex that are long enough to contain a credential. */
-const packed = /[0-9A-Za-z+/_-]{54,}/g;
-const inHex = /(?:[0-9A-Fa-f]{2}){40,}/g;
+const base64Run = /[0-9A-Za-z+/_-]{54,}/g;
+const hexRun = /(?:[0-9A-Fa-f]{2}){40,}/g;
 /** A run of base64 may follow other characters of its alphabet, so it is decoded at each offset of a group of four. */
 const offsets = [0, 1, 2, 3];
 /** The most layers of encoding that are decoded, and the most percent-decodings in each. */
@@ -59,8 +59,8 @@ function unpacked(text: string): string[] {
   const whole = text.replace(/\s+/g, '');
   const sources = whole === text ? [text] : [text, whole];
   return sources.flatMap((source) => [
-    ...[...source.matchAll(packed)].flatMap(([run]) => offsets.map((offset) => unpack(run.slice(offset), 'base64'))),
-    ...[...source.matchAll(inHex)].flatMap(([run]) => [unpack(run, 'hex'), unpack(run.slice(1), 'hex')]),
+    ...[...source.matchAll(base64Run)].flatMap(([run]) => offsets.map((offset) => unpack(run.slice(offset), 'base64'))),
+    ...[...source.matchAll(hexRun)].flatMap(([run]) => [unpack(run, 'hex'), unpack(run.slice(1), 'hex')]),
   ]);
 }
 

@@ -75,7 +75,7 @@ export interface Exchange {
 }
 
 /** The ids of a message that is about to be delivered. */
-export interface Inquiry extends Exchange {
+export interface PrepareRequest extends Exchange {
   messageId: string;
   conversationId: string;
   protocol: ProtocolSpec;
@@ -108,7 +108,7 @@ export abstract class AgentProtocol {
    * Queries the agent for what has to be known before the delivery, and returns the function that delivers the message. The message is not
    * read before that, so that an agent that does not answer holds no memory.
    */
-  abstract prepare(inquiry: Inquiry): Promise<Deliver>;
+  abstract prepare(inquiry: PrepareRequest): Promise<Deliver>;
 }
 
 /** The agent did not receive the whole message: nothing listens on its port, or the connection broke before. Another attempt may succeed. */

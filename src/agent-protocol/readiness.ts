@@ -10,7 +10,7 @@ import { onTooManyInformational } from './informational-responses.ts';
 import type { HealthCheck } from './protocol.ts';
 
 /** The timeout of one attempt, in ms. A server that accepts a connection and does not respond may still be starting, so it is tried again. */
-const ATTEMPT_MS = 2_000;
+const ATTEMPT_TIMEOUT_MS = 2_000;
 const FIRST_WAIT_MS = 5;
 const LAST_WAIT_MS = 2_000;
 /**
@@ -25,14 +25,14 @@ const STAYS_OPEN_RELAYED_MS = 300;
  * Returns true once the agent is ready, and false after `withinMs` or when the signal aborts. The interval between checks grows from 5 ms
  * to 2 s.
  */
-export async function ready(address: AgentAddress, health: HealthCheck, withinMs: number, signal: AbortSignal): Promise<boolean> {
+export async function waitUntilReady(address: AgentAddress, health: HealthCheck, withinMs: number, signal: AbortSignal): Promise<boolean> {
   const begun = performance.now();
   const end = begun + withinMs;
   while (!signal.aborted) {
     const left = end - performance.now();
     if (left <= 0) return false;
-    const attempt = AbortSignal.any([signal, timeoutSignal(Math.min(left, ATTEMPT_MS))]);
-    if ('path' in health ? await answers(address, health.path, attempt) : await accepts(address, attempt)) return true;
+    const attempt = AbortSignal.any([signal, timeoutSignal(Math.min(left, ATTEMPT_TIMEOUT_MS))]);
+    if ('path' in health ? await respondsOk(address, health.path, attempt) : await acceptsConnection(address, attempt)) return true;
     const wait = pollIntervalMs(performance.now() - begun);
     await pause(Math.min(wait, Math.max(0, end - performance.now())), signal);
   }
@@ -53,7 +53,7 @@ function staysOpenMs({ host, relay }: AgentAddress): number | null {
   return !ipaddr.isValid(host) || ipaddr.process(host).range() === 'loopback' ? STAYS_OPEN_MS : null;
 }
 
-function answers(address: AgentAddress, path: string, signal: AbortSignal): Promise<boolean> {
+function respondsOk(address: AgentAddress, path: string, signal: AbortSignal): Promise<boolean> {
   const { host, port } = address;
   return new Promise((resolve) => {
     const createConnection: RequestOptions['createConnection'] = (_options, onCreated) => {
@@ -75,7 +75,7 @@ function answers(address: AgentAddress, path: string, signal: AbortSignal): Prom
   });
 }
 
-async function accepts(address: AgentAddress, signal: AbortSignal): Promise<boolean> {
+async function acceptsConnection(address: AgentAddress, signal: AbortSignal): Promise<boolean> {
   const socket = await connectToAgent(address, signal).catch(() => null);
   if (socket === null) return false;
   return new Promise((resolve) => {

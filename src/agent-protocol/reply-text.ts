@@ -19,7 +19,7 @@ export class ReplyText {
   private text = '';
   private bytes = 0;
   /** A high surrogate at the end of a piece, whose low surrogate starts the next piece. */
-  private half = '';
+  private pendingSurrogate = '';
 
   constructor(private readonly onText?: (piece: string) => void) {}
 
@@ -31,20 +31,20 @@ export class ReplyText {
   add(piece: string): void {
     this.bytes += Buffer.byteLength(piece);
     if (this.bytes > REPLY_BYTES_MAX) throw new AgentErrorResponse(200, 'the reply is larger than 1 MiB');
-    const all = this.half + piece;
+    const all = this.pendingSurrogate + piece;
     const whole = /[\uD800-\uDBFF]$/.test(all) ? all.length - 1 : all.length;
-    this.half = all.slice(whole);
-    this.pass(all.slice(0, whole));
+    this.pendingSurrogate = all.slice(whole);
+    this.emit(all.slice(0, whole));
   }
 
   /** Returns the whole reply. */
   end(): string {
-    this.pass(this.half);
-    this.half = '';
+    this.emit(this.pendingSurrogate);
+    this.pendingSurrogate = '';
     return this.text;
   }
 
-  private pass(piece: string): void {
+  private emit(piece: string): void {
     if (piece === '') return;
     const passed = wellFormed(piece);
     this.text += passed;

@@ -8,7 +8,7 @@ const options = {
   'keys-only': { type: 'boolean' },
 } as const;
 
-await runTool(usage, options, async ({ config, words, values, say }) => {
+await runTool(usage, options, async ({ config, words, values, print: say }) => {
   const [to] = words;
   if (to === undefined || words.length > 1) throw new UsageError('name the file or folder of the backup');
   if (Object.keys(values).length > 1) throw new UsageError('give only one of the options for the keys');

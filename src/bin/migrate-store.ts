@@ -7,7 +7,7 @@ const usage = `usage: npm run migrate-store -- --from <store> --to <store>
 
 const options = { from: { type: 'string' }, to: { type: 'string' } } as const;
 
-await runTool(usage, options, async ({ config, words, values, say }) => {
+await runTool(usage, options, async ({ config, words, values, print: say }) => {
   const { from, to } = values;
   if (typeof from !== 'string' || typeof to !== 'string' || words.length > 0) throw new UsageError('give --from and --to');
   for (const { eventClass, events, before, sha256 } of await migrateStore(config, new EventCatalogue(eventDefinitions), { from, to }))

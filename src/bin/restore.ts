@@ -19,7 +19,7 @@ function nameOf(sandboxId: string): string {
   return kindOf(sandboxId) === 'agent' ? `Agent ${sandboxId}` : `Computer ${computerIdOf(sandboxId)}`;
 }
 
-await runTool(usage, options, async ({ config, words, values, say }) => {
+await runTool(usage, options, async ({ config, words, values, print: say }) => {
   const [from] = words;
   if (from === undefined || words.length > 1) throw new UsageError('name the file to restore');
   if (values.check === true) {

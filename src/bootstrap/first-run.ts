@@ -10,10 +10,10 @@ import type { Config } from '../kernel/config/config.ts';
 import { base62 } from '../crypto/base62.ts';
 import type { Database } from '../postgres/database/database.ts';
 import { Installation } from '../postgres/database/installation.ts';
-import { readIfThere, writeWhole } from '../kernel/files.ts';
+import { readIfExists, writeAtomically } from '../kernel/files.ts';
 import { scopes } from '../kernel/context/caller.ts';
 import { systemContext } from '../kernel/context/command-context.ts';
-import { Refusal } from '../kernel/errors/refusal.ts';
+import { ProblemError } from '../kernel/errors/problem-error.ts';
 import { Provision } from '../features/provisioning/index.ts';
 
 /** The content of first-run.json, which the first start writes for its operator with mode 0600. */
@@ -26,7 +26,7 @@ export interface FirstRun {
 }
 
 /** The data with which an interrupted first start continues. The database stores the seed, from which all its ids are derived again. */
-interface Begun {
+interface FirstRunStart {
   seed: string;
   password: string;
 }
@@ -43,27 +43,27 @@ const OTHERS_MS = 60_000;
  */
 export async function firstRun(commands: CommandBus, database: Database, config: Config, url: string): Promise<FirstRun | null> {
   const installation = new Installation(database);
-  const isOver = async () => (await keepAddress(config, url)) && (await installation.getOrSet('first_run', DONE)) === DONE;
+  const isOver = async () => (await storeAddress(config, url)) && (await installation.getOrSet('first_run', DONE)) === DONE;
   if ((await isOver()) || (await installation.read('first_run')) === DONE) return null;
   return installation.withLock(async () => {
     // Another replica may have done it meanwhile.
     if ((await isOver()) || (await installation.read('first_run')) === DONE) return null;
-    return firstRunAlone(commands, installation, config, url);
+    return firstRunLocked(commands, installation, config, url);
   }, OTHERS_MS);
 }
 
 /** Returns whether first-run.json exists, after updating its address. */
-async function keepAddress({ dataDir }: Config, url: string): Promise<boolean> {
+async function storeAddress({ dataDir }: Config, url: string): Promise<boolean> {
   const file = fileIn(dataDir);
   const standing = await readJson<FirstRun>(file);
   if (standing !== null && standing.url !== url) await writeJson(file, { ...standing, url });
   return standing !== null;
 }
 
-async function firstRunAlone(commands: CommandBus, installation: Installation, config: Config, url: string): Promise<FirstRun | null> {
+async function firstRunLocked(commands: CommandBus, installation: Installation, config: Config, url: string): Promise<FirstRun | null> {
   const begunFile = join(config.dataDir, 'first-run.begun.json');
-  const known = await readJson<Begun>(begunFile);
-  const begun: Begun = {
+  const known = await readJson<FirstRunStart>(begunFile);
+  const begun: FirstRunStart = {
     seed: await installation.getOrSet('first_run_seed', known?.seed ?? randomUUID()),
     password: known?.password ?? config.adminPassword ?? base62(randomBytes(18)),
   };
@@ -79,7 +79,7 @@ async function firstRunAlone(commands: CommandBus, installation: Installation, c
 async function open(
   commands: CommandBus,
   config: Config,
-  { seed, password }: Begun,
+  { seed, password }: FirstRunStart,
 ): Promise<Pick<FirstRun, 'api_key' | 'agent_id'> | null> {
   const context = systemContext('first-run', null);
   const account = { email: config.adminEmail, password, name: 'Administrator', role: 'admin' as const };
@@ -87,7 +87,7 @@ async function open(
   try {
     ({ account_id: accountId } = await commands.execute(new OpenAccount(context, account, seed)));
   } catch (error) {
-    if (error instanceof Refusal && error.code === 'account_exists') return null;
+    if (error instanceof ProblemError && error.code === 'account_exists') return null;
     throw error;
   }
   const own = { ...context, accountId };
@@ -102,10 +102,10 @@ async function open(
 const fileIn = (dataDir: string) => join(dataDir, 'first-run.json');
 
 async function readJson<T>(path: string): Promise<T | null> {
-  const text = await readIfThere(path);
+  const text = await readIfExists(path);
   return text === null ? null : (JSON.parse(text) as T);
 }
 
 function writeJson(path: string, value: object): Promise<void> {
-  return writeWhole(path, `${JSON.stringify(value, null, 2)}\n`, 0o600);
+  return writeAtomically(path, `${JSON.stringify(value, null, 2)}\n`, 0o600);
 }

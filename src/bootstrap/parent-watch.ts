@@ -1,4 +1,4 @@
-const LOOK_EVERY_MS = 500;
+const POLL_INTERVAL_MS = 500;
 
 /**
  * Calls `act` once when the process that started this one has ended: npm does not always forward the signal that ends it, and a supervisor
@@ -10,6 +10,6 @@ export function onParentGone(act: () => void): void {
     if (process.ppid === parent) return;
     clearInterval(timer);
     act();
-  }, LOOK_EVERY_MS);
+  }, POLL_INTERVAL_MS);
   timer.unref();
 }

@@ -7,7 +7,7 @@ describe('what a first start prints', () => {
     expect(welcome(made, null)).toContain('canary-password');
   });
 
-  it('does not show the password that the operator gave', () => {
+  it('does not show the password that the operator chose', () => {
     const shown = welcome(made, 'canary-password');
     expect(shown).not.toContain('canary-password');
     expect(shown).toContain('MOORING_ADMIN_PASSWORD');

@@ -16,8 +16,8 @@ import type { KeyObject } from 'node:crypto';
 import type { OnModuleInit } from '@nestjs/common';
 import { Logger } from '@nestjs/common';
 
-import { SharedQuestions } from '../kernel/async/shared-questions.ts';
-import { isDatabaseAway } from '../postgres/database/database-away.ts';
+import { BatchLoader } from '../kernel/async/batch-loader.ts';
+import { isDatabaseUnavailable } from '../postgres/database/database-unavailable.ts';
 import type { Database } from '../postgres/database/database.ts';
 import { Startup } from '../kernel/startup.ts';
 import { deriveMacKey, newDataKey, openText, sealText, unwrapDataKey, wrapDataKey } from './envelope.ts';
@@ -58,7 +58,7 @@ export class DatabaseKeyring extends Keyring implements OnModuleInit {
   private readonly logger = new Logger('Keyring');
   private readonly cache = new KeyCache();
   private readonly lately = new LatelySealed();
-  private readonly reads = new SharedQuestions((subjects: string[]) => this.rowsOf(subjects));
+  private readonly reads = new BatchLoader((subjects: string[]) => this.rowsOf(subjects));
   private vacuuming: Promise<void> | null = null;
   private vacuumAgain = false;
 
@@ -72,14 +72,14 @@ export class DatabaseKeyring extends Keyring implements OnModuleInit {
   }
 
   onModuleInit(): Promise<void> {
-    return this.startup.until('database', isDatabaseAway, async () => {
+    return this.startup.until('database', isDatabaseUnavailable, async () => {
       await this.masterKeys.verify();
-      await this.shredAgain();
+      await this.repeatShreds();
     });
   }
 
   /** Destroys all keys in the ledger again: a database that was restored to an older state may hold them. */
-  private async shredAgain(): Promise<void> {
+  private async repeatShreds(): Promise<void> {
     let again = 0;
     for await (const subjects of this.ledger.subjects()) {
       const { rowCount } = await this.database.pool.query(
@@ -153,7 +153,7 @@ export class DatabaseKeyring extends Keyring implements OnModuleInit {
   /** Reads the keys again if a rotation replaced the master key that wraps one of them. */
   private async readKeys(subject: string): Promise<SubjectKeys> {
     for (let attempt = 1; ; attempt += 1) {
-      const rows = (await this.reads.answerFor(subject)) ?? [];
+      const rows = (await this.reads.load(subject)) ?? [];
       const keys: SubjectKeys = { byVersion: new Map(), shredded: rows.some((row) => row.wrapped === null) };
       if (keys.shredded) return keys;
       if (rows.every(({ kek_id }) => this.masterKeys.has(kek_id)) || attempt === ATTEMPTS_MAX) {

@@ -21,7 +21,7 @@ export function newDataKey(): Buffer {
 /** Encrypts the data key with the master key: nonce, ciphertext, tag. It can be unwrapped only for the same subject and version. */
 export function wrapDataKey(masterKey: Buffer, subject: string, version: number, dataKey: Buffer): Buffer {
   const nonce = randomBytes(NONCE_BYTES);
-  return Buffer.concat([nonce, encrypt(masterKey, nonce, dataKeyPlace(subject, version), dataKey)]);
+  return Buffer.concat([nonce, encrypt(masterKey, nonce, dataKeyAad(subject, version), dataKey)]);
 }
 
 /**
@@ -30,29 +30,29 @@ export function wrapDataKey(masterKey: Buffer, subject: string, version: number,
  */
 export function unwrapDataKey(masterKey: Buffer, subject: string, version: number, wrapped: Buffer): KeyObject {
   const nonce = wrapped.subarray(0, NONCE_BYTES);
-  return createSecretKey(decrypt(masterKey, nonce, dataKeyPlace(subject, version), wrapped.subarray(NONCE_BYTES)));
+  return createSecretKey(decrypt(masterKey, nonce, dataKeyAad(subject, version), wrapped.subarray(NONCE_BYTES)));
 }
 
 /** Encrypts a master key with another one for one rotation, in the form of a wrapped data key. */
 export function wrapMasterKey(by: Buffer, rotationId: string, masterKey: Buffer): Buffer {
   const nonce = randomBytes(NONCE_BYTES);
-  return Buffer.concat([nonce, encrypt(by, nonce, masterKeyPlace(rotationId), masterKey)]);
+  return Buffer.concat([nonce, encrypt(by, nonce, masterKeyAad(rotationId), masterKey)]);
 }
 
 /** Returns the master key. Throws if it was tampered with, or belongs to another rotation or key. */
 export function unwrapMasterKey(by: Buffer, rotationId: string, wrapped: Buffer): Buffer {
-  return decrypt(by, wrapped.subarray(0, NONCE_BYTES), masterKeyPlace(rotationId), wrapped.subarray(NONCE_BYTES));
+  return decrypt(by, wrapped.subarray(0, NONCE_BYTES), masterKeyAad(rotationId), wrapped.subarray(NONCE_BYTES));
 }
 
 export function sealText(dataKey: KeyObject, place: { subject: string; context: string; version: number }, plain: string): Sealed {
   const nonce = pooledRandomBytes(NONCE_BYTES);
-  const cipherText = encrypt(dataKey, nonce, valuePlace(place), Buffer.from(plain, 'utf8'));
+  const cipherText = encrypt(dataKey, nonce, valueAad(place), Buffer.from(plain, 'utf8'));
   return { v: 1, key: place.version, iv: nonce.toString('base64'), ct: cipherText.toString('base64') };
 }
 
 /** Decrypts the value. Throws if it was tampered with, or was sealed for another context. */
 export function openText(dataKey: KeyObject, place: { subject: string; context: string }, sealed: Sealed): string {
-  const additional = valuePlace({ ...place, version: sealed.key });
+  const additional = valueAad({ ...place, version: sealed.key });
   return decrypt(dataKey, Buffer.from(sealed.iv, 'base64'), additional, Buffer.from(sealed.ct, 'base64')).toString('utf8');
 }
 
@@ -81,14 +81,14 @@ function decrypt(key: Buffer | KeyObject, nonce: Buffer, additional: Buffer, cip
  * Returns the additional data that binds a value to its context. JSON separates the parts, so that no other subject and context result in
  * the same bytes.
  */
-function valuePlace({ subject, context, version }: { subject: string; context: string; version: number }): Buffer {
+function valueAad({ subject, context, version }: { subject: string; context: string; version: number }): Buffer {
   return Buffer.from(JSON.stringify(['value', subject, context, version]), 'utf8');
 }
 
-function dataKeyPlace(subject: string, version: number): Buffer {
+function dataKeyAad(subject: string, version: number): Buffer {
   return Buffer.from(JSON.stringify(['data-key', subject, version]), 'utf8');
 }
 
-function masterKeyPlace(rotationId: string): Buffer {
+function masterKeyAad(rotationId: string): Buffer {
   return Buffer.from(JSON.stringify(['master-key', rotationId]), 'utf8');
 }

@@ -11,11 +11,11 @@ import { DatabaseKeyring } from './database-keyring.ts';
 import { keyIdOf } from './envelope.ts';
 import type { Sealed } from './keyring.ts';
 import { loadMasterKey, MasterKeyFile } from './master-key.ts';
-import { type MasterKeyRotation, MasterKeyRotations, type RequestedBy } from './master-key-rotations.ts';
+import { type MasterKeyRotation, MasterKeyRotations, type RotationRequester } from './master-key-rotations.ts';
 import { MasterKeys, UnknownMasterKey } from './master-keys.ts';
 import { ShredLedger } from './shred-ledger.ts';
 
-const by: RequestedBy = {
+const by: RotationRequester = {
   actor: { kind: 'session', id: 'root', name: 'root' },
   accountId: 'root',
   requestId: 'request-1',
@@ -77,7 +77,7 @@ describe('a rotation of the master key', () => {
   async function carryOut(process: Process, rotation: MasterKeyRotation): Promise<void> {
     await process.rotations.share(rotation);
     await rewrapAll(process, rotation);
-    expect(await process.rotations.forget(rotation)).toBe(true);
+    expect(await process.rotations.removeOldKey(rotation)).toBe(true);
     await process.rotations.finish(rotation);
   }
 
@@ -151,12 +151,12 @@ describe('a rotation of the master key', () => {
     await announce('suspended', keyIdOf(oldKey));
     const rotation = await process.rotations.begin(newKey, by);
     await rewrapAll(process, rotation);
-    expect(await process.rotations.left(rotation)).toEqual({ keys: 0, replicas: 1 });
-    expect(await process.rotations.forget(rotation)).toBe(false);
+    expect(await process.rotations.remaining(rotation)).toEqual({ keys: 0, replicas: 1 });
+    expect(await process.rotations.removeOldKey(rotation)).toBe(false);
     await expectReadable(suspended, values);
     await expectReadable(suspended, await sealed(suspended, 3));
     await announce('suspended', await suspended.keys.refresh());
-    expect(await process.rotations.forget(rotation)).toBe(true);
+    expect(await process.rotations.removeOldKey(rotation)).toBe(true);
     expect(await masterKeysInUse()).toEqual([keyIdOf(newKey)]);
   });
 
@@ -255,7 +255,7 @@ describe('a rotation of the master key', () => {
     await database.query(`update data_keys set wrapped = '\\x00' where subject = $1`, [broken]);
     const rotation = await process.rotations.begin(newKey, by);
     expect(await rewrapAll(process, rotation)).toEqual([broken]);
-    expect(await process.rotations.left(rotation)).toMatchObject({ keys: 1 });
+    expect(await process.rotations.remaining(rotation)).toMatchObject({ keys: 1 });
     values.delete(broken);
     await expectReadable(process, values);
     await process.keyring.shred(broken);

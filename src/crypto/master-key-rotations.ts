@@ -18,7 +18,7 @@ import type pg from 'pg';
 
 import type { CommandContext } from '../kernel/context/command-context.ts';
 import { Database } from '../postgres/database/database.ts';
-import { Refusal } from '../kernel/errors/refusal.ts';
+import { ProblemError } from '../kernel/errors/problem-error.ts';
 import { newId } from '../kernel/ids.ts';
 import { keyIdOf, unwrapDataKey, wrapDataKey, wrapMasterKey } from './envelope.ts';
 import { MasterKeys } from './master-keys.ts';
@@ -38,13 +38,13 @@ const BEHIND = `
 const LEFT = 'select count(*)::int as keys from data_keys where kek_id = $1 and wrapped is not null';
 
 /** The caller who requested a rotation. */
-export type RequestedBy = Pick<CommandContext, 'actor' | 'accountId' | 'requestId' | 'causationId' | 'ip'>;
+export type RotationRequester = Pick<CommandContext, 'actor' | 'accountId' | 'requestId' | 'causationId' | 'ip'>;
 
 export interface MasterKeyRotation {
   id: string;
   oldKeyId: string;
   newKeyId: string;
-  requestedBy: RequestedBy;
+  requestedBy: RotationRequester;
   begunAt: Date;
   /** The time since which nothing in the database can be opened with the old key; null until then. */
   forgottenAt: Date | null;
@@ -81,19 +81,19 @@ export class MasterKeyRotations {
    * Makes the given key, or a new one, the current master key, and returns the rotation. Throws `invalid_request` if the key can't be used,
    * and `invalid_state` if a rotation is in progress or a replica lacks the current key.
    */
-  async begin(given: Buffer | null, requestedBy: RequestedBy): Promise<MasterKeyRotation> {
+  async begin(given: Buffer | null, requestedBy: RotationRequester): Promise<MasterKeyRotation> {
     await this.masterKeys.refresh();
     const { file, current } = this.masterKeys;
     const key = given ?? randomBytes(32);
     // M2
     await file?.prepare(key);
     try {
-      const id = await this.database.transaction((client) => begun(client, current, key, requestedBy));
+      const id = await this.database.transaction((client) => insertRotation(client, current, key, requestedBy));
       await this.masterKeys.refresh();
       return (await this.find(id)) as MasterKeyRotation;
     } catch (error) {
       // After any other error the rotation may have begun nevertheless.
-      if (error instanceof Refusal) await file?.discard(key);
+      if (error instanceof ProblemError) await file?.discard(key);
       throw error;
     }
   }
@@ -115,7 +115,7 @@ export class MasterKeyRotations {
   }
 
   /** Returns the remaining work: the number of keys that the old master key wraps, and of replicas that lack the new one. */
-  async left({ oldKeyId, newKeyId }: MasterKeyRotation): Promise<{ keys: number; replicas: number }> {
+  async remaining({ oldKeyId, newKeyId }: MasterKeyRotation): Promise<{ keys: number; replicas: number }> {
     const [keys] = await this.database.query<{ keys: number }>(LEFT, [oldKeyId]);
     const [behind] = await this.database.query<{ replicas: number }>(BEHIND, [newKeyId]);
     return { keys: keys?.keys ?? 0, replicas: behind?.replicas ?? 0 };
@@ -182,9 +182,9 @@ export class MasterKeyRotations {
   }
 
   /** Removes both encrypted master keys. Returns false if data keys or replicas still need the old one. */
-  async forget(rotation: MasterKeyRotation): Promise<boolean> {
+  async removeOldKey(rotation: MasterKeyRotation): Promise<boolean> {
     if (rotation.forgottenAt !== null) return true;
-    const { keys, replicas } = await this.left(rotation);
+    const { keys, replicas } = await this.remaining(rotation);
     if (keys > 0 || replicas > 0) return false;
     await this.database.transaction(async (client) => {
       await client.query(
@@ -219,7 +219,12 @@ export class MasterKeyRotations {
 }
 
 /** Begins the rotation in the transaction, and returns its id. */
-async function begun(client: pg.PoolClient, current: { id: string; key: Buffer }, key: Buffer, by: RequestedBy): Promise<string> {
+async function insertRotation(
+  client: pg.PoolClient,
+  current: { id: string; key: Buffer },
+  key: Buffer,
+  by: RotationRequester,
+): Promise<string> {
   const newKeyId = keyIdOf(key);
   await refuseUsedKey(client, current.id, newKeyId);
   // M1
@@ -231,12 +236,12 @@ async function begun(client: pg.PoolClient, current: { id: string; key: Buffer }
     await client.query<{ rotation_id: string }>('select rotation_id from master_key_rotations where finished_at is null')
   ).rows;
   if (rowCount !== 1 || unfinished !== undefined)
-    throw new Refusal('invalid_state', 'A rotation of the master key is in progress. Wait until it has finished.', {
+    throw new ProblemError('invalid_state', 'A rotation of the master key is in progress. Wait until it has finished.', {
       members: { rotation_id: unfinished?.rotation_id ?? null },
     });
   const { rows } = await client.query<{ replicas: number }>(BEHIND, [current.id]);
   if ((rows[0]?.replicas ?? 0) > 0)
-    throw new Refusal(
+    throw new ProblemError(
       'invalid_state',
       'A replica of the service has not announced that it has the current master key. It may be starting, or it may be of an older release, which has to be replaced first.',
     );
@@ -257,5 +262,5 @@ async function refuseUsedKey(client: pg.PoolClient, currentId: string, newKeyId:
   const { rows } = await client.query('select from master_key_rotations where $1 in (old_key_id, new_key_id)', [newKeyId]);
   if (newKeyId !== currentId && rows.length === 0) return;
   const message = 'is, or was before, the master key: give another one';
-  throw new Refusal('invalid_request', `new_master_key: ${message}.`, { errors: [{ field: 'new_master_key', message }] });
+  throw new ProblemError('invalid_request', `new_master_key: ${message}.`, { errors: [{ field: 'new_master_key', message }] });
 }

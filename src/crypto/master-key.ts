@@ -4,7 +4,7 @@ import { join } from 'node:path';
 
 import type { Config } from '../kernel/config/config.ts';
 import { masterKeyBytes } from '../kernel/config/master-key-bytes.ts';
-import { readIfThere, writeOnce, writeWhole } from '../kernel/files.ts';
+import { readIfExists, writeOnce, writeAtomically } from '../kernel/files.ts';
 import { keyIdOf } from './envelope.ts';
 
 const FILE_NAME = 'master.key';
@@ -18,7 +18,7 @@ const FILE_MODE = 0o600;
 export async function loadMasterKey(config: Pick<Config, 'masterKey' | 'dataDir'>, warn: (message: string) => void): Promise<Buffer> {
   if (config.masterKey !== null) return keyFrom(config.masterKey, 'MOORING_MASTER_KEY');
   const file = join(config.dataDir, FILE_NAME);
-  const written = (await readIfThere(file)) ?? (await writeOnce(file, textOf(randomBytes(32)), FILE_MODE));
+  const written = (await readIfExists(file)) ?? (await writeOnce(file, textOf(randomBytes(32)), FILE_MODE));
   const key = keyFrom(written.trim(), file);
   const { mode } = await stat(file);
   if (process.platform !== 'win32' && (mode & 0o077) !== 0)
@@ -40,7 +40,7 @@ export class MasterKeyFile {
   /** Returns all keys in the folder. */
   async read(): Promise<Buffer[]> {
     const names = (await readdir(this.dataDir)).filter((name) => /^master\.key(\.[0-9a-f]{16})?$/.test(name));
-    const written = await Promise.all(names.map((name) => readIfThere(join(this.dataDir, name))));
+    const written = await Promise.all(names.map((name) => readIfExists(join(this.dataDir, name))));
     return written.flatMap((text) => masterKeyBytes(text?.trim() ?? '') ?? []);
   }
 
@@ -56,7 +56,7 @@ export class MasterKeyFile {
 
   /** Replaces the key in `master.key`. */
   async replace(key: Buffer): Promise<void> {
-    await writeWhole(this.file, textOf(key), FILE_MODE);
+    await writeAtomically(this.file, textOf(key), FILE_MODE);
     await this.discard(key);
   }
 

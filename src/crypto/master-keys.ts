@@ -1,6 +1,6 @@
 import { Logger } from '@nestjs/common';
 
-import { SharedQuestions } from '../kernel/async/shared-questions.ts';
+import { BatchLoader } from '../kernel/async/batch-loader.ts';
 import type { Database } from '../postgres/database/database.ts';
 import { keyIdOf, unwrapMasterKey } from './envelope.ts';
 import type { MasterKeyFile } from './master-key.ts';
@@ -47,10 +47,10 @@ export class MasterKeys {
   private readonly logger = new Logger('Keyring');
   private readonly known = new Map<string, Buffer>();
   /** Refreshes run one after another, so that none ends with an older state than an earlier one. */
-  private readonly looks = new SharedQuestions(async () => new Map([['kept', await this.look()]]));
+  private readonly refreshes = new BatchLoader(async () => new Map([['kept', await this.refreshState()]]));
   private currentId: string;
   /** The id of the key with which the next start of this process begins. */
-  private keptId: string;
+  private persistedId: string;
 
   /** The file is null if the operator gives the key. */
   constructor(
@@ -59,7 +59,7 @@ export class MasterKeys {
     readonly file: MasterKeyFile | null,
   ) {
     this.currentId = this.add(key);
-    this.keptId = this.currentId;
+    this.persistedId = this.currentId;
   }
 
   /** The key that wraps new data keys, as of the last refresh. */
@@ -90,7 +90,7 @@ export class MasterKeys {
    * start will have. Throws `UnknownMasterKey` if the current key can't be obtained.
    */
   async refresh(): Promise<string> {
-    return (await this.looks.answerFor('kept')) ?? this.keptId;
+    return (await this.refreshes.load('kept')) ?? this.persistedId;
   }
 
   /** Throws `UnknownMasterKey` if data keys are wrapped by a key that this process does not know. */
@@ -103,16 +103,16 @@ export class MasterKeys {
     if (other !== undefined) throw new UnknownMasterKey(this.currentId, other.kek_id);
   }
 
-  private async look(): Promise<string> {
+  private async refreshState(): Promise<string> {
     const state = await this.read();
-    this.learn(state);
+    this.applyState(state);
     if (!this.has(state.current)) for (const key of (await this.file?.read()) ?? []) this.add(key);
-    this.learn(state);
+    this.applyState(state);
     if (!this.has(state.current)) throw new UnknownMasterKey(this.currentId, state.current);
     this.currentId = state.current;
     for (const id of this.known.keys()) if (id !== state.current && id !== state.old_key_id) this.known.delete(id);
-    await this.keep();
-    return this.keptId;
+    await this.persistKey();
+    return this.persistedId;
   }
 
   private async read(): Promise<KeyState> {
@@ -123,18 +123,18 @@ export class MasterKeys {
   }
 
   /** Applies the keys of a rotation, one of which this process knows. */
-  private learn({ current, rotation_id, old_key_id, old_wrapped, new_wrapped }: KeyState): void {
+  private applyState({ current, rotation_id, old_key_id, old_wrapped, new_wrapped }: KeyState): void {
     if (rotation_id === null || old_key_id === null) return;
     const [newer, older] = [this.known.get(current), this.known.get(old_key_id)];
     if (newer === undefined && older !== undefined && new_wrapped !== null) this.add(unwrapMasterKey(older, rotation_id, new_wrapped));
     if (older === undefined && newer !== undefined && old_wrapped !== null) this.add(unwrapMasterKey(newer, rotation_id, old_wrapped));
   }
 
-  private async keep(): Promise<void> {
-    if (this.keptId === this.currentId) return;
+  private async persistKey(): Promise<void> {
+    if (this.persistedId === this.currentId) return;
     try {
       await this.file?.replace(this.current.key);
-      this.keptId = this.currentId;
+      this.persistedId = this.currentId;
     } catch (error) {
       this.logger.warn(`The new master key could not be stored; the service tries again: ${(error as Error).message}`);
     }

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Test } from '@nestjs/testing';
 import { collect, contractCatalogue } from '../../test/support/event-store-contract.ts';
-import { eventStoreDbPlace } from '../../test/support/eventstoredb/place.ts';
+import { eventStoreDbLocation } from '../../test/support/eventstoredb/location.ts';
 import { freshDatabase } from '../../test/support/postgres.ts';
 import { removeDataDir } from '../../test/support/data-dir.ts';
 import { ConfigModule } from '../kernel/config/config.module.ts';
@@ -70,9 +70,9 @@ describe('The service with its event store', () => {
     await place.drop();
   });
 
-  it('keeps its events in EventStoreDB where that is asked for', async () => {
+  it('stores its events in EventStoreDB if that is configured', async () => {
     const place = await freshDatabase();
-    const log = await eventStoreDbPlace();
+    const log = await eventStoreDbLocation();
     const environment = {
       DATABASE_URL: place.url,
       EVENT_STORE: 'eventstoredb',
@@ -99,7 +99,7 @@ describe('The service with its event store', () => {
     await place.drop();
   });
 
-  it('does not start on a log that ends before what its read models have followed', async () => {
+  it('does not start on a log that ends before a position that its read models have reached', async () => {
     const place = await freshDatabase();
     const app = await assembled({ DATABASE_URL: place.url }, true);
     await app.init();

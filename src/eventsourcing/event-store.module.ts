@@ -1,6 +1,6 @@
 import { type DynamicModule, Module } from '@nestjs/common';
 import { Config } from '../kernel/config/config.ts';
-import { isDatabaseAway } from '../postgres/database/database-away.ts';
+import { isDatabaseUnavailable } from '../postgres/database/database-unavailable.ts';
 import { Database } from '../postgres/database/database.ts';
 import { Aggregates } from './aggregates/aggregates.ts';
 import { CachedAggregates } from './aggregates/cached-aggregates.ts';
@@ -11,7 +11,7 @@ import { EventWaits } from './log/event-waits.ts';
 import { isAccessDenied } from './event-store/eventstoredb/faults.ts';
 import { AccountPositions } from './log/account-positions.ts';
 import { LogFollower } from './log/log-follower.ts';
-import { claimLogPlace, assertLogNotShorter, type EventStorePlace } from './event-store/log-place.ts';
+import { claimLogLocation, assertLogNotShorter, type EventStoreLocation } from './event-store/log-location.ts';
 import { PostgresEventStore } from './event-store/postgres/postgres-event-store.ts';
 import { Snapshots } from './aggregates/snapshots.ts';
 import { StreamStates } from './aggregates/stream-states.ts';
@@ -50,9 +50,9 @@ export class EventStoreModule {
  */
 async function openOwnLog(config: Config, database: Database, catalogue: EventCatalogue, startup: Startup): Promise<EventStore> {
   try {
-    await startup.until('database', isDatabaseAway, () => claimLogPlace(config, database));
+    await startup.until('database', isDatabaseUnavailable, () => claimLogLocation(config, database));
     const store = await openEventStore(config, database, catalogue);
-    await startup.until('event_store', isStoreAway, () => assertLogNotShorter(store, database));
+    await startup.until('event_store', isStoreUnavailable, () => assertLogNotShorter(store, database));
     return store;
   } catch (error) {
     if (!isRefusedUser(error)) throw error;
@@ -62,8 +62,8 @@ async function openOwnLog(config: Config, database: Database, catalogue: EventCa
   }
 }
 
-function isStoreAway(error: unknown): boolean {
-  return (error instanceof EventStoreUnavailable && !isRefusedUser(error)) || isDatabaseAway(error);
+function isStoreUnavailable(error: unknown): boolean {
+  return (error instanceof EventStoreUnavailable && !isRefusedUser(error)) || isDatabaseUnavailable(error);
 }
 
 function isRefusedUser(error: unknown): boolean {
@@ -71,7 +71,7 @@ function isRefusedUser(error: unknown): boolean {
 }
 
 /** Opens the configured store, which is closed together with the database. */
-export async function openEventStore(config: EventStorePlace, database: Database, catalogue: EventCatalogue): Promise<EventStore> {
+export async function openEventStore(config: EventStoreLocation, database: Database, catalogue: EventCatalogue): Promise<EventStore> {
   const store =
     config.eventStore === 'eventstoredb' ? await openEventStoreDb(config, catalogue) : new PostgresEventStore(database, catalogue);
   // Requests may append until the HTTP server has closed, which happens after every earlier hook of Nest.
@@ -80,7 +80,7 @@ export async function openEventStore(config: EventStorePlace, database: Database
 }
 
 /** Imports the client of EventStoreDB, which takes 10 MB of memory, only if it is used. */
-async function openEventStoreDb(config: EventStorePlace, catalogue: EventCatalogue): Promise<EventStore> {
+async function openEventStoreDb(config: EventStoreLocation, catalogue: EventCatalogue): Promise<EventStore> {
   const { EventStoreDbEventStore } = await import('./event-store/eventstoredb/eventstoredb-event-store.ts');
   return new EventStoreDbEventStore(config.eventStoreUrl ?? '', config.eventStorePrefix, catalogue);
 }

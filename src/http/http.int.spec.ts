@@ -3,13 +3,13 @@ import { connect } from 'node:net';
 
 import type { TestServer } from '../../test/support/http-server.ts';
 import { findSomeGit } from '../../test/support/some-git.ts';
-import { expectProblem, startThings } from '../../test/support/things-server.ts';
+import { expectProblem, startSampleServer } from '../../test/support/sample-server.ts';
 import { until, untilTrue } from '../../test/support/until.ts';
 import { ReadinessChecks } from './health/readiness-checks.service.ts';
 
 let server: TestServer;
 beforeAll(async () => {
-  server = await startThings();
+  server = await startSampleServer();
 });
 afterAll(() => server?.close());
 findSomeGit();
@@ -37,7 +37,7 @@ describe('requests', () => {
   it.each([
     ['in the middle of its body', 'POST', '/t/greeting', 'Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"name":', null],
     ['before it has the whole response', 'GET', '/t/endless', '\r\n', 200],
-  ])('whose caller goes away %s are logged and counted as aborted', async (_, method, route, rest, status) => {
+  ])('whose caller disconnects %s are logged and counted as aborted', async (_, method, route, rest, status) => {
     const id = `gone-${method}`;
     const socket = connect(Number(new URL(server.url).port), '127.0.0.1');
     socket.write(`${method} ${route} HTTP/1.1\r\nHost: x\r\nX-Request-Id: ${id}\r\n${rest}`);
@@ -72,7 +72,7 @@ describe('requests', () => {
 });
 
 describe('the operators’ endpoints', () => {
-  it('/health is ok whatever is unavailable; /ready names what is', async () => {
+  it('/health is ok whatever is unavailable; /ready names what is unavailable', async () => {
     const health = async (headers = {}) => (await server.request('GET', '/health', { headers })).json;
     expect(await health()).toEqual({ status: 'ok', runtime: 'fleet', version: expect.any(String) });
     expect(await health({ 'x-forwarded-for': '203.0.113.7' })).toEqual({ status: 'ok', runtime: 'fleet' });
@@ -91,7 +91,7 @@ describe('the operators’ endpoints', () => {
     });
   });
 
-  it('/ready tells callers on other machines no details, unless they have the token of the metrics', async () => {
+  it('/ready shows callers on other machines no details, unless they have the metrics token', async () => {
     const ready = async (headers = {}) => (await server.request('GET', '/ready', { headers })).json;
     const forwarded = { 'x-forwarded-for': '203.0.113.7' };
     const whole = { status: 'degraded', dependencies: [{ name: 'runtime', status: 'ok', required: false, detail: 'upgrade it' }] };

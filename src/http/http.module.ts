@@ -1,7 +1,7 @@
 import { Global, Module } from '@nestjs/common';
 import { APP_FILTER, APP_PIPE } from '@nestjs/core';
 
-import { Gate } from './auth/gate.ts';
+import { AuthGuard } from './auth/auth-guard.ts';
 import { HealthController } from './health/health.controller.ts';
 import { HttpMetrics } from './server/http-metrics.ts';
 import { IdempotencyStore } from './idempotency/idempotency-store.ts';
@@ -32,7 +32,7 @@ import { createValidationPipe } from './requests/validation.ts';
 @Module({
   controllers: [HealthController],
   providers: [
-    Gate,
+    AuthGuard,
     { provide: IdempotencyStore, useClass: PostgresIdempotencyStore },
     HttpMetrics,
     Identification,

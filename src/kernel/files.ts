@@ -3,7 +3,7 @@ import { link, mkdir, open, readFile, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 /** Returns the file's text, or null if there is no file. */
-export async function readIfThere(path: string): Promise<string | null> {
+export async function readIfExists(path: string): Promise<string | null> {
   try {
     return await readFile(path, 'utf8');
   } catch (error) {
@@ -15,16 +15,16 @@ export async function readIfThere(path: string): Promise<string | null> {
 /**
  * Replaces the file by the text atomically and durably: if the process or the machine dies, the file has either the old or the new text.
  */
-export async function writeWhole(path: string, text: string, mode: number): Promise<void> {
-  const aside = await written(path, text, mode);
+export async function writeAtomically(path: string, text: string, mode: number): Promise<void> {
+  const aside = await writeTemporary(path, text, mode);
   await rename(aside, path);
-  await forceToDisk(dirname(path));
+  await syncDirectory(dirname(path));
 }
 
 /** Creates the file if it does not exist, completely and on disk; of concurrent calls one wins. Returns the file's text afterwards. */
 export async function writeOnce(path: string, text: string, mode: number): Promise<string> {
   await mkdir(dirname(path), { recursive: true, mode: 0o711 });
-  const aside = await written(path, text, mode);
+  const aside = await writeTemporary(path, text, mode);
   try {
     await link(aside, path);
   } catch (error) {
@@ -33,11 +33,11 @@ export async function writeOnce(path: string, text: string, mode: number): Promi
   } finally {
     await rm(aside, { force: true });
   }
-  await forceToDisk(dirname(path));
+  await syncDirectory(dirname(path));
   return readFile(path, 'utf8');
 }
 
-async function written(path: string, text: string, mode: number): Promise<string> {
+async function writeTemporary(path: string, text: string, mode: number): Promise<string> {
   const aside = `${path}.${randomUUID()}`;
   const handle = await open(aside, 'wx', mode);
   try {
@@ -51,7 +51,7 @@ async function written(path: string, text: string, mode: number): Promise<string
 }
 
 /** Forces the directory to disk, so that a new name in it survives a power loss. */
-export async function forceToDisk(directory: string): Promise<void> {
+export async function syncDirectory(directory: string): Promise<void> {
   if (process.platform === 'win32') return;
   const handle = await open(directory, 'r');
   try {

@@ -7,7 +7,7 @@ import { createGunzip, createGzip } from 'node:zlib';
 
 import { extract, pack, type Pack } from 'tar-stream';
 
-import { forceToDisk } from '../kernel/files.ts';
+import { syncDirectory } from '../kernel/files.ts';
 
 /** The size of a file in the archive, in bytes; the last one of a table is smaller. */
 const PIECE_BYTES = 1024 * 1024;
@@ -110,7 +110,7 @@ export class ArchiveWriter {
       await handle.close();
     }
     await rename(this.partial, this.file);
-    await forceToDisk(dirname(this.file));
+    await syncDirectory(dirname(this.file));
     return whole;
   }
 

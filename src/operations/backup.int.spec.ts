@@ -23,7 +23,7 @@ import { defineEvent, type JsonObject } from '../eventsourcing/event-store/event
 import { PostgresEventStore } from '../eventsourcing/event-store/postgres/postgres-event-store.ts';
 import { backUp, type BackupOptions } from './backup.ts';
 import { restore, type RestoreOptions } from './restore.ts';
-import { keptTables, keyTable, leftTables } from './tables.ts';
+import { backedUpTables, keyTable, excludedTables } from './tables.ts';
 
 const masterKey = randomBytes(32);
 const catalogue = new EventCatalogue([defineEvent<JsonObject>()('Happened', () => 'Something happened')]);
@@ -122,7 +122,7 @@ describe('A backup', () => {
   it('includes or excludes every table explicitly', async () => {
     const { from } = await filled();
     const tables = await from.rows(`select tablename from pg_tables where schemaname = 'public' and tablename <> 'mooring_migration'`);
-    const known = [...Object.keys(keptTables), keyTable, ...leftTables];
+    const known = [...Object.keys(backedUpTables), keyTable, ...excludedTables];
     expect(tables.filter(({ tablename }) => !known.includes(tablename as string))).toEqual([]);
   });
 
@@ -133,7 +133,7 @@ describe('A backup', () => {
     expect((await readFile(file)).includes(masterKey)).toBe(false);
     const to = await Installation.make({ instance: null });
     await to.restore(file);
-    for (const table of [...Object.keys(keptTables), keyTable])
+    for (const table of [...Object.keys(backedUpTables), keyTable])
       expect(await to.rows(`select * from ${table} order by 1`)).toEqual(await from.rows(`select * from ${table} order by 1`));
     expect(await to.rows('select * from consumer_leases')).toEqual([]);
     expect(await readFile(join(to.config.dataDir, 'instance-id'), 'utf8')).toBe('abcdef012345\n');

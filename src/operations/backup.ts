@@ -7,9 +7,9 @@ import type { Config } from '../kernel/config/config.ts';
 import { copyOut, rowsOf } from '../postgres/database/copy.ts';
 import { addressOf, connectOwner, refuseHalfRestored } from '../postgres/database/migrate.ts';
 import { reachPostgres } from '../postgres/embedded/reach-postgres.ts';
-import { readIfThere } from '../kernel/files.ts';
+import { readIfExists } from '../kernel/files.ts';
 import { ArchiveWriter, type Manifest } from './archive.ts';
-import { keptTables, keyTable } from './tables.ts';
+import { backedUpTables, keyTable } from './tables.ts';
 
 export interface BackupOptions {
   /** The file to write, or a folder, in which the file is named with the time. */
@@ -58,7 +58,7 @@ async function writeFiles(client: pg.Client, facts: Facts, { to, keys }: BackupO
 }
 
 async function write(client: pg.Client, facts: Facts, file: string, keys: Manifest['keys']): Promise<WrittenFile> {
-  const tables = { ...(keys === 'only' ? {} : keptTables), ...(keys === 'none' ? {} : { [keyTable]: 'subject, version' }) };
+  const tables = { ...(keys === 'only' ? {} : backedUpTables), ...(keys === 'none' ? {} : { [keyTable]: 'subject, version' }) };
   const archive = ArchiveWriter.create(file);
   try {
     for (const [table, order] of Object.entries(tables)) {
@@ -89,7 +89,7 @@ async function factsOf(client: pg.Client, config: Config): Promise<Facts> {
   const masters = await client.query<{ kek_id: string }>('select distinct kek_id from data_keys where wrapped is not null order by kek_id');
   return {
     at: at.toISOString(),
-    instance_id: (await readIfThere(join(config.dataDir, 'instance-id')))?.trim() ?? null,
+    instance_id: (await readIfExists(join(config.dataDir, 'instance-id')))?.trim() ?? null,
     event_store: config.eventStore,
     migrations: migrations.rows.map(({ name }) => name),
     heads: { core, log },

@@ -24,6 +24,6 @@ export async function checkedBackup(file: string): Promise<CheckedBackup> {
       return { file, manifest: next.value, tombstones };
     }
     if (next.value.table !== keyTable) continue;
-    for (const { subject, isTombstone } of keys.take(next.value.content)) if (isTombstone) tombstones.add(subject);
+    for (const { subject, isTombstone } of keys.push(next.value.content)) if (isTombstone) tombstones.add(subject);
   }
 }

@@ -27,12 +27,12 @@ export async function repeatDeletions(owner: pg.Client, catalogue: EventCatalogu
     );
     const kept = new Set(rows.map(({ stream }) => stream));
     for (const { sandboxId, stream, end } of page)
-      if (kept.has(stream) && (await askForDeletion(owner, catalogue, stream, end))) again.push(sandboxId);
+      if (kept.has(stream) && (await requestDeletion(owner, catalogue, stream, end))) again.push(sandboxId);
   }
   return again;
 }
 
-async function askForDeletion(owner: pg.Client, catalogue: EventCatalogue, stream: string, end: SandboxEnd): Promise<boolean> {
+async function requestDeletion(owner: pg.Client, catalogue: EventCatalogue, stream: string, end: SandboxEnd): Promise<boolean> {
   const { rows } = await owner.query<{ version: string; id: string; type: string; schema_version: number; data: JsonObject }>(
     'select version, id, type, schema_version, data from es_event where stream = $1 order by version',
     [stream],

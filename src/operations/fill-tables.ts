@@ -4,13 +4,13 @@ import { copyIn } from '../postgres/database/copy.ts';
 import { readArchive, type Manifest } from './archive.ts';
 import type { CheckedBackup } from './checked-backup.ts';
 import { KeyRows } from './key-rows.ts';
-import { consumerTables, guardedTables, keptTables, keyTable, leftTables } from './tables.ts';
+import { consumerTables, guardedTables, backedUpTables, keyTable, excludedTables } from './tables.ts';
 
 const TOMBSTONES_AT_A_TIME = 1_000;
 /** The key version of a tombstone whose subject has no key. */
 const TOMBSTONE_VERSION = 1;
 
-const ownTables = [...Object.keys(keptTables), keyTable, ...leftTables];
+const ownTables = [...Object.keys(backedUpTables), keyTable, ...excludedTables];
 
 /** Returns whether the database contains nothing that a backup would contain. */
 export async function isEmpty(owner: pg.Client): Promise<boolean> {
@@ -21,14 +21,14 @@ export async function isEmpty(owner: pg.Client): Promise<boolean> {
 
 /** Empties the tables and drops the read models, which services rebuild from the log. */
 export async function clearTables(owner: pg.Client): Promise<void> {
-  await forgetReadModels(owner);
+  await removeReadModels(owner);
   for (const table of guardedTables) await owner.query(`alter table public.${table} disable trigger user`);
   await truncate(owner, ownTables);
   for (const table of guardedTables) await owner.query(`alter table public.${table} enable trigger user`);
 }
 
 /** Removes read models, checkpoints, and the positions of consumers. */
-export async function forgetReadModels(owner: pg.Client): Promise<void> {
+export async function removeReadModels(owner: pg.Client): Promise<void> {
   const { rows } = await owner.query<{ name: string }>(
     `select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
       where n.nspname = 'public' and c.relkind = 'r'
@@ -48,7 +48,7 @@ async function truncate(owner: pg.Client, tables: readonly string[]): Promise<vo
   await owner.query(`truncate ${rows.map(({ name }) => `public."${name}"`).join(', ')}`);
 }
 
-export interface Filling {
+export interface FillOptions {
   backup: CheckedBackup;
   /** The backup that contains the keys; the same as `backup` if that includes them. */
   keys: CheckedBackup;
@@ -58,8 +58,8 @@ export interface Filling {
 }
 
 /** Inserts the backup's rows; of shredded subjects only tombstones. Throws if a file was changed after it was checked. */
-export async function fillTables(owner: pg.Client, { backup, keys, shredded, masterKeyId }: Filling): Promise<void> {
-  await fill(owner, backup, backup === keys ? [...Object.keys(keptTables), keyTable] : Object.keys(keptTables), shredded);
+export async function fillTables(owner: pg.Client, { backup, keys, shredded, masterKeyId }: FillOptions): Promise<void> {
+  await fill(owner, backup, backup === keys ? [...Object.keys(backedUpTables), keyTable] : Object.keys(backedUpTables), shredded);
   if (backup !== keys) await fill(owner, keys, [keyTable], shredded);
   await check(owner, backup.manifest);
   const subjects = [...shredded];
@@ -92,13 +92,13 @@ async function fill(owner: pg.Client, { file, manifest }: CheckedBackup, wanted:
 async function* withoutKeysOf(shredded: ReadonlySet<string>, source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   const rows = new KeyRows();
   for await (const piece of source) {
-    const kept = rows.take(piece).filter(({ subject, isTombstone }) => isTombstone || !shredded.has(subject));
+    const kept = rows.push(piece).filter(({ subject, isTombstone }) => isTombstone || !shredded.has(subject));
     if (kept.length > 0) yield Buffer.from(kept.map(({ line }) => `${line}\n`).join(''));
   }
 }
 
 async function check(owner: pg.Client, { tables, heads }: Manifest): Promise<void> {
-  for (const table of Object.keys(keptTables)) {
+  for (const table of Object.keys(backedUpTables)) {
     const { rows } = await owner.query<{ count: string }>(`select count(*) from public.${table}`);
     const said = String(tables[table]?.rows ?? 0);
     if (rows[0]?.count !== said) throw new Error(`${table} has ${rows[0]?.count} rows, and the backup ${said}`);

@@ -17,7 +17,7 @@ export class KeyRows {
   private rest: Buffer = Buffer.alloc(0);
 
   /** Returns the rows that end in the piece. */
-  take(piece: Buffer): KeyRow[] {
+  push(piece: Buffer): KeyRow[] {
     const all = Buffer.concat([this.rest, piece]);
     const end = all.lastIndexOf(NEWLINE) + 1;
     this.rest = all.subarray(end);

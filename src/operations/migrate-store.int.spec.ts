@@ -5,7 +5,7 @@ import { join } from 'node:path';
 
 import { Client } from 'pg';
 
-import { eventStoreDbPlace, type EventStoreDbPlace } from '../../test/support/eventstoredb/place.ts';
+import { eventStoreDbLocation, type EventStoreDbLocation } from '../../test/support/eventstoredb/location.ts';
 import { emptyDatabase, type TestDatabase } from '../../test/support/postgres.ts';
 import { agentEvents } from '../features/agents/index.ts';
 import { readConfig } from '../kernel/config/read-config.ts';
@@ -22,13 +22,13 @@ const metadata = { actor, account_id: 'acme', request_id: 'r', causation_id: nul
 const event = (type: string, data: JsonObject) => ({ id: randomUUID(), type, schemaVersion: catalogue.versionOf(type), data, metadata });
 
 let folder: string;
-let place: EventStoreDbPlace;
+let place: EventStoreDbLocation;
 let source: TestDatabase;
 let target: TestDatabase;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'mooring-migrate-'));
-  [place, source, target] = await Promise.all([eventStoreDbPlace(), emptyDatabase(), emptyDatabase()]);
+  [place, source, target] = await Promise.all([eventStoreDbLocation(), emptyDatabase(), emptyDatabase()]);
 });
 afterAll(async () => {
   await place?.close();
@@ -141,7 +141,7 @@ describe('A log that moves to another store', () => {
     await database.close();
   });
 
-  it('is recorded to be there, and moves from nowhere else', async () => {
+  it('is recorded to be there, and can be moved from nowhere else', async () => {
     expect(await placeOf(source)).toBe(`eventstoredb ${place.prefix}`);
     await expect(migrate(source, 'postgres', place.url)).rejects.toThrow(
       /is in EventStoreDB under the prefix .* can't be moved from PostgreSQL/,
@@ -190,7 +190,7 @@ describe('A log that moves to another store', () => {
     expect(await withStore('postgres', source, everything)).toEqual(await withStore('eventstoredb', source, everything));
   });
 
-  it('refuses a target that holds anything else, and writes nothing', async () => {
+  it('refuses a target with other content, and writes nothing', async () => {
     for (const database of [source, target]) await brokenOff(database);
     // The target's output does not fit either, so it would be replaced if the core events had not been checked before.
     await withStore('postgres', target, (store) => store.append('log-1', 24, [event('Happened', { other: true })]));

@@ -20,9 +20,9 @@ import { Installation } from '../postgres/database/installation.ts';
 import { holdPostgres } from '../postgres/embedded/reach-postgres.ts';
 import type { EventCatalogue } from '../eventsourcing/event-store/event-catalogue.ts';
 import { openEventStore } from '../eventsourcing/event-store.module.ts';
-import { logPlace, namedPlace, type EventStorePlace } from '../eventsourcing/event-store/log-place.ts';
+import { logLocation, describeLocation, type EventStoreLocation } from '../eventsourcing/event-store/log-location.ts';
 import { START, type EventClass, type EventStore, type Position, type StoredEvent } from '../eventsourcing/event-store/event-store.ts';
-import { forgetReadModels } from './fill-tables.ts';
+import { removeReadModels } from './fill-tables.ts';
 import { moveCursors, movedPositions } from './move-cursors.ts';
 import { portWriter, postgresWriter, type LogWriter } from './log-writers.ts';
 import { assertNoOtherConnections } from './restore.ts';
@@ -50,7 +50,7 @@ export interface ClassFigures {
 
 type Owner = Awaited<ReturnType<typeof connectOwner>>;
 
-interface Side {
+interface LogEndpoint {
   store: EventStore;
   writer: LogWriter;
   /** The place as the database records it; null for another database, which is not the service's. */
@@ -74,14 +74,14 @@ export async function migrateStore(config: Config, catalogue: EventCatalogue, op
     databases.set(url, opened);
     return opened;
   };
-  const sideAt = (place: string) => openSide(place, { config, ownUrl: server.url, catalogue, databaseAt });
+  const sideAt = (place: string) => openEndpoint(place, { config, ownUrl: server.url, catalogue, databaseAt });
   try {
     await withOwner(server.url, assertNoOtherConnections);
     const [source, target] = [await sideAt(options.from), await sideAt(options.to)];
     await refuseOldLog(source, await databaseAt(server.url));
-    const core = await standingIn(source, target, 'core');
+    const core = await comparePrefix(source, target, 'core');
     if (!core.isBeginning) throw new Error(core.why);
-    let log = await standingIn(source, target, 'log');
+    let log = await comparePrefix(source, target, 'log');
     if (!log.isBeginning && target.url === null) throw new Error(log.why);
     // M1: Everything was checked, and from here on events are written.
     if (!log.isBeginning) {
@@ -96,7 +96,7 @@ export async function migrateStore(config: Config, catalogue: EventCatalogue, op
       await copy(source, target, eventClass, events);
       figures.push({ eventClass, before: events, ...(await compare(source, target, eventClass)) });
     }
-    await settle(target.store);
+    await restoreStreamSettings(target.store);
     await withOwner(server.url, async (owner) => moveIn(owner, target.place, await movedPositions(owner, source.store, target.store)));
     return figures;
   } finally {
@@ -106,16 +106,16 @@ export async function migrateStore(config: Config, catalogue: EventCatalogue, op
 }
 
 /** M1: Refuses a source that is not the log's current place, because events that were written elsewhere since would be missing. */
-async function refuseOldLog({ place }: Side, own: Database): Promise<void> {
+async function refuseOldLog({ place }: LogEndpoint, own: Database): Promise<void> {
   const standing = await new Installation(own).read('log_place');
   if (place === null || standing === null || standing === place) return;
-  throw new Error(`the log of this database is in ${namedPlace(standing)}, so it can't be moved from ${namedPlace(place)}`);
+  throw new Error(`the log of this database is in ${describeLocation(standing)}, so it can't be moved from ${describeLocation(place)}`);
 }
 
 /** M3: Records the log's new place, removes the read models, which are rebuilt from it, and moves the cursors of subscriptions. */
 async function moveIn(owner: Owner, place: string | null, positions: ReadonlyMap<Position, Position>): Promise<void> {
   await owner.query('begin');
-  await forgetReadModels(owner);
+  await removeReadModels(owner);
   await moveCursors(owner, positions);
   if (place !== null)
     await owner.query(
@@ -133,18 +133,18 @@ async function removeOutput(owner: Owner): Promise<void> {
   await owner.query('commit');
 }
 
-interface Surroundings {
+interface EndpointOptions {
   config: Config;
   ownUrl: string;
   catalogue: EventCatalogue;
   databaseAt: (url: string) => Promise<Database>;
 }
 
-async function openSide(place: string, { config, ownUrl, catalogue, databaseAt }: Surroundings): Promise<Side> {
+async function openEndpoint(place: string, { config, ownUrl, catalogue, databaseAt }: EndpointOptions): Promise<LogEndpoint> {
   const isPostgres = /^postgres(ql:|:|$)/.test(place);
   const url = isPostgres && place !== 'postgres' ? place : ownUrl;
   const database = await databaseAt(url);
-  const eventStore: EventStorePlace = isPostgres
+  const eventStore: EventStoreLocation = isPostgres
     ? { eventStore: 'postgres', eventStoreUrl: null, eventStorePrefix: null }
     : { eventStore: 'eventstoredb', eventStoreUrl: place, eventStorePrefix: config.eventStorePrefix };
   const store = await openEventStore(eventStore, database, catalogue);
@@ -152,7 +152,7 @@ async function openSide(place: string, { config, ownUrl, catalogue, databaseAt }
   return {
     store,
     writer: isPostgres ? postgresWriter(url) : portWriter(store),
-    place: isPostgres && place !== 'postgres' ? null : logPlace(eventStore),
+    place: isPostgres && place !== 'postgres' ? null : logLocation(eventStore),
     url: isPostgres ? url : null,
     renumbers: !isPostgres,
   };
@@ -175,9 +175,9 @@ async function withOwner(url: string, work: (owner: Owner) => Promise<void>): Pr
 }
 
 /** The comparison of the target's events with the source's: either they are its first `events` events, or `why` is the reason. */
-type Standing = { isBeginning: true; events: number } | { isBeginning: false; why: string; events: 0 };
+type PrefixComparison = { isBeginning: true; events: number } | { isBeginning: false; why: string; events: 0 };
 
-async function standingIn(source: Side, target: Side, eventClass: EventClass): Promise<Standing> {
+async function comparePrefix(source: LogEndpoint, target: LogEndpoint, eventClass: EventClass): Promise<PrefixComparison> {
   const wanted = wantedEvents(source, target, eventClass);
   let events = 0;
   for await (const standing of eventsOf(target.store, eventClass)) {
@@ -194,7 +194,7 @@ async function standingIn(source: Side, target: Side, eventClass: EventClass): P
 }
 
 /** Writes the source's events that follow the first `after` events. */
-async function copy(source: Side, target: Side, eventClass: EventClass, after: number): Promise<void> {
+async function copy(source: LogEndpoint, target: LogEndpoint, eventClass: EventClass, after: number): Promise<void> {
   let passed = 0;
   let batch: StoredEvent[] = [];
   for await (const event of wantedEvents(source, target, eventClass)) {
@@ -209,12 +209,12 @@ async function copy(source: Side, target: Side, eventClass: EventClass, after: n
 }
 
 /** Yields the source's events with the revisions that the target gives them. */
-async function* wantedEvents(source: Side, target: Side, eventClass: EventClass): AsyncGenerator<StoredEvent> {
+async function* wantedEvents(source: LogEndpoint, target: LogEndpoint, eventClass: EventClass): AsyncGenerator<StoredEvent> {
   const renumber = target.renumbers && eventClass === 'log' ? renumbering() : (event: StoredEvent) => event;
   for await (const event of eventsOf(source.store, eventClass)) yield renumber(event);
 }
 
-async function compare(source: Side, target: Side, eventClass: EventClass): Promise<{ events: number; sha256: string }> {
+async function compare(source: LogEndpoint, target: LogEndpoint, eventClass: EventClass): Promise<{ events: number; sha256: string }> {
   const renumbers = eventClass === 'log' && (source.renumbers || target.renumbers);
   const [there, here] = [await figuresOf(source.store, eventClass, renumbers), await figuresOf(target.store, eventClass, renumbers)];
   if (there.events !== here.events || there.sha256 !== here.sha256)
@@ -257,7 +257,7 @@ function renumbering(): (event: StoredEvent) => StoredEvent {
 }
 
 /** Closes the streams of deleted sandboxes and sets the retention of output, which the port can't read from the source. */
-async function settle(store: EventStore): Promise<void> {
+async function restoreStreamSettings(store: EventStore): Promise<void> {
   for await (const batch of store.readAll(START, { eventClass: 'core', ...endings }))
     for (const { stream, revision } of batch) await store.closeStream(stream, revision);
   const logs = new Set<string>();

@@ -25,7 +25,7 @@ import { addressOf, connectOwner, migrate, restoreMarker } from '../postgres/dat
 import { migrations } from '../postgres/migrations/index.ts';
 import { holdPostgres } from '../postgres/embedded/reach-postgres.ts';
 import type { EventCatalogue } from '../eventsourcing/event-store/event-catalogue.ts';
-import { readIfThere, writeOnce } from '../kernel/files.ts';
+import { readIfExists, writeOnce } from '../kernel/files.ts';
 import type { Manifest } from './archive.ts';
 import { checkedBackup, type CheckedBackup } from './checked-backup.ts';
 import { repeatDeletions } from './delete-again.ts';
@@ -60,8 +60,8 @@ export async function restore(config: Config, catalogue: EventCatalogue, options
   const backup = await checkedBackup(options.from);
   const keys = await keysFor(backup, options.keys);
   refuseUnknown(backup);
-  const masterKeyId = await fittingMasterKey(config, keys.manifest);
-  const instanceId = await fittingInstance(config, backup.manifest, options.asCopy);
+  const masterKeyId = await verifiedMasterKeyId(config, keys.manifest);
+  const instanceId = await verifiedInstanceId(config, backup.manifest, options.asCopy);
   const server = await holdPostgres(config);
   try {
     const address = addressOf(server.url);
@@ -72,7 +72,7 @@ export async function restore(config: Config, catalogue: EventCatalogue, options
       if (role !== null) await grantToApplication(owner);
       await refuseToOverwrite(owner, options.replace);
       if (instanceId !== null) await writeOnce(join(config.dataDir, 'instance-id'), `${instanceId}\n`, 0o644);
-      return await inOneGo(owner, { backup, keys, masterKeyId, catalogue, ledgers: ledgersFor(config, options) });
+      return await inOneTransaction(owner, { backup, keys, masterKeyId, catalogue, ledgers: ledgersFor(config, options) });
     } finally {
       await owner.end();
     }
@@ -81,7 +81,7 @@ export async function restore(config: Config, catalogue: EventCatalogue, options
   }
 }
 
-interface Work {
+interface RestorePlan {
   backup: CheckedBackup;
   keys: CheckedBackup;
   masterKeyId: string;
@@ -90,12 +90,12 @@ interface Work {
   ledgers: [ShredLedger, ...ShredLedger[]];
 }
 
-async function inOneGo(owner: pg.Client, { backup, keys, masterKeyId, catalogue, ledgers }: Work): Promise<Restored> {
+async function inOneTransaction(owner: pg.Client, { backup, keys, masterKeyId, catalogue, ledgers }: RestorePlan): Promise<Restored> {
   await owner.query('begin');
   try {
     for (const setting of ['statement_timeout', 'idle_in_transaction_session_timeout']) await owner.query(`set local ${setting} = 0`);
     await owner.query(`set local datestyle = 'ISO'`);
-    const shredded = await everyShred(owner, [backup, keys], ledgers);
+    const shredded = await allShreddedSubjects(owner, [backup, keys], ledgers);
     const standing = await installationKey(owner, masterKeyId);
     await clearTables(owner);
     await fillTables(owner, { backup, keys, shredded, masterKeyId });
@@ -136,7 +136,7 @@ async function keepInstallationKey(owner: pg.Client, { version, kek_id, wrapped 
 }
 
 /** Returns all subjects whose keys were destroyed according to the database, the files or the ledgers. */
-async function everyShred(owner: pg.Client, files: CheckedBackup[], ledgers: ShredLedger[]): Promise<Set<string>> {
+async function allShreddedSubjects(owner: pg.Client, files: CheckedBackup[], ledgers: ShredLedger[]): Promise<Set<string>> {
   const all = new Set(files.flatMap(({ tombstones }) => [...tombstones]));
   for (const ledger of ledgers) for await (const subjects of ledger.subjects()) for (const subject of subjects) all.add(subject);
   const { rows } = await owner.query<{ subject: string }>('select distinct subject from data_keys where wrapped is null');
@@ -180,9 +180,9 @@ function refuseUnknown({ file, manifest }: CheckedBackup): void {
  * Returns the id of the installation's master key, which must be the one that wraps the keys. Never creates a master key, unlike the first
  * start.
  */
-async function fittingMasterKey({ masterKey, dataDir }: Config, { master_key_ids }: Manifest): Promise<string> {
+async function verifiedMasterKeyId({ masterKey, dataDir }: Config, { master_key_ids }: Manifest): Promise<string> {
   const file = join(dataDir, 'master.key');
-  const written = masterKey ?? (await readIfThere(file))?.trim() ?? null;
+  const written = masterKey ?? (await readIfExists(file))?.trim() ?? null;
   const needed = master_key_ids[0];
   if (written === null) {
     if (needed === undefined) return 'none';
@@ -199,8 +199,8 @@ async function fittingMasterKey({ masterKey, dataDir }: Config, { master_key_ids
 }
 
 /** Returns the instance id to write; null if the folder has it already, or if the result is another installation. */
-async function fittingInstance({ dataDir }: Config, { instance_id }: Manifest, asCopy: boolean): Promise<string | null> {
-  const standing = (await readIfThere(join(dataDir, 'instance-id')))?.trim() ?? null;
+async function verifiedInstanceId({ dataDir }: Config, { instance_id }: Manifest, asCopy: boolean): Promise<string | null> {
+  const standing = (await readIfExists(join(dataDir, 'instance-id')))?.trim() ?? null;
   if (asCopy && instance_id !== null && standing === instance_id)
     throw new Error(`${dataDir} is the folder of the installation that was backed up (${instance_id}): a copy needs a folder of its own`);
   if (asCopy || instance_id === null || standing === instance_id) return null;

@@ -11,7 +11,7 @@ export interface ToolCall {
   /** The arguments without a name. */
   words: string[];
   values: Values;
-  say: (line: string) => void;
+  print: (line: string) => void;
 }
 
 /**
@@ -22,7 +22,7 @@ export async function runTool(usage: string, options: Options, work: (call: Tool
   const say = (line: string) => void process.stdout.write(`${line}\n`);
   try {
     const { positionals: words, values } = parseArgs({ options, allowPositionals: true, strict: true });
-    await work({ config: readConfig(process.env), words, values, say });
+    await work({ config: readConfig(process.env), words, values, print: say });
   } catch (error) {
     const isCall = error instanceof UsageError || (error as { code?: string }).code?.startsWith('ERR_PARSE_ARGS') === true;
     process.stderr.write(`mooring: ${(error as Error).message}\n${isCall ? `${usage}\n` : ''}`);

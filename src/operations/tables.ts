@@ -1,5 +1,5 @@
 /** The tables of a backup, in order: the log, and the tables that no event records. The value is the order of the rows. */
-export const keptTables: Readonly<Record<string, string>> = {
+export const backedUpTables: Readonly<Record<string, string>> = {
   es_event: 'position',
   es_log_event: 'position',
   es_stream_meta: 'stream',
@@ -20,7 +20,7 @@ export const keyTable = 'data_keys';
  * The tables that a backup omits, because they are rebuilt or mean nothing in a restored database: sign-ins, stored responses, counts,
  * consumers and their positions.
  */
-export const leftTables: readonly string[] = [
+export const excludedTables: readonly string[] = [
   'access_tickets',
   'aggregate_snapshots',
   'account_sessions',

@@ -1,7 +1,7 @@
 import { type DynamicModule, Inject, Logger, Module, type OnApplicationShutdown } from '@nestjs/common';
 import { Config } from '../kernel/config/config.ts';
 import { Startup } from '../kernel/startup.ts';
-import { isDatabaseAway } from './database/database-away.ts';
+import { isDatabaseUnavailable } from './database/database-unavailable.ts';
 import { Database } from './database/database.ts';
 import { openDatabase } from './database/open-database.ts';
 import { startEmbeddedPostgres } from './embedded/embedded-postgres.ts';
@@ -46,7 +46,7 @@ async function open(config: Config, startup: Startup, { allowUnsafe = false }: D
     config.databaseUrl === null ? await startEmbeddedPostgres({ dataDir: config.dataDir, logger: embeddedLogger, onLost }) : null;
   const url = server?.url ?? config.databaseUrl ?? '';
   try {
-    const database = await startup.until('database', isDatabaseAway, () => openDatabase({ url, allowUnsafe, patienceMs: 0 }));
+    const database = await startup.until('database', isDatabaseUnavailable, () => openDatabase({ url, allowUnsafe, patienceMs: 0 }));
     if (server !== null) database.afterClose(() => server.stop());
     startup.opened(() => database.close());
     return database;

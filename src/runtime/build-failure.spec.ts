@@ -9,7 +9,7 @@ describe('the engine’s message about a failed build', () => {
     ['COPY failed: stat /srv/engine/tmp/docker-builder123/a: no such file or directory', 'no such file or directory'],
     [`Error processing tar file(exit status 1): open ${merged}/a: no space left on device`, 'no space left on device'],
     ['Error processing tar file(exit status 1): unexpected EOF', 'could not write the files'],
-  ])('is told without a path of its machine: %s', (said, told) => {
+  ])('is reported without a path of its machine: %s', (said, told) => {
     const ours = withoutHostPaths(said);
     expect(ours).toContain(told);
     expect(ours).not.toMatch(/\/var|\/srv|overlay|docker|tar file/);
@@ -26,7 +26,7 @@ describe('the engine’s message about a failed build', () => {
 describe('the reason why a command failed', () => {
   const reasonOf = (output: string) => {
     const reason = new FailureReason();
-    for (const line of output.split('\n')) reason.take(line);
+    for (const line of output.split('\n')) reason.push(line);
     return reason.text;
   };
 

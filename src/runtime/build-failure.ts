@@ -26,7 +26,7 @@ export class FailureReason {
   private goesOn = false;
 
   /** Takes a line, which stays whole, because half a secret would not be recognized in it later. */
-  take(raw: string): void {
+  push(raw: string): void {
     const line = stripVTControlCharacters(raw).trim();
     if (noise.some((each) => each.test(line))) return;
     this.last = line;

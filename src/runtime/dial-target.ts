@@ -5,7 +5,7 @@ import { RuntimeRefused } from './runtime.errors.ts';
 const PATH_BYTES_MAX = 107;
 
 /** Throws `RuntimeRefused` for a target that no program can listen on. */
-export function refuseOtherTarget(to: DialTarget): void {
+export function validateTarget(to: DialTarget): void {
   if ('port' in to) {
     if (!Number.isInteger(to.port) || to.port < 1 || to.port > 65_535) throw new RuntimeRefused('A port is a number from 1 to 65535.');
   } else if (!to.unix.startsWith('/') || to.unix.includes('\0') || Buffer.byteLength(to.unix) > PATH_BYTES_MAX) {
@@ -13,7 +13,7 @@ export function refuseOtherTarget(to: DialTarget): void {
   }
 }
 
-export function nobodyAccepts(to: DialTarget, cause?: unknown): RuntimeRefused {
+export function connectionRefused(to: DialTarget, cause?: unknown): RuntimeRefused {
   const where = 'port' in to ? `port ${to.port}` : to.unix;
   return new RuntimeRefused(`Nobody in the container accepts connections at ${where}.`, { cause });
 }

@@ -16,18 +16,18 @@ export class Dials {
   async add(handle: ContainerHandle, dial: () => Promise<Duplex>): Promise<Duplex> {
     if ((this.counts.get(handle) ?? 0) >= DIALS_MAX)
       throw new RuntimeRefused(`The container has as many connections as it may: ${DIALS_MAX}.`);
-    this.count(handle, 1);
+    this.adjust(handle, 1);
     try {
       const connection = await dial();
       this.open.add(connection);
       const end = () => {
-        if (this.open.delete(connection)) this.count(handle, -1);
+        if (this.open.delete(connection)) this.adjust(handle, -1);
       };
       connection.once('close', end);
       if (connection.closed) end();
       return connection;
     } catch (error) {
-      this.count(handle, -1);
+      this.adjust(handle, -1);
       throw error;
     }
   }
@@ -36,7 +36,7 @@ export class Dials {
     for (const connection of this.open) connection.destroy();
   }
 
-  private count(handle: ContainerHandle, more: number): void {
+  private adjust(handle: ContainerHandle, more: number): void {
     const count = (this.counts.get(handle) ?? 0) + more;
     if (count === 0) this.counts.delete(handle);
     else this.counts.set(handle, count);

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 
 import type { Config } from '../kernel/config/config.ts';
 import type { Installation } from '../postgres/database/installation.ts';
-import { readIfThere, writeOnce, writeWhole } from '../kernel/files.ts';
+import { readIfExists, writeOnce, writeAtomically } from '../kernel/files.ts';
 
 const FILE_NAME = 'instance-id';
 const MODE = 0o644;
@@ -46,7 +46,7 @@ export async function sharedInstance(
   }
   if (kept === id) return { id, hasFolder: true };
   if (databaseUrl === null) {
-    await writeWhole(fileIn(dataDir), `${id}\n`, MODE);
+    await writeAtomically(fileIn(dataDir), `${id}\n`, MODE);
     return { id, hasFolder: true };
   }
   // Another replica with this folder may have stored its id as the installation's after the file was read.
@@ -58,7 +58,7 @@ export async function sharedInstance(
 }
 
 async function readId(dataDir: string): Promise<string | null> {
-  const written = await readIfThere(fileIn(dataDir));
+  const written = await readIfExists(fileIn(dataDir));
   return written === null ? null : checked(dataDir, written);
 }
 

@@ -5,7 +5,7 @@ import { LINE_BYTES_MAX, OutputLines } from './output-lines.ts';
 function linesOf(pieces: readonly Uint8Array[]): string[] {
   const lines: string[] = [];
   const output = new OutputLines((line) => lines.push(line));
-  for (const piece of pieces) output.take(piece);
+  for (const piece of pieces) output.push(piece);
   output.end();
   return lines;
 }
@@ -62,7 +62,7 @@ describe('the lines of an output', () => {
   it('without a line end are emitted at the end, and only once', () => {
     const lines: string[] = [];
     const output = new OutputLines((line) => lines.push(line));
-    output.take(Buffer.from('ready'));
+    output.push(Buffer.from('ready'));
     expect(lines).toEqual([]);
     output.end();
     output.end();

@@ -19,7 +19,7 @@ export class OutputLines {
 
   constructor(private readonly line: (text: string) => void) {}
 
-  take(bytes: Uint8Array): void {
+  push(bytes: Uint8Array): void {
     let begin = 0;
     for (let at = 0; at < bytes.length; at++) {
       const byte = bytes[at];

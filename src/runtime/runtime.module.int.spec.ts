@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { Test } from '@nestjs/testing';
 import { readConfig } from '../kernel/config/read-config.ts';
 import { ConfigModule } from '../kernel/config/config.module.ts';
-import { EngineStandIn } from '../../test/support/engine-stand-in/engine-stand-in.ts';
+import { FakeDockerEngine } from '../../test/support/fake-docker-engine/fake-docker-engine.ts';
 import { testContainerKey } from '../../test/support/container-key.ts';
 import { freshDatabase, type TestDatabase } from '../../test/support/postgres.ts';
 import { until } from '../../test/support/until.ts';
@@ -113,9 +113,9 @@ describe('the choice of a runtime', () => {
   });
 
   describe('with an engine that is not supported', () => {
-    let engine: EngineStandIn;
+    let engine: FakeDockerEngine;
     beforeEach(async () => {
-      engine = await EngineStandIn.start();
+      engine = await FakeDockerEngine.start();
       engine.traits.version = { Version: '5.3.1', Components: [{ Name: 'Podman Engine' }] };
       process.env.DOCKER_HOST = `unix://${engine.socket}`;
     });

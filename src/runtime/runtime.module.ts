@@ -5,7 +5,7 @@ import { Config } from '../kernel/config/config.ts';
 import { isLoopbackAddress } from '../kernel/config/published-ports.ts';
 import { containerKey } from '../crypto/container-key.ts';
 import { Keyring } from '../crypto/keyring.ts';
-import { isDatabaseAway } from '../postgres/database/database-away.ts';
+import { isDatabaseUnavailable } from '../postgres/database/database-unavailable.ts';
 import { Database } from '../postgres/database/database.ts';
 import { Installation } from '../postgres/database/installation.ts';
 import { Startup } from '../kernel/startup.ts';
@@ -168,7 +168,7 @@ async function lackSoon(runtime: ContainerRuntime): Promise<string | null> {
       provide: ContainerRuntime,
       inject: [Config, Database, Keyring, Startup],
       useFactory: async (config: Config, database: Database, keyring: Keyring, startup: Startup) => {
-        const awaited = <T>(attempt: () => Promise<T>) => startup.until('database', isDatabaseAway, attempt);
+        const awaited = <T>(attempt: () => Promise<T>) => startup.until('database', isDatabaseUnavailable, attempt);
         const instance = await awaited(() => sharedInstance(config, new Installation(database)));
         return openRuntime(config, instance, new Logger('ContainerRuntime'), () => awaited(() => containerKey(keyring)));
       },

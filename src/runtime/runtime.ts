@@ -154,19 +154,19 @@ export abstract class ContainerRuntime {
   /** Returns all containers of this instance, and the agents whose volumes exist, with one list call. */
   abstract list(): Promise<RuntimeList>;
 
-  private latest: { begunAt: number; list: Promise<RuntimeList> } | null = null;
+  private cachedList: { begunAt: number; list: Promise<RuntimeList> } | null = null;
 
   /** Returns a list whose request began at most this long ago (ms), so that callers at about the same time share one. */
-  listed(maxAgeMs: number): Promise<RuntimeList> {
-    if (this.latest === null || performance.now() - this.latest.begunAt > maxAgeMs) {
+  listCached(maxAgeMs: number): Promise<RuntimeList> {
+    if (this.cachedList === null || performance.now() - this.cachedList.begunAt > maxAgeMs) {
       const latest = { begunAt: performance.now(), list: this.list() };
-      this.latest = latest;
+      this.cachedList = latest;
       // A failure is shared only by the callers that are already waiting for it.
       latest.list.catch(() => {
-        if (this.latest === latest) this.latest = null;
+        if (this.cachedList === latest) this.cachedList = null;
       });
     }
-    return this.latest.list;
+    return this.cachedList.list;
   }
 
   /** Returns the handle of the agent's container of that generation; null unless it runs and was created by this release. */

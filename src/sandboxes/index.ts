@@ -23,8 +23,8 @@ export type {
   KindRows,
   KindRules,
   KindSteps,
-  Seen,
-  Work,
+  RecordedSandbox as Seen,
+  PassWork as Work,
 } from './reconciliation/container-kind.ts';
 export type { KnownSandbox, SandboxOfAccount } from './lifecycle/known-sandbox.ts';
 export type { Pass } from './reconciliation/pass.ts';

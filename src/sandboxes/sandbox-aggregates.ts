@@ -1,6 +1,6 @@
 import type { CommandContext } from '../kernel/context/command-context.ts';
-import type { Refusal } from '../kernel/errors/refusal.ts';
-import type { Aggregates, Executed, ExecuteOptions } from '../eventsourcing/aggregates/aggregates.ts';
+import type { ProblemError } from '../kernel/errors/problem-error.ts';
+import type { Aggregates, CommandResult, ExecuteOptions } from '../eventsourcing/aggregates/aggregates.ts';
 import type { Loaded } from '../eventsourcing/aggregates/dated-state.ts';
 import type { Decider } from '../eventsourcing/event-store/event-definition.ts';
 import type { EventStore, ExpectedRevision, Position, ReadStreamOptions, StoredEvent } from '../eventsourcing/event-store/event-store.ts';
@@ -16,12 +16,12 @@ export interface SandboxAggregate<State extends { accountId: string }, Command, 
   /** Returns the subject whose data key seals what the sandbox's events hold. */
   subjectOf(id: string): string;
   /** Returns the account's sandbox. Throws the kind's `…_not_found`, for another account's as for a missing one. */
-  owned(state: State | null, accountId: string): State;
-  notFound(): Refusal;
+  requireOwned(state: State | null, accountId: string): State;
+  notFound(): ProblemError;
 }
 
 /** A sandbox as a write of its account has left it. */
-export type Written<State> = Executed<State | null> & { state: State };
+export type Written<State> = CommandResult<State | null> & { state: State };
 
 /** Loads the sandboxes of one kind and executes commands on them. The rest of the program knows neither their decider nor their streams. */
 export abstract class SandboxAggregates<State extends { accountId: string }, Command, Event extends AnyEvent> {
@@ -37,7 +37,7 @@ export abstract class SandboxAggregates<State extends { accountId: string }, Com
    * another account's sandbox as for a missing one. See `Aggregates.load` for `upTo`.
    */
   async load(id: string, accountId: string, upTo?: Position): Promise<State> {
-    return this.kind.owned((await this.find(id, upTo)).state, accountId);
+    return this.kind.requireOwned((await this.find(id, upTo)).state, accountId);
   }
 
   /** Returns the account's sandbox, even if it is deleted. Throws the kind's `…_not_found`. */
@@ -51,7 +51,7 @@ export abstract class SandboxAggregates<State extends { accountId: string }, Com
   }
 
   /** Executes the command. Throws the errors of the kind's rules, and those of `Aggregates.execute`. */
-  execute(id: string, command: Command, context: CommandContext, options?: ExecuteOptions<Event>): Promise<Executed<State | null>> {
+  execute(id: string, command: Command, context: CommandContext, options?: ExecuteOptions<Event>): Promise<CommandResult<State | null>> {
     return this.aggregates.execute(this.kind.streamOf(id), this.kind.decider, command, context, options);
   }
 

@@ -155,14 +155,14 @@ export function logClass(given: Given): void {
     await store.truncateStream(bounded, 4);
     // A repeated call deletes nothing more, and restores nothing.
     for (const before of [4, 2]) await store.truncateStream(bounded, before);
-    await subject.forget();
+    await subject.removeExpired();
     const head = await store.head('log');
     expect((await collect(store.readStream(bounded))).map(({ revision }) => revision)).toEqual([4, 5]);
     expect(await collect(store.readStream(other))).toHaveLength(2);
     expect((await everything(store, { ...logs, types: ['LogLinesCaptured'] })).filter(({ stream }) => stream === bounded)).toHaveLength(2);
     await store.truncateStream(bounded, Number.MAX_SAFE_INTEGER);
     await store.truncateStream(newStream('log'), 3);
-    await subject.forget();
+    await subject.removeExpired();
     expect((await collect(store.readStream(bounded))).map(({ revision }) => revision)).toEqual([5]);
     expect(await store.append(bounded, 5, [lines('next')])).toMatchObject({ revision: 6 });
     expect((await store.head('log')) > head).toBe(true);
@@ -174,7 +174,7 @@ export function logClass(given: Given): void {
     await store.append(stream, 'no_stream', [lines('old'), lines('newest')]);
     await store.setRetention(stream, { maxAgeSeconds: 1 });
     await pause(1_100);
-    await subject.forget();
+    await subject.removeExpired();
     expect((await collect(store.readStream(stream))).map(({ revision }) => revision)).toEqual([1]);
     await expect(store.append(stream, 'no_stream', [lines('x')])).rejects.toMatchObject({ actual: 1 });
     expect(await store.append(stream, 1, [lines('x')])).toMatchObject({ revision: 2 });
@@ -188,13 +188,13 @@ export function logClass(given: Given): void {
     await store.setRetention(kept, { maxAgeSeconds: 3_600 });
     const aged = () => pause(1_100);
     await aged();
-    await subject.forget();
+    await subject.removeExpired();
     await store.setRetention(bounded, { maxAgeSeconds: 1 });
-    await subject.forget();
+    await subject.removeExpired();
     expect((await collect(store.readStream(bounded))).map(({ revision }) => revision)).toEqual([2]);
     await store.append(bounded, 2, [lines('d'), lines('e')]);
     await aged();
-    await subject.forget();
+    await subject.removeExpired();
     expect((await collect(store.readStream(bounded))).map(({ revision }) => revision)).toEqual([4]);
     expect(await collect(store.readStream(kept))).toHaveLength(2);
     expect((await everything(store, logs)).filter(({ stream }) => stream === bounded)).toHaveLength(1);

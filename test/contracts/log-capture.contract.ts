@@ -241,7 +241,7 @@ export function capturing(open: () => Promise<Printer>): void {
     expect(await captured(view.agentId)).toEqual(numbers(1_000));
   });
 
-  it('continues after lines that the store refuses, and says that they are missing', async () => {
+  it('continues after lines that the store refuses, and marks where they are missing', async () => {
     const refusing = changed(store, {
       append(...given: Parameters<EventStore['append']>) {
         const [, , [event]] = given;
@@ -272,7 +272,7 @@ export function capturing(open: () => Promise<Printer>): void {
     expect(warnings()).toEqual([]);
   });
 
-  it('keeps a part of a flood, and says how many lines it left out', async () => {
+  it('keeps a part of a flood, and logs how many lines it left out', async () => {
     const printed = 100_000;
     const flooding = changed(printer.runtime, {
       async *logs() {
@@ -294,7 +294,7 @@ export function capturing(open: () => Promise<Printer>): void {
     expect(lines.slice(0, 3)).toEqual(numbers(3));
   });
 
-  it('pauses the reading of a flood, and not that of another account', async () => {
+  it('pauses the reading of a flood, but not that of another account’s output', async () => {
     let read = 0;
     const flooded = await printing(0, 0, true);
     const quiet = await printing(0, 100, true);

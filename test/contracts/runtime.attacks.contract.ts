@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import fc from 'fast-check';
 import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
-import { type TestBed } from './runtime.bed.contract.ts';
+import { type RuntimeFixture } from './runtime.fixture.contract.ts';
 import { inAgent, options, soon, textOf } from './runtime.files.contract.ts';
 import { FileRefused, type FileRefusal } from '../../src/runtime/files.ts';
 import type { ContainerView } from '../../src/runtime/container.ts';
@@ -134,7 +134,7 @@ const oddNames = [
  * Races are only for a runtime that isolates: the local runtime only checks real paths, and its agents may do anything on the machine
  * anyway.
  */
-export function fileAttacks(bed: TestBed, { isolates }: { isolates: boolean }): void {
+export function fileAttacks(bed: RuntimeFixture, { isolates }: { isolates: boolean }): void {
   let view: ContainerView;
   let outside: string;
 
@@ -181,7 +181,7 @@ export function fileAttacks(bed: TestBed, { isolates }: { isolates: boolean }): 
     return results;
   }
 
-  it('are refused outside the volume, by whatever way a path leads there', async () => {
+  it('are refused outside the volume, whichever way a path leads there', async () => {
     const before = await state();
     const told = await each(outOfVolume, async ([name, path]) => [name, path, await outcome(name, path)]);
     expect(told).toEqual(outOfVolume.map(([name, path]) => [name, path, 'outside_volume']));
@@ -221,7 +221,7 @@ export function fileAttacks(bed: TestBed, { isolates }: { isolates: boolean }): 
     expect(await act('read', 'a/b/through')).toBe('planted');
   });
 
-  it('never show what the system keeps of its processes and devices, nor the host’s own files', async () => {
+  it('never expose the system’s processes and devices, or the host’s own files', async () => {
     const paths = [
       '/proc/self/environ',
       '/proc/1/environ',

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
 import type { CommandOutput, CommandState } from '../../src/runtime/agent-commands.ts';
-import { eventually, silent, type TestBed } from './runtime.bed.contract.ts';
+import { eventually, silent, type RuntimeFixture } from './runtime.fixture.contract.ts';
 import type { ContainerRuntime } from '../../src/runtime/runtime.ts';
 import type { ContainerView } from '../../src/runtime/container.ts';
 import { RuntimeRefused } from '../../src/runtime/runtime.errors.ts';
@@ -10,7 +10,7 @@ const KEPT_BYTES = 1024 * 1024;
 const BEAT = 'while :; do printf x >> "$MOORING_VOLUME/beats"; sleep 0.05; done';
 const within = () => timeoutSignal(30_000);
 
-export function commands(bed: TestBed): void {
+export function commands(bed: RuntimeFixture): void {
   let view: ContainerView;
   beforeAll(async () => {
     view = await bed.running({ FROM_SPEC: 'spec' });
@@ -67,7 +67,7 @@ export function commands(bed: TestBed): void {
     await expect(kept.start(view.handle, odd, within())).rejects.toThrow(RuntimeRefused);
   });
 
-  it('keep the newest 1 MiB of what they print, and tell how much is not kept', async () => {
+  it('keep the newest 1 MiB of their output, and report how much was dropped', async () => {
     const commandId = await started('head -c 3000000 /dev/zero | tr "\\0" a; printf end');
     const state = (await ended(commandId)) as CommandState;
     expect(state).toEqual({ status: 'exited', exitCode: 0, outputBytes: 3_000_003, droppedBytes: 3_000_003 - KEPT_BYTES });

@@ -1,4 +1,4 @@
-import { TestBed, type RuntimeUnderTest } from './runtime.bed.contract.ts';
+import { RuntimeFixture, type RuntimeUnderTest } from './runtime.fixture.contract.ts';
 import { files } from './runtime.files.contract.ts';
 import { dials } from './runtime.dial.contract.ts';
 import { commands } from './runtime.commands.contract.ts';
@@ -14,7 +14,7 @@ export type { RuntimeUnderTest };
 /** Declares the tests that every runtime must pass. Each test has its own agents; the image is built once. */
 export function runtimeContract(name: string, make: () => Promise<RuntimeUnderTest>): void {
   describe(`the ${name} runtime`, () => {
-    const bed = new TestBed(make);
+    const bed = new RuntimeFixture(make);
     beforeAll(() => bed.open());
     afterAll(() => bed.close());
     describe('images and containers', () => creation(bed));

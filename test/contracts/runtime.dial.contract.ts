@@ -1,13 +1,13 @@
 import { once } from 'node:events';
 import type { Duplex } from 'node:stream';
 import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
-import { eventually, say, type TestBed } from './runtime.bed.contract.ts';
+import { eventually, say, type RuntimeFixture } from './runtime.fixture.contract.ts';
 import type { ContainerView } from '../../src/runtime/container.ts';
 import { ContainerGone, RuntimeRefused } from '../../src/runtime/runtime.errors.ts';
 
 const DIALS_MAX = 40;
 
-export function dials(bed: TestBed): void {
+export function dials(bed: RuntimeFixture): void {
   let view: ContainerView;
   const opened: Duplex[] = [];
   beforeAll(async () => {
@@ -88,7 +88,7 @@ export function dials(bed: TestBed): void {
     await closed;
   });
 
-  it('that nobody reads hold up neither another one nor a command, and lose nothing', async () => {
+  it('without a reader block neither another connection nor a command, and lose nothing', async () => {
     await bed.ask(view, 'GET', '/socket/flood/flood/8000000');
     const slow = await dial('flood');
     const quick = await dial('echo');
@@ -126,7 +126,7 @@ export function dials(bed: TestBed): void {
     await expect(dial('echo', alone)).rejects.toThrow(ContainerGone);
   });
 
-  it('are 40 at most in a container, beside which commands run', async () => {
+  it('are limited to 40 in a container, which leaves room for commands', async () => {
     const all = await Promise.all(Array.from({ length: DIALS_MAX }, () => dial('echo')));
     await expect(dial('echo')).rejects.toThrow(/as many connections as it may/);
     expect((await bed.runtime.exec(view.handle, say('hi'))).stdout.toString()).toBe('hi');

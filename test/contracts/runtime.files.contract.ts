@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { PassThrough, Readable } from 'node:stream';
 import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
-import { command, entriesOf, eventually, type TestBed } from './runtime.bed.contract.ts';
+import { command, entriesOf, eventually, type RuntimeFixture } from './runtime.fixture.contract.ts';
 import type { FileReadOptions, FileRefusal, FileWriteOptions } from '../../src/runtime/files.ts';
 import type { ContainerView } from '../../src/runtime/container.ts';
 import { ContainerGone, RuntimeRefused } from '../../src/runtime/runtime.errors.ts';
@@ -21,7 +21,7 @@ export const options = (other: Partial<FileWriteOptions> = {}): FileWriteOptions
 });
 
 /** Runs the code in the agent, with its volume as the working directory, and returns the output. */
-export async function inAgent(bed: TestBed, view: ContainerView, code: string, ...args: string[]): Promise<string> {
+export async function inAgent(bed: RuntimeFixture, view: ContainerView, code: string, ...args: string[]): Promise<string> {
   const whole = `const fs = require("fs"); process.chdir(process.env.MOORING_VOLUME); ${code}`;
   const result = await bed.runtime.exec(view.handle, { ...command(['node', '-e', whole, '--', ...args]), outputLimitBytes: 4 * MIB });
   if (result.exitCode !== 0) throw new Error(result.stderr.toString());
@@ -36,7 +36,7 @@ const roomOf = (bytes: number) => (more: number) => (bytes -= more) >= 0;
 
 export const refused = (reason: FileRefusal) => expect.objectContaining({ name: 'FileRefused', reason });
 
-export function files(bed: TestBed): void {
+export function files(bed: RuntimeFixture): void {
   let view: ContainerView;
   beforeAll(async () => {
     view = await bed.running({}, { user: '1000:1000' });

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
 import { pause } from '../../src/kernel/async/pause.ts';
-import { base64, eventually, linesOf, firstLines, say, silent, tarOf, type TestBed } from './runtime.bed.contract.ts';
+import { base64, eventually, linesOf, firstLines, say, silent, tarOf, type RuntimeFixture } from './runtime.fixture.contract.ts';
 import { ContainerGone, ImageGone, RuntimeRefused, ShellCommand } from '../../src/runtime/runtime.errors.ts';
 import { probeFiles, request, startCommand } from './runtime.probe.ts';
 
-export function creation(bed: TestBed): void {
+export function creation(bed: RuntimeFixture): void {
   it('builds the same image from the same program', async () => {
     const again = await bed.ensureImage();
     expect([again.image, again.command]).toEqual([bed.image.image, bed.image.command]);
@@ -60,8 +60,8 @@ export function creation(bed: TestBed): void {
     const started = await bed.start(view).catch((error: unknown) => error);
     if (started !== true) {
       expect(started).toBeInstanceOf(RuntimeRefused);
-      expect((await bed.look(view)).state).not.toBe('running');
-    } else await eventually(async () => expect(await bed.look(view)).toMatchObject({ state: 'exited', exitCode: 127 }));
+      expect((await bed.inspect(view)).state).not.toBe('running');
+    } else await eventually(async () => expect(await bed.inspect(view)).toMatchObject({ state: 'exited', exitCode: 127 }));
   });
 
   it('lists the containers and volumes of this instance only', async () => {
@@ -116,12 +116,12 @@ export function creation(bed: TestBed): void {
   });
 }
 
-export function lifecycle(bed: TestBed): void {
+export function lifecycle(bed: RuntimeFixture): void {
   it('runs once it is started, and responds on its port', async () => {
     const view = await bed.created();
     expect(await bed.start(view)).toBe(true);
     expect(await bed.start(view)).toBe(false);
-    const now = await bed.look(view);
+    const now = await bed.inspect(view);
     expect(now).toMatchObject({ state: 'running', exitCode: null });
     expect(Math.abs(Date.parse(now.startedAt as string) - Date.now())).toBeLessThan(60_000);
   });
@@ -196,7 +196,7 @@ export function lifecycle(bed: TestBed): void {
   it('stops by SIGTERM, and lets the program finish', async () => {
     const view = await bed.running({ ON_SIGTERM: 'finish' });
     await bed.runtime.stop(view.handle, 10);
-    expect(await bed.look(view)).toMatchObject({ state: 'exited', exitCode: 7 });
+    expect(await bed.inspect(view)).toMatchObject({ state: 'exited', exitCode: 7 });
     await bed.runtime.stop(view.handle, 10);
     await bed.start(view);
     await bed.answers(view);
@@ -208,7 +208,7 @@ export function lifecycle(bed: TestBed): void {
     const begun = performance.now();
     await bed.runtime.stop(view.handle, 1);
     expect(performance.now() - begun).toBeGreaterThanOrEqual(950);
-    expect(await bed.look(view)).toMatchObject({ state: 'exited', exitCode: 137 });
+    expect(await bed.inspect(view)).toMatchObject({ state: 'exited', exitCode: 137 });
   });
 
   it('starts again after a stop, with the same volume and fresh memory', async () => {
@@ -220,7 +220,7 @@ export function lifecycle(bed: TestBed): void {
     await bed.answers(view);
     expect((await bed.ask(view, 'GET', '/count')).text).toBe('1');
     expect((await bed.ask(view, 'GET', '/starts')).text).toBe('2');
-    expect(await bed.look(view)).toMatchObject({ state: 'running', exitCode: null });
+    expect(await bed.inspect(view)).toMatchObject({ state: 'running', exitCode: null });
   });
 
   it('starts again with the variables of the new start', async () => {
@@ -272,7 +272,7 @@ export function lifecycle(bed: TestBed): void {
   });
 }
 
-export function sleep(bed: TestBed): void {
+export function sleep(bed: RuntimeFixture): void {
   const freezes = async () => (await bed.runtime.capabilities()).freeze;
 
   it('keeps the memory of a frozen agent, which does not respond until it is thawed', async () => {
@@ -282,14 +282,14 @@ export function sleep(bed: TestBed): void {
     const address = await bed.runtime.address(view, 8080);
     await bed.runtime.freeze(view.handle);
     await bed.runtime.freeze(view.handle);
-    expect((await bed.look(view)).state).toBe('frozen');
+    expect((await bed.inspect(view)).state).toBe('frozen');
     await expect(bed.runtime.address(view, 8080)).rejects.toThrow(RuntimeRefused);
     const waiting = request(address, 'GET', '/count');
     expect(await Promise.race([waiting, pause(300).then(() => 'no answer')])).toBe('no answer');
     await bed.runtime.thaw(view.handle);
     await bed.runtime.thaw(view.handle);
     expect((await waiting).text).toBe('2');
-    expect((await bed.look(view)).state).toBe('running');
+    expect((await bed.inspect(view)).state).toBe('running');
     expect((await bed.ask(view, 'GET', '/starts')).text).toBe('1');
   });
 
@@ -298,7 +298,7 @@ export function sleep(bed: TestBed): void {
     const view = await bed.running({ ON_SIGTERM: 'finish' });
     await bed.runtime.freeze(view.handle);
     await bed.runtime.stop(view.handle, 10);
-    expect(await bed.look(view)).toMatchObject({ state: 'exited', exitCode: 7 });
+    expect(await bed.inspect(view)).toMatchObject({ state: 'exited', exitCode: 7 });
   });
 
   it('removes a frozen agent', async () => {
@@ -314,10 +314,10 @@ export function sleep(bed: TestBed): void {
     const view = await bed.running({ ON_SIGTERM: 'finish' });
     await bed.ask(view, 'GET', '/count');
     await expect(bed.runtime.freeze(view.handle)).rejects.toThrow(RuntimeRefused);
-    expect((await bed.look(view)).state).toBe('running');
+    expect((await bed.inspect(view)).state).toBe('running');
     expect((await bed.ask(view, 'GET', '/count')).text).toBe('2');
     await bed.runtime.stop(view.handle, 10);
-    expect(await bed.look(view)).toMatchObject({ state: 'exited', exitCode: 7 });
+    expect(await bed.inspect(view)).toMatchObject({ state: 'exited', exitCode: 7 });
     await bed.start(view);
     await bed.answers(view);
     expect((await bed.ask(view, 'GET', '/starts')).text).toBe('2');
@@ -331,7 +331,7 @@ export function sleep(bed: TestBed): void {
   });
 }
 
-export function processes(bed: TestBed): void {
+export function processes(bed: RuntimeFixture): void {
   it('freezes processes in other sessions, too, and kills them when the container is removed', async () => {
     if (!(await bed.runtime.capabilities()).freeze) return;
     const view = await bed.running();
@@ -348,14 +348,14 @@ export function processes(bed: TestBed): void {
   });
 }
 
-export function adoption(bed: TestBed): void {
+export function adoption(bed: RuntimeFixture): void {
   it('finds the agents still running, and controls them', async () => {
     const view = await bed.running({ ON_SIGTERM: 'finish' });
     await bed.ask(view, 'GET', '/count');
-    const before = await bed.look(view);
+    const before = await bed.inspect(view);
     const next = await bed.under.reopen();
     try {
-      expect(await bed.look(view, next)).toEqual(before);
+      expect(await bed.inspect(view, next)).toEqual(before);
       const { handle, state } = before;
       expect((await next.list()).containers).toContainEqual(expect.objectContaining({ handle, state }));
       expect((await bed.ask(view, 'GET', '/count', undefined, next)).text).toBe('2');
@@ -364,7 +364,7 @@ export function adoption(bed: TestBed): void {
       const seen = await firstLines(next, view.handle, null, 1);
       expect(seen.map(({ text }) => text)).toEqual(['to the new one']);
       await next.stop(view.handle, 10);
-      expect(await bed.look(view, next)).toMatchObject({ state: 'exited', exitCode: 7 });
+      expect(await bed.inspect(view, next)).toMatchObject({ state: 'exited', exitCode: 7 });
       await next.remove(view.handle);
       expect((await bed.runtime.inspect(view.agentId)).containers).toEqual([]);
     } finally {
@@ -377,7 +377,7 @@ export function adoption(bed: TestBed): void {
     await bed.start(view);
     const next = await bed.under.reopen();
     try {
-      await eventually(async () => expect(await bed.look(view, next)).toMatchObject({ state: 'exited', exitCode: 5 }));
+      await eventually(async () => expect(await bed.inspect(view, next)).toMatchObject({ state: 'exited', exitCode: 5 }));
       expect((await linesOf(next, view.handle)).map(({ text }) => text)).toEqual(['last words']);
     } finally {
       await next.close();

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
-import { eventually, say, TestBed, type RuntimeUnderTest } from './runtime.bed.contract.ts';
+import { eventually, say, RuntimeFixture, type RuntimeUnderTest } from './runtime.fixture.contract.ts';
 import type { BuildSettings, ProjectPlan } from '../../src/runtime/project-plan.ts';
 import type { ResolvedImage } from '../../src/runtime/image-source.ts';
 import type { ContainerSpec } from '../../src/runtime/container.ts';
@@ -82,7 +82,7 @@ const pythonPlan: ProjectPlan = {
 /** Declares the tests of projects without a Dockerfile, which every runtime must pass. */
 export function projectContract(name: string, make: () => Promise<RuntimeUnderTest>): void {
   describe(`projects without a Dockerfile on the ${name} runtime`, () => {
-    const bed = new TestBed(make);
+    const bed = new RuntimeFixture(make);
     beforeAll(() => bed.open());
     afterAll(() => bed.close());
     projects(bed);
@@ -92,7 +92,7 @@ export function projectContract(name: string, make: () => Promise<RuntimeUnderTe
 /** Declares the test of a Python project, which needs a machine with Python or an engine. */
 export function pythonProjectContract(name: string, make: () => Promise<RuntimeUnderTest>): void {
   describe(`a Python project without a Dockerfile on the ${name} runtime`, () => {
-    const bed = new TestBed(make);
+    const bed = new RuntimeFixture(make);
     const { build, answerOf } = projectsOn(bed);
     beforeAll(() => bed.open());
     afterAll(() => bed.close());
@@ -109,7 +109,7 @@ export function pythonProjectContract(name: string, make: () => Promise<RuntimeU
 }
 
 /** Returns functions that build projects on the bed, and that start and query them. */
-function projectsOn(bed: TestBed) {
+function projectsOn(bed: RuntimeFixture) {
   const build = async (files: Record<string, string>, plan: ProjectPlan, settings = noSettings, signal = timeoutSignal(300_000)) => {
     const { directory } = bed.under.program(files, ['unused']) as { directory: string };
     const lines: string[] = [];
@@ -127,7 +127,7 @@ function projectsOn(bed: TestBed) {
   return { build, answerOf };
 }
 
-function projects(bed: TestBed): void {
+function projects(bed: RuntimeFixture): void {
   const { build, answerOf } = projectsOn(bed);
 
   it('runs a Node project with its installed packages and build output', async () => {

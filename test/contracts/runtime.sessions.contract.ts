@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { eventually, silent, type TestBed } from './runtime.bed.contract.ts';
+import { eventually, silent, type RuntimeFixture } from './runtime.fixture.contract.ts';
 import type { ContainerRuntime, ExecRequest } from '../../src/runtime/runtime.ts';
 import type { ContainerView } from '../../src/runtime/container.ts';
 import { RuntimeRefused } from '../../src/runtime/runtime.errors.ts';
 
 type Other = Partial<Omit<ExecRequest, 'argv' | 'session'>> & { argv?: string[]; on?: ContainerView; runtime?: ContainerRuntime };
 
-export function sessions(bed: TestBed): void {
+export function sessions(bed: RuntimeFixture): void {
   let view: ContainerView;
   beforeAll(async () => {
     view = await bed.running({ FROM_SPEC: 'spec' });

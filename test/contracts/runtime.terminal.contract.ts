@@ -1,4 +1,4 @@
-import { eventually, silent, type TestBed } from './runtime.bed.contract.ts';
+import { eventually, silent, type RuntimeFixture } from './runtime.fixture.contract.ts';
 import type { Terminal, TerminalRequest } from '../../src/runtime/runtime.ts';
 import type { ContainerView } from '../../src/runtime/container.ts';
 import { RuntimeRefused } from '../../src/runtime/runtime.errors.ts';
@@ -22,7 +22,7 @@ class Sitting {
   }
 }
 
-export function terminals(bed: TestBed): void {
+export function terminals(bed: RuntimeFixture): void {
   let view: ContainerView;
   const opened: AbortController[] = [];
   beforeAll(async () => {

@@ -1,6 +1,6 @@
-import type { TestBed } from './runtime.bed.contract.ts';
+import type { RuntimeFixture } from './runtime.fixture.contract.ts';
 
-export function times(bed: TestBed): void {
+export function times(bed: RuntimeFixture): void {
   it('reports when a run ended, until the next one begins', async () => {
     const begun = Date.now();
     const view = await bed.ended({ EXIT: '3' });
@@ -10,9 +10,9 @@ export function times(bed: TestBed): void {
     const running = await bed.running();
     expect(running.finishedAt).toBeNull();
     await bed.runtime.stop(running.handle, 1);
-    expect(Date.parse((await bed.look(running)).finishedAt as string)).toBeGreaterThanOrEqual(to);
+    expect(Date.parse((await bed.inspect(running)).finishedAt as string)).toBeGreaterThanOrEqual(to);
     await bed.start(running);
-    expect((await bed.look(running)).finishedAt).toBeNull();
+    expect((await bed.inspect(running)).finishedAt).toBeNull();
   });
 
   it('reports its state changes since a time, and none for an unknown container', async () => {

@@ -1,12 +1,23 @@
 import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
-import { base64, command, entriesOf, eventually, firstLines, linesOf, say, silent, tarOf, type TestBed } from './runtime.bed.contract.ts';
+import {
+  base64,
+  command,
+  entriesOf,
+  eventually,
+  firstLines,
+  linesOf,
+  say,
+  silent,
+  tarOf,
+  type RuntimeFixture,
+} from './runtime.fixture.contract.ts';
 import type { LogLine, RuntimeEvent } from '../../src/runtime/runtime.ts';
 import type { ContainerView } from '../../src/runtime/container.ts';
 import { ContainerGone, RuntimeRefused } from '../../src/runtime/runtime.errors.ts';
 
 const LINE_BYTES = 256 * 1024;
 
-export function logs(bed: TestBed): void {
+export function logs(bed: RuntimeFixture): void {
   it('yields a container’s output from its start, and new output, until it ends', async () => {
     const view = await bed.running({ ON_SIGTERM: 'finish' });
     await bed.ask(view, 'POST', '/print/stdout', 'first\n');
@@ -35,7 +46,7 @@ export function logs(bed: TestBed): void {
     await eventually(async () => expect(await firstLines(bed.runtime, view.handle, null, 1)).toHaveLength(1));
     controller.abort();
     await following;
-    expect((await bed.look(view)).state).toBe('running');
+    expect((await bed.inspect(view)).state).toBe('running');
   });
 
   it('resumes after any line without loss or repetition, in a burst too', async () => {
@@ -104,7 +115,7 @@ export function logs(bed: TestBed): void {
   });
 }
 
-export function events(bed: TestBed): void {
+export function events(bed: RuntimeFixture): void {
   it('reports within two seconds that a container ended by itself, or was killed', async () => {
     const controller = new AbortController();
     const seen: RuntimeEvent[] = [];
@@ -119,7 +130,7 @@ export function events(bed: TestBed): void {
         seen.length = 0;
         await bed.ask(view, 'POST', path);
         await eventually(async () => expect(told(view.agentId)).toBe(true), 2_000);
-        await eventually(async () => expect((await bed.look(view)).state).toBe('exited'), 1_000);
+        await eventually(async () => expect((await bed.inspect(view)).state).toBe('exited'), 1_000);
       }
     } finally {
       controller.abort();
@@ -128,7 +139,7 @@ export function events(bed: TestBed): void {
   });
 }
 
-export function exec(bed: TestBed): void {
+export function exec(bed: RuntimeFixture): void {
   let view: ContainerView;
   beforeAll(async () => {
     view = await bed.running({ FROM_SPEC: 'spec' });
@@ -277,7 +288,7 @@ export function exec(bed: TestBed): void {
   });
 }
 
-export function archives(bed: TestBed): void {
+export function archives(bed: RuntimeFixture): void {
   const files = { 'service/scripts/a.txt': 'alpha', 'service/scripts/deep/er/b.txt': 'beta', 'data/c.txt': 'gamma' };
 
   it('puts files into a container that has not been started, the volume included', async () => {

@@ -1,6 +1,6 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 
-import { harbourEvent } from '../support/harbour-event.ts';
+import { sampleEvent } from '../support/sample-event.ts';
 import { appendTo, eventually, everything, openLog, operate, type OpenedLog } from '../support/log.ts';
 import { freshDatabase, type TestDatabase } from '../support/postgres.ts';
 import { SagaProcess } from '../support/saga-process.ts';
@@ -45,7 +45,7 @@ export function sagaContract(): void {
     await eventually(async () => {
       // The last probe must be seen too, so that none is seen later.
       if (seen.some((key) => key.startsWith('probe'))) return seen.includes(`probe${n}`);
-      await appendTo(log.store, `boat-probe${(n += 1)}`, harbourEvent('BoatArrived'));
+      await appendTo(log.store, `boat-probe${(n += 1)}`, sampleEvent('BoatArrived'));
       return false;
     }, 'the saga');
     seen.length = 0;
@@ -66,8 +66,8 @@ export function sagaContract(): void {
     const seen: string[] = [];
     await start(harbour(async (key) => (seen.push(key), null)));
     await listening(seen);
-    await appendTo(log.store, 'tide-1', harbourEvent('TideTurned'));
-    await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
+    await appendTo(log.store, 'tide-1', sampleEvent('TideTurned'));
+    await appendTo(log.store, 'boat-Ark', sampleEvent('BoatArrived'));
     await eventually(() => seen.includes('Ark'));
     expect(seen).toEqual(['Ark']);
   });
@@ -80,7 +80,7 @@ export function sagaContract(): void {
     };
     await start(harbour(async (key) => (seen.push(key), null), { keyOf }));
     await listening(seen);
-    await appendTo(log.store, 'boat-Ark', harbourEvent('BoatLeft'), harbourEvent('BoatArrived'));
+    await appendTo(log.store, 'boat-Ark', sampleEvent('BoatLeft'), sampleEvent('BoatArrived'));
     await eventually(() => seen.includes('Ark'));
   });
 
@@ -98,7 +98,7 @@ export function sagaContract(): void {
       (await log.database.query<{ name: string }>('select name from boats_v1')).map(({ name }) => ({ key: name, account: null }));
 
     it('reconciles the keys that resync returns', async () => {
-      await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
+      await appendTo(log.store, 'boat-Ark', sampleEvent('BoatArrived'));
       const seen: string[] = [];
       await start(
         harbour(async (key) => (seen.push(key), null), { resync }),
@@ -117,7 +117,7 @@ export function sagaContract(): void {
       await log.database.transaction(async (client) => {
         // The lock lets rows be read, but no projection can write them.
         await client.query('lock table boats_v1 in exclusive mode');
-        await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
+        await appendTo(log.store, 'boat-Ark', sampleEvent('BoatArrived'));
         const seen: string[] = [];
         await start(
           harbour(async (key) => (seen.push(key), null), { resync }),
@@ -152,7 +152,7 @@ export function sagaContract(): void {
   it('gets the position up to which the log was followed when its keys were taken over, but not after a failure', async () => {
     const seen: string[] = [];
     const told: (string | undefined)[] = [];
-    const { position } = await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
+    const { position } = await appendTo(log.store, 'boat-Ark', sampleEvent('BoatArrived'));
     const process = await start(
       harbour(async (key, { seenUpTo }) => {
         seen.push(key);
@@ -163,7 +163,7 @@ export function sagaContract(): void {
       }),
     );
     await listening(seen);
-    await appendTo(log.store, 'boat-Beagle', harbourEvent('BoatArrived'));
+    await appendTo(log.store, 'boat-Beagle', sampleEvent('BoatArrived'));
     await eventually(() => told.length === 2, 'the second pass');
     expect(told).toEqual([expect.any(String), undefined]);
     expect((told[0] ?? '') >= position).toBe(true);
@@ -192,7 +192,7 @@ export function sagaContract(): void {
       };
       return harbour(reconcile, { resync: async () => [{ key: 'Ark', account: null }] });
     };
-    await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
+    await appendTo(log.store, 'boat-Ark', sampleEvent('BoatArrived'));
     const second = new SagaProcess(await openLog(test.url));
     processes.push(second);
     const { store } = second.log;
@@ -225,7 +225,7 @@ export function sagaContract(): void {
         return null;
       }),
     );
-    await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
+    await appendTo(log.store, 'boat-Ark', sampleEvent('BoatArrived'));
     await eventually(() => (sagas.wake('harbour', 'Ark'), runs >= 2));
   });
 
@@ -239,7 +239,7 @@ export function sagaContract(): void {
         }),
       );
       await listening(seen);
-      await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
+      await appendTo(log.store, 'boat-Ark', sampleEvent('BoatArrived'));
       await eventually(() => seen.length === 3);
       await eventually(async () => (await deadlines()).length === 0);
       expect(seen).toEqual(['Ark', 'Ark', 'Ark']);
@@ -250,7 +250,7 @@ export function sagaContract(): void {
       const seen: string[] = [];
       const first = await start(harbour(async (key) => (seen.push(key), key === 'Ark' ? soon : null)));
       await listening(seen);
-      await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
+      await appendTo(log.store, 'boat-Ark', sampleEvent('BoatArrived'));
       await eventually(async () => (await deadlines()).length === 1);
       expect(await deadlines()).toEqual([{ key: 'Ark', due_at: soon }]);
       await stop(first);

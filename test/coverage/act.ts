@@ -1,4 +1,4 @@
-import type { Answer, RequestOptions } from '../support/http-server.ts';
+import type { TestResponse, RequestOptions } from '../support/http-server.ts';
 
 /**
  * The expected actor of an event: the holder of the key or of the session that was sent, the account of the new session, the agent of a
@@ -20,7 +20,7 @@ export interface World {
   messageId?: string;
   /** The id of the computer that the acts are about. */
   computerId?: string;
-  ask(method: string, path: string, options?: RequestOptions): Promise<Answer>;
+  ask(method: string, path: string, options?: RequestOptions): Promise<TestResponse>;
 }
 
 export interface Act {

@@ -5,7 +5,7 @@ import { AssignPlan, OpenAccount, TakeSeat } from '../../src/features/accounts/i
 import { agentDecider } from '../../src/features/agents/aggregate/agents.decider.ts';
 import { apiKeyDecider } from '../../src/features/api-keys/api-keys.decider.ts';
 import { AppModule, eventDefinitions } from '../../src/app.module.ts';
-import { nextStep } from '../../src/features/deployments/containers/next-step.decider.ts';
+import { nextStep } from '../../src/features/deployments/containers/next-step.rules.ts';
 import { Database } from '../../src/postgres/database/database.ts';
 import { Aggregates } from '../../src/eventsourcing/aggregates/aggregates.ts';
 import { EventStore, START, type StoredEvent } from '../../src/eventsourcing/event-store/event-store.ts';
@@ -15,7 +15,7 @@ import { DurableSagas } from '../../src/eventsourcing/sagas/durable-sagas.ts';
 import { deploying, later, restarting, starting, stateAfter, stopping, waking } from '../support/agents.ts';
 import { DesktopContainers } from '../support/computer-containers.ts';
 import { startTestServer, type TestServer } from '../support/http-server.ts';
-import { RfbStandIn } from '../support/rfb-stand-in.ts';
+import { FakeRfbServer } from '../support/fake-rfb-server.ts';
 import { until } from '../support/until.ts';
 import type { Act, World } from './act.ts';
 import { acts } from './acts.ts';
@@ -52,7 +52,7 @@ beforeAll(async () => {
   });
   expect(made).toMatchObject({ status: 201, json: { status: 'active' } });
   desktops = new DesktopContainers(server);
-  await desktops.serve(new RfbStandIn({ width: 1_280, height: 800 }));
+  await desktops.serve(new FakeRfbServer({ width: 1_280, height: 800 }));
   world = { session, key, keyId, accountId, agentId: made.json.agent_id as string, ask };
 });
 afterAll(async () => {

@@ -27,7 +27,7 @@ interface Doc {
 
 /** Reads all settings from the sources of `src/kernel/config`, in the order in which they are read. */
 export function settings(): Setting[] {
-  const sources = ['config.ts', 'computer-settings.ts'].map((file) => {
+  const sources = ['config.ts', 'computer-settings.ts', 'read-config.ts', 'read-computer-settings.ts'].map((file) => {
     const path = join(root, 'src/kernel/config', file);
     return ts.createSourceFile(path, readFileSync(path, 'utf8'), ts.ScriptTarget.Latest, true);
   });

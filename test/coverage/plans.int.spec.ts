@@ -12,7 +12,7 @@ import { ReadModels } from '../../src/eventsourcing/projections/projection.ts';
 import { DesktopContainers } from '../support/computer-containers.ts';
 import { startTestServer, type TestServer } from '../support/http-server.ts';
 import { foldedProjections } from '../support/read-models.ts';
-import { RfbStandIn } from '../support/rfb-stand-in.ts';
+import { FakeRfbServer } from '../support/fake-rfb-server.ts';
 import { fillTables, isWhole, readsOf } from './plans.ts';
 import { Statements, type Statement } from './statements.ts';
 
@@ -62,7 +62,7 @@ beforeAll(async () => {
     json: { url: 'https://receiver.invalid/events' },
   });
   desktops = new DesktopContainers(server);
-  await desktops.serve(new RfbStandIn({ width: 1_280, height: 800 }));
+  await desktops.serve(new FakeRfbServer({ width: 1_280, height: 800 }));
   const computerId = await usedComputer();
   ids = {
     agentId,

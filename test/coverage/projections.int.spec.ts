@@ -43,8 +43,8 @@ describe.each(foldedProjections(catalogue).map((projection) => [projection.name,
       const fold = new BoundedFold(projection, { memoryBytes, directory });
       const rows: string[] = [];
       for (const event of events.slice(0, taken)) {
-        await fold.take([event]);
-        rows.push(...linesOf(fold.takeFinal()));
+        await fold.apply([event]);
+        rows.push(...linesOf(fold.drainFinal()));
       }
       for await (const text of fold.text()) rows.push(...linesOf(text));
       await fold.close();
@@ -62,7 +62,7 @@ describe.each(foldedProjections(catalogue).map((projection) => [projection.name,
       expect(failure).toBeNull();
       const text = new CopyText(projection.table);
       for (const row of written) text.add(row);
-      expect(await folded(events.length, 1e9)).toEqual(linesOf(text.take()).toSorted());
+      expect(await folded(events.length, 1e9)).toEqual(linesOf(text.drain()).toSorted());
     });
   },
 );

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-import { SeatMap } from '../../src/features/accounts/aggregate/seat-map.decider.ts';
+import { SeatMap } from '../../src/features/accounts/aggregate/seat-map.rules.ts';
 import { eventDefinitions } from '../../src/app.module.ts';
 import { EventCatalogue } from '../../src/eventsourcing/event-store/event-catalogue.ts';
 import type { SnapshotShape } from '../../src/eventsourcing/event-store/event-definition.ts';

@@ -80,6 +80,7 @@ const bad: Record<string, { path: string; text: string; line: number }> = {
   },
   'a saga registers itself': { path: 'src/a.module.ts', text: 'f();\nsagas.register(boats);\n', line: 2 },
   'a class of a body, a query or a response ends in Dto': { path: 'src/a.dto.ts', text: 'f();\nexport class AgentView {\n}\n', line: 2 },
+  'a method is named by the standard verb of what it does': { path: 'src/a.ts', text: 'class A {\n  take(): void {}\n}\n', line: 2 },
   'no injected member is public': {
     path: 'src/a.service.ts',
     text: '@Injectable()\nclass A {\n  constructor(\n    private readonly b: B,\n    readonly c: C,\n  ) {}\n}\n',
@@ -106,6 +107,10 @@ const good: Record<string, { path: string; text: string }> = {
   'the product waits by `pause` of kernel/async': {
     path: 'src/a.ts',
     text: "import { setImmediate as turn } from 'node:timers/promises';\nawait turn();\n",
+  },
+  'a method is named by the standard verb of what it does': {
+    path: 'src/a.ts',
+    text: 'class A {\n  acquire(): void {\n    this.a.take();\n  }\n}\n',
   },
   'no injected member is public': {
     path: 'src/a.service.ts',

@@ -101,6 +101,7 @@ export const tidyRules: TidyRule[] = [
     applies: (path) => path.endsWith('.dto.ts'),
     check: lines(/^export (abstract )?class (?!\w+Dto\b)/, 'a class without Dto'),
   },
+  { name: 'a method is named by the standard verb of what it does', applies: isCode, check: vagueMethods },
   { name: 'no injected member is public', applies: isProduct, check: publicInjections },
   { name: 'every file ends with a newline', applies: everywhere, check: missingNewline },
 ];
@@ -172,6 +173,16 @@ function publicInjections(text: string, path: string): Finding[] {
     const isInjected = (ts.canHaveDecorators(node.parent.parent) ? ts.getDecorators(node.parent.parent) : undefined) !== undefined;
     const isHidden = ts.getModifiers(node)?.some(({ kind }) => hiding.has(kind)) === true;
     return isInjected && !isHidden ? `the public member ${node.name.getText()}` : undefined;
+  });
+}
+
+/** Verbs of several meanings; docs/reference/style.md says which verb stands for which of them. */
+const vagueVerbs = new Set(['forget', 'hand', 'hear', 'look', 'say', 'standing', 'take', 'tell']);
+
+function vagueMethods(text: string, path: string): Finding[] {
+  return inTree(text, path, (node) => {
+    const isMethod = (ts.isMethodDeclaration(node) && ts.isClassLike(node.parent)) || ts.isMethodSignature(node);
+    return isMethod && vagueVerbs.has(node.name.getText()) ? `the method ${node.name.getText()}` : undefined;
   });
 }
 

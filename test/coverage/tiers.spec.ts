@@ -44,7 +44,10 @@ const bad: Record<string, [Record<string, string>, string[]][]> = {
       },
       ['src/a.int.spec.ts > test/support/bed.ts > test/support/git-server.ts'],
     ],
-    [{ 'test/a.spec.ts': "import { DockerBed } from './support/docker-bed.ts';\n" }, ['test/a.spec.ts > test/support/docker-bed.ts']],
+    [
+      { 'test/a.spec.ts': "import { DockerFixture } from './support/docker-fixture.ts';\n" },
+      ['test/a.spec.ts > test/support/docker-fixture.ts'],
+    ],
     [{ 'test/a.int.spec.ts': 'const docker = new Dockerode();\n' }, ['test/a.int.spec.ts']],
     [
       { 'src/a.int.spec.ts': "import { b } from './b.contract.ts';\n", 'src/b.contract.ts': "execFileSync('git', ['init']);\n" },
@@ -63,7 +66,7 @@ const good = {
   'src/b.ts': "import fc from 'fast-check';\nexport type { DataSource } from 'typeorm';\nspawn('git', []);\n",
   'src/a.int.spec.ts': "import { c } from './c.contract.ts';\nimport pg from 'pg';\nnew Dockerode({ socketPath });\n",
   'src/a.docker.spec.ts':
-    "import { DockerBed } from '../test/support/docker-bed.ts';\nimport { c } from './c.contract.ts';\nnew Dockerode();\n",
+    "import { DockerFixture } from '../test/support/docker-fixture.ts';\nimport { c } from './c.contract.ts';\nnew Dockerode();\n",
   'test/a.e2e.spec.ts': "import { StartedService } from './support/started-service.ts';\n",
 };
 

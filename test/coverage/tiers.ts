@@ -10,7 +10,7 @@ const tiers = ['int', 'docker', 'e2e'];
 /** The packages that a unit test does without: those that take long to load, or lead to a server. */
 const heavy = /^(@nestjs\/.+|typeorm|pg|dockerode|@eventstore\/db-client)$/;
 /** The helpers of tests that need an engine, Git, or the started service. */
-const needy = /^test\/support\/(docker-bed|engine|git-server|images|neighbourhood|private-engine|service-image|started-service)\.ts$/;
+const needy = /^test\/support\/(docker-fixture|engine|git-server|images|fake-network|private-engine|service-image|started-service)\.ts$/;
 /** Runs a program that a bare machine does not have, or opens the machine's own engine. */
 const machineUse = /\b(?:spawn|spawnSync|execFile|execFileSync)\(\s*'(?:busybox|docker|dockerd|git|nft|unshare)'|\bnew Dockerode\(\)/;
 

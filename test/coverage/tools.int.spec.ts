@@ -9,7 +9,7 @@ describe('the tools of models', () => {
   it('each have a route, a description, and arguments with names of their own', async () => {
     const catalogue = catalogueOf(await routesOfTheService());
     expect(catalogue.map(({ tool }) => tool.operationId)).toEqual(tools.map(({ operationId }) => operationId));
-    for (const { listed } of catalogue) {
+    for (const { listing: listed } of catalogue) {
       expect(listed.name).toMatch(/^[a-z]+(_[a-z]+)+$/);
       expect([listed.name, listed.description.length > 20]).toEqual([listed.name, true]);
       expect(JSON.stringify(listed.inputSchema)).not.toContain('$ref');

@@ -16,12 +16,12 @@ import { subscriptionDecider } from '../../src/features/subscriptions/subscripti
 import { subscriptionsProjection } from '../../src/features/subscriptions/subscriptions.projection.ts';
 import { readSubscription } from '../../src/features/subscriptions/subscriptions.table.ts';
 import { eventDefinitions } from '../../src/app.module.ts';
-import { absent, advanced, type StreamState } from '../../src/eventsourcing/aggregates/stream-state.ts';
+import { absentState, applyEvents, type StreamState } from '../../src/eventsourcing/aggregates/stream-state.ts';
 import { EventCatalogue } from '../../src/eventsourcing/event-store/event-catalogue.ts';
 import { idOf, type StoredEvent } from '../../src/eventsourcing/event-store/event-store.ts';
 import type { Projection } from '../../src/eventsourcing/projections/projection.ts';
 import { Replay } from '../../src/eventsourcing/projections/tables/replay.ts';
-import { Refusal } from '../../src/kernel/errors/refusal.ts';
+import { ProblemError } from '../../src/kernel/errors/problem-error.ts';
 import { type AnyDecider, eventsOf } from './snapshots.ts';
 
 /** Checks that what a write is answered with, from the state that it has left, is the row that a read finds later. */
@@ -103,11 +103,11 @@ function inOneStream(events: readonly Pick<StoredEvent, 'type' | 'data' | 'strea
 /** Holds the answer against the row after each of the events, where there is a row. Returns the number of rows that there were. */
 function compare({ projection, decider, answerOf }: Written, events: StoredEvent[]): number {
   const replay = new Replay(projection);
-  let state = absent<unknown>(decider);
+  let state = absentState<unknown>(decider);
   let compared = 0;
   for (const event of events) {
-    replay.take(event);
-    state = advanced(decider, state, [event]);
+    replay.apply(event);
+    state = applyEvents(decider, state, [event]);
     const row = replay.read(idOf(event.stream));
     if (row === undefined) continue;
     // An answer may have more than the projection's row, as the last use.
@@ -172,7 +172,7 @@ function decided(commands: AccountCommand[]): Pick<StoredEvent, 'type' | 'data' 
       state = events.reduce((before, event) => accountDecider.evolve(before, event), state);
       return events.map(({ type, data }) => ({ type, data: data as StoredEvent['data'], stream: 'account-acme' }));
     } catch (error) {
-      if (error instanceof Refusal) return [];
+      if (error instanceof ProblemError) return [];
       throw error;
     }
   });

@@ -1,8 +1,8 @@
-import { DeploymentBed } from '../support/deployment-bed.ts';
+import { DeploymentFixture } from '../support/deployment-fixture.ts';
 
 /** Cancels deployments of a running service at each stage, and checks what is left on the machine. */
 
-let bed: DeploymentBed;
+let bed: DeploymentFixture;
 
 /** A stage of a deployment: where the image comes from, and what makes the deployment wait at that stage. */
 interface Moment {
@@ -49,7 +49,7 @@ const moments: Record<string, Moment> = {
 
 describe('a deployment that is canceled', () => {
   beforeAll(async () => {
-    bed = await DeploymentBed.open();
+    bed = await DeploymentFixture.open();
     await bed.warmUp();
   });
   afterEach(() => bed.clear());

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { DeploymentBed } from '../support/deployment-bed.ts';
+import { DeploymentFixture } from '../support/deployment-fixture.ts';
 import { killable, Kills } from '../support/kills.ts';
 import { until } from '../support/until.ts';
 import { tellBuilds, waitingCommand, waitingProject, waitingPythonProject } from '../support/waiting-project.ts';
@@ -16,7 +16,7 @@ const STEPS_MAX = 12;
 /** The size of each of the custom files whose copying is interrupted, in bytes. */
 const LARGE_FILE_BYTES = 900_000;
 
-let bed: DeploymentBed;
+let bed: DeploymentFixture;
 let kills: Kills;
 let folder: string;
 /** The file that the operator provides to builds. */
@@ -39,7 +39,7 @@ describe('a deployment during which the service is killed', () => {
     folder = await mkdtemp(join(tmpdir(), 'mooring-order-'));
     certificates = join(folder, 'certificates.pem');
     await tellBuilds(certificates, { toWait: false });
-    bed = await DeploymentBed.open({ ...(await killable()), environment: { MOORING_BUILD_CA_FILE: certificates } });
+    bed = await DeploymentFixture.open({ ...(await killable()), environment: { MOORING_BUILD_CA_FILE: certificates } });
     kills = new Kills(bed.service);
     await bed.warmUp();
   });

@@ -1,7 +1,7 @@
 import { connect } from 'node:net';
 
-import { EngineStandIn } from '../support/engine-stand-in/engine-stand-in.ts';
-import { messagesProgram } from '../support/engine-stand-in/program.ts';
+import { FakeDockerEngine } from '../support/fake-docker-engine/fake-docker-engine.ts';
+import { messagesProgram } from '../support/fake-docker-engine/program.ts';
 import { answersOfAHostileAgent, AT_FIRST, CRASH, hostileProgram, outputsOfAHostileAgent } from '../support/hostile-agent.ts';
 import { StartedService } from '../support/started-service.ts';
 import { until } from '../support/until.ts';
@@ -11,7 +11,7 @@ const REPLY_TIMEOUT_SECONDS = 3;
 /** The most memory that the service may use, in MB, whatever agents do. An idle one uses about half of it. */
 const MEMORY_MB_MAX = 400;
 
-let engine: EngineStandIn;
+let engine: FakeDockerEngine;
 let service: StartedService;
 let hostile: string;
 let good: string;
@@ -19,7 +19,7 @@ let good: string;
 const given: string[] = [];
 
 beforeAll(async () => {
-  engine = await EngineStandIn.start({ programs: { [HOSTILE]: hostileProgram((text) => given.push(text)), [GOOD]: messagesProgram() } });
+  engine = await FakeDockerEngine.start({ programs: { [HOSTILE]: hostileProgram((text) => given.push(text)), [GOOD]: messagesProgram() } });
   const environment = { ...engine.environment, MOORING_REPLY_TIMEOUT: String(REPLY_TIMEOUT_SECONDS) };
   service = await StartedService.start({ runtime: 'docker', environment });
   [hostile, good] = [await agent(HOSTILE), await agent(GOOD)];

@@ -9,7 +9,7 @@ import { killable, Kills } from '../support/kills.ts';
 import { operate } from '../support/log.ts';
 import { OutsidePostgres } from '../support/outside-postgres.ts';
 import { masterKey, replicaOptions } from '../support/replicas.ts';
-import { type Answer, type ServiceOptions, StartedService } from '../support/started-service.ts';
+import { type ServiceResponse, type ServiceOptions, StartedService } from '../support/started-service.ts';
 import { until } from '../support/until.ts';
 
 /** The number of data keys of a rotation: several batches. */
@@ -30,7 +30,7 @@ interface Rotation {
 class Administrator {
   private token = '';
 
-  async ask(service: StartedService, method: string, path: string, body?: unknown): Promise<Answer> {
+  async ask(service: StartedService, method: string, path: string, body?: unknown): Promise<ServiceResponse> {
     if (this.token === '') {
       const { email, password } = service.firstRun;
       this.token = (await service.call('POST', '/api/auth/login', { email, password })).body.session_token as string;

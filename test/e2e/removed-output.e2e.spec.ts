@@ -1,6 +1,6 @@
-import { EngineStandIn } from '../support/engine-stand-in/engine-stand-in.ts';
-import { somePrefix } from '../support/eventstoredb/place.ts';
-import { StandIn } from '../support/eventstoredb/stand-in.ts';
+import { FakeDockerEngine } from '../support/fake-docker-engine/fake-docker-engine.ts';
+import { somePrefix } from '../support/eventstoredb/location.ts';
+import { FakeEventStoreDb } from '../support/eventstoredb/fake-eventstoredb.ts';
 import { hostileProgram } from '../support/hostile-agent.ts';
 import { StartedService } from '../support/started-service.ts';
 import { databaseOf, dump } from '../support/stored-texts.ts';
@@ -12,14 +12,14 @@ const CANARY = 'c4n4ry-that-an-agent-printed';
 const REMOVED_WITHIN_MS = 60_000;
 
 describe.each(['postgres', 'eventstoredb'])('an agent whose log is in %s', (kind) => {
-  let engine: EngineStandIn;
-  let eventStore: StandIn;
+  let engine: FakeDockerEngine;
+  let eventStore: FakeEventStoreDb;
   let service: StartedService;
 
   beforeAll(async () => {
     [engine, eventStore] = await Promise.all([
-      EngineStandIn.start({ programs: { [IMAGE]: hostileProgram(() => undefined) } }),
-      StandIn.start(),
+      FakeDockerEngine.start({ programs: { [IMAGE]: hostileProgram(() => undefined) } }),
+      FakeEventStoreDb.start(),
     ]);
     const log = { EVENT_STORE: kind, EVENTSTORE_URL: eventStore.url, EVENTSTORE_PREFIX: somePrefix() };
     service = await StartedService.start({ runtime: 'docker', environment: { ...engine.environment, ...log } });

@@ -8,8 +8,8 @@ import pg from 'pg';
 
 import { startEmbeddedPostgres, type EmbeddedPostgres } from '../../src/postgres/embedded/embedded-postgres.ts';
 import { ownerOf } from '../../src/postgres/embedded/postgres-owner.ts';
-import { somePrefix } from '../support/eventstoredb/place.ts';
-import { StandIn } from '../support/eventstoredb/stand-in.ts';
+import { somePrefix } from '../support/eventstoredb/location.ts';
+import { FakeEventStoreDb } from '../support/eventstoredb/fake-eventstoredb.ts';
 import { removeDataDir } from '../support/data-dir.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 import { until } from '../support/until.ts';
@@ -197,13 +197,13 @@ describe('a start while the database is away', () => {
 
 describe('a start while the event store is away', () => {
   let dataDir: string;
-  let standIn: StandIn;
+  let standIn: FakeEventStoreDb;
   let service: Starting;
 
   beforeEach(async () => {
     dataDir = await mkdtemp(join(tmpdir(), 'mooring-store-away-'));
     await chmod(dataDir, 0o711);
-    standIn = await StandIn.start();
+    standIn = await FakeEventStoreDb.start();
   });
 
   afterEach(async () => {

@@ -2,7 +2,7 @@ import { desktopImage, DESKTOP_IMAGE_MS } from '../support/desktop-image.ts';
 import { Replicas } from '../support/replicas.ts';
 import type { StartedService } from '../support/started-service.ts';
 import { until } from '../support/until.ts';
-import { Browser, type Viewing } from '../support/viewer-bed.ts';
+import { Browser, type Viewing } from '../support/viewer-fixture.ts';
 
 /** The time after which the other replicas notice a killed service: its lease expires after 10 s, and one of them checks every 30 s. */
 const KNOWN_WITHIN_MS = 60_000;

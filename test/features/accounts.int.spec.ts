@@ -175,7 +175,7 @@ describe('a session', () => {
     expect(Number(refused?.headers.get('retry-after'))).toBeGreaterThan(0);
     expect(Number(refused?.headers.get('retry-after'))).toBeLessThanOrEqual(60);
     const limiter = server.app.get(LoginLimiter, { strict: false });
-    const tries = Array.from({ length: 12 }, (_, index) => limiter.take(`2001:db8:1:2::${index + 1}`, `y${index}@example.com`));
+    const tries = Array.from({ length: 12 }, (_, index) => limiter.consume(`2001:db8:1:2::${index + 1}`, `y${index}@example.com`));
     expect((await Promise.allSettled(tries)).filter(({ status }) => status === 'rejected')).toHaveLength(2);
     await database.query('delete from rate_limits');
   });
@@ -185,12 +185,12 @@ describe('a session', () => {
     const email = 'root@example.com';
     const login = () => server.request('POST', '/api/auth/login', { json: { email, password } });
     expect((await login()).status).toBe(200);
-    const fromOneAddress = Array.from({ length: 20 }, () => limiter.take('10.9.9.9', email));
+    const fromOneAddress = Array.from({ length: 20 }, () => limiter.consume('10.9.9.9', email));
     expect((await Promise.allSettled(fromOneAddress)).filter(({ status }) => status === 'fulfilled')).toHaveLength(10);
-    await limiter.take('10.8.8.8', email);
-    const fromEverywhere = Array.from({ length: 120 }, (_, index) => limiter.take(`10.1.1.${index}`, email));
+    await limiter.consume('10.8.8.8', email);
+    const fromEverywhere = Array.from({ length: 120 }, (_, index) => limiter.consume(`10.1.1.${index}`, email));
     expect((await Promise.allSettled(fromEverywhere)).some(({ status }) => status === 'rejected')).toBe(true);
-    await expect(limiter.take('10.7.7.7', email)).rejects.toMatchObject({ code: 'rate_limited' });
+    await expect(limiter.consume('10.7.7.7', email)).rejects.toMatchObject({ code: 'rate_limited' });
     expect((await login()).status).toBe(200);
     await server.app.get(Database, { strict: false }).query('delete from rate_limits');
   });
@@ -201,7 +201,7 @@ describe('a session', () => {
     const limiter = server.app.get(LoginLimiter, { strict: false });
     const email = 'root@example.com';
     const login = () => server.request('POST', '/api/auth/login', { json: { email, password } });
-    const attack = () => Promise.allSettled(Array.from({ length: 200 }, (_, index) => limiter.take(`10.2.3.${index}`, email)));
+    const attack = () => Promise.allSettled(Array.from({ length: 200 }, (_, index) => limiter.consume(`10.2.3.${index}`, email)));
     await attack();
     const told = await login();
     expect([told.status, told.json.code]).toEqual([429, 'rate_limited']);
@@ -223,7 +223,7 @@ describe('a session', () => {
     await database.query('delete from rate_limits');
     const limiter = server.app.get(LoginLimiter, { strict: false });
     const email = 'root@example.com';
-    const site = Array.from({ length: 100 }, (_, index) => limiter.take(`2001:db8:9:${index.toString(16)}::1`, email));
+    const site = Array.from({ length: 100 }, (_, index) => limiter.consume(`2001:db8:9:${index.toString(16)}::1`, email));
     await Promise.allSettled(site);
     const places = await database.query(`select key from rate_limits where key like 'login-place:%'`);
     expect(places.length).toBeLessThanOrEqual(1);

@@ -7,11 +7,11 @@ import { EventStore, START, type StoredEvent } from '../../src/eventsourcing/eve
 import { scopes, type Caller } from '../../src/kernel/context/caller.ts';
 import { CredentialVerifier } from '../../src/http/auth/credential-verifier.ts';
 import { rebuildEvents } from '../../src/eventsourcing/projections/rebuild/rebuild.events.ts';
-import { AgentBed } from '../support/agent-bed.ts';
+import { AgentFixture } from '../support/agent-fixture.ts';
 import { FaultyRuntimeModule, type FaultyRuntime } from '../support/faulty-runtime.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { runningFeatures } from '../support/features.ts';
-import type { Answer, RequestOptions, TestServer } from '../support/http-server.ts';
+import type { TestResponse, RequestOptions, TestServer } from '../support/http-server.ts';
 import { until } from '../support/until.ts';
 import { agentsProjection } from '../../src/features/agents/services.ts';
 import { tableOf } from '../../src/eventsourcing/projections/projection.ts';
@@ -33,7 +33,7 @@ class Credentials extends CredentialVerifier {
 class CredentialsModule {}
 
 let server: TestServer;
-let bed: AgentBed;
+let bed: AgentFixture;
 let faulty: FaultyRuntime;
 
 beforeAll(async () => {
@@ -44,7 +44,7 @@ beforeAll(async () => {
     definitions: [...running.definitions, ...Object.values(rebuildEvents)],
     credentials: CredentialsModule,
   });
-  bed = new AgentBed(server);
+  bed = new AgentFixture(server);
   await bed.account('acme', 100);
 });
 afterAll(() => server?.close());
@@ -52,7 +52,7 @@ afterAll(() => server?.close());
 const ask = (method: string, path: string, options: RequestOptions = {}) =>
   server.request(method, `/api/admin/${path}`, { credential: 'ms_root', ...options });
 const projection = async (name: string) => (await ask('GET', 'projections')).json.find((each: { name: string }) => each.name === name);
-const types = (answer: Answer) => answer.json.map(({ type }: { type: string }) => type);
+const types = (answer: TestResponse) => answer.json.map(({ type }: { type: string }) => type);
 
 async function outcome(rebuildId: string): Promise<string | undefined> {
   const { json } = await ask('GET', `events?stream=projection-${tableOf(agentsProjection)}&limit=200`);
@@ -60,7 +60,7 @@ async function outcome(rebuildId: string): Promise<string | undefined> {
   return about.length > 1 ? about.at(-1).type : undefined;
 }
 
-function expectProblem(answer: Answer, status: number, code: string): void {
+function expectProblem(answer: TestResponse, status: number, code: string): void {
   expect({ status: answer.status, code: answer.json?.code }).toEqual({ status, code });
 }
 
@@ -165,7 +165,7 @@ describe('the log', () => {
     const seen: string[] = [];
     let path: string | undefined = 'events?limit=7';
     while (path !== undefined) {
-      const page: Answer = await ask('GET', path);
+      const page: TestResponse = await ask('GET', path);
       expect(page.text).not.toContain('zulu');
       seen.push(...page.json.map(({ event_id }: { event_id: string }) => event_id));
       path = /<\/api\/admin\/([^>]+)>; rel="next"/.exec(page.headers.get('link') ?? '')?.[1];

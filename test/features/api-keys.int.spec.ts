@@ -34,7 +34,7 @@ async function holder(email: string): Promise<{ accountId: string; token: string
   const { account_id: accountId } = await server.app.get(CommandBus).execute(new OpenAccount(context, account, null));
   await server.app.get(ReadModels, { strict: false }).waitFor('accounts', context.writtenUpTo!);
   const opened = newSession(new Date());
-  await server.app.get(Sessions, { strict: false }).keep(accountId, opened);
+  await server.app.get(Sessions, { strict: false }).store(accountId, opened);
   return { accountId, token: opened.token };
 }
 

@@ -1,18 +1,18 @@
-import { keptConnections } from '../../src/agent-protocol/kept-connections.ts';
+import { agentConnectionPool } from '../../src/agent-protocol/agent-connection-pool.ts';
 import { Config } from '../../src/kernel/config/config.ts';
 import { MessageDelivery } from '../../src/features/messages/delivery/message-delivery.service.ts';
 import { Database } from '../../src/postgres/database/database.ts';
 import { RuntimeUnavailable } from '../../src/runtime/runtime.errors.ts';
-import { startTalk, type Talk } from '../support/talk.ts';
+import { startChatFixture, type ChatFixture } from '../support/chat-fixture.ts';
 import { until } from '../support/until.ts';
 
-let talk: Talk;
+let talk: ChatFixture;
 
-beforeAll(async () => void (talk = await startTalk({ MOORING_REPLY_TIMEOUT: '2' })));
+beforeAll(async () => void (talk = await startChatFixture({ MOORING_REPLY_TIMEOUT: '2' })));
 afterAll(() => talk?.server.close());
 afterEach(() => jest.restoreAllMocks());
 
-const heardOf = async (text: string) => (await talk.heard()).filter(([, heard]) => heard === text).length;
+const heardOf = async (text: string) => (await talk.receivedMessages()).filter(([, heard]) => heard === text).length;
 const isHeard = (text: string) => until(`${text} is heard`, async () => ((await heardOf(text)) > 0 ? true : undefined));
 const headOf = async () => (await talk.server.app.get(Database, { strict: false }).query('select max(position) from es_event'))[0];
 
@@ -33,11 +33,11 @@ describe('a chat while the container engine is away', () => {
 
   it('that went away during the chat is called again, and the caller gets the outcome', async () => {
     const address = jest.spyOn(talk.runtime.inner, 'address');
-    keptConnections.closeIdle();
+    agentConnectionPool.closeIdle();
     address.mockRejectedValueOnce(new RuntimeUnavailable(new Error('away')));
     expect(await talk.chat('in a short outage')).toMatchObject({ status: 200 });
     // Three retries take 6.25 s, and a caller here waits for at most 7 s.
-    keptConnections.closeIdle();
+    agentConnectionPool.closeIdle();
     address.mockRejectedValue(new RuntimeUnavailable(new Error('away')));
     const refused = await talk.chat('in a long outage');
     expect([refused.status, refused.json.code].join(' ')).toMatch(/^(503 runtime_unavailable|504 reply_timeout)$/);
@@ -56,7 +56,7 @@ describe('a message whose sender got a timeout', () => {
       await slowEngine;
       return find(...asked);
     });
-    keptConnections.closeIdle();
+    agentConnectionPool.closeIdle();
     const refused = await talk.chat('too late', conversation_id);
     expect(refused).toMatchObject({ status: 504, json: { code: 'reply_timeout', message_id: expect.any(String) } });
     goOn();

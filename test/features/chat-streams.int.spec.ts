@@ -2,12 +2,12 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-import { keptConnections } from '../../src/agent-protocol/kept-connections.ts';
+import { agentConnectionPool } from '../../src/agent-protocol/agent-connection-pool.ts';
 import { OpenStreams } from '../../src/http/limits/open-streams.ts';
 import type { Caller } from '../../src/kernel/context/caller.ts';
 import { Database } from '../../src/postgres/database/database.ts';
 import { Templates } from '../../src/features/templates/index.ts';
-import { startTalk, type Talk } from '../support/talk.ts';
+import { startChatFixture, type ChatFixture } from '../support/chat-fixture.ts';
 import { until } from '../support/until.ts';
 
 /** Chats whose callers read the reply as it comes, with an agent that speaks the chat completions protocol. */
@@ -19,7 +19,7 @@ interface Asked {
   text: string;
   isStreamed: boolean;
   /** Says a piece of the reply. */
-  say(text: string): void;
+  push(text: string): void;
   end(): void;
   /** Answers with this status instead. */
   fail(status: number): void;
@@ -40,7 +40,7 @@ async function take(request: IncomingMessage, response: ServerResponse): Promise
   asked.push({
     text: messages.at(-1)?.content ?? '',
     isStreamed: stream,
-    say: (text) => {
+    push: (text) => {
       all.push(text);
       begin();
       if (stream) response.write(`data: ${JSON.stringify({ choices: [{ delta: { content: text } }] })}\n\n`);
@@ -56,11 +56,11 @@ async function take(request: IncomingMessage, response: ServerResponse): Promise
 /** Returns the next request that reaches the agent. */
 const nextAsked = () => until('the agent is asked', () => Promise.resolve(asked.shift()));
 
-let talk: Talk;
+let talk: ChatFixture;
 let hello: NonNullable<ReturnType<Templates['get']>>;
 
 beforeAll(async () => {
-  talk = await startTalk({});
+  talk = await startChatFixture({});
   model.listen(0, '127.0.0.1');
   await once(model, 'listening');
   const templates = talk.server.app.get(Templates, { strict: false });
@@ -71,7 +71,7 @@ beforeEach(() => {
   jest.spyOn(templates, 'get').mockReturnValue({ ...hello, protocol: { name: 'openai' } });
   const { port } = model.address() as AddressInfo;
   jest.spyOn(talk.runtime.inner, 'address').mockResolvedValue({ host: '127.0.0.1', port });
-  keptConnections.closeIdle();
+  agentConnectionPool.closeIdle();
 });
 afterEach(() => jest.restoreAllMocks());
 afterAll(async () => {
@@ -147,9 +147,9 @@ describe('a chat whose caller accepts events', () => {
     expect(accepted).toEqual({ event: 'accepted', data: { conversation_id: expect.any(String), message_id: expect.any(String) } });
     const agent = await nextAsked();
     expect(agent).toMatchObject({ text: 'hello', isStreamed: true });
-    agent.say('one ');
+    agent.push('one ');
     expect(await chat.next()).toEqual({ event: 'delta', data: { text: 'one ' } });
-    agent.say('two');
+    agent.push('two');
     expect(await chat.next()).toEqual({ event: 'delta', data: { text: 'two' } });
     agent.end();
     expect(await chat.all()).toEqual([{ event: 'reply', data: { response: 'one two', ...accepted?.data } }]);
@@ -158,7 +158,7 @@ describe('a chat whose caller accepts events', () => {
 
   it('gets one piece from an agent that can’t stream', async () => {
     jest.restoreAllMocks();
-    keptConnections.closeIdle();
+    agentConnectionPool.closeIdle();
     const events = await (await StreamedChat.send('hello')).all();
     expect(events.map(({ event }) => event)).toEqual(['accepted', 'delta', 'reply']);
     expect(events[1]?.data.text).toBe(events[2]?.data.response);
@@ -207,10 +207,10 @@ describe('a chat whose caller accepts events', () => {
     const chat = await StreamedChat.send('hello');
     const conversation_id = (await chat.next())?.data.conversation_id;
     const agent = await nextAsked();
-    agent.say('one ');
+    agent.push('one ');
     await chat.next();
     chat.leave();
-    agent.say('two');
+    agent.push('two');
     agent.end();
     await until('the reply is in the thread', async () => ((await talk.thread(conversation_id)).length === 2 ? true : undefined));
     expect((await talk.thread(conversation_id)).at(-1)).toMatchObject({ text: 'one two', status: 'delivered' });
@@ -221,7 +221,7 @@ describe('a chat whose caller accepts events', () => {
     const conversation_id = (await chat.next())?.data.conversation_id;
     const agent = await nextAsked();
     const piece = 'x'.repeat(10_000);
-    for (let said = 0; said < 60; said += 1) agent.say(piece);
+    for (let said = 0; said < 60; said += 1) agent.push(piece);
     agent.end();
     await until('the reply is in the thread', async () => ((await talk.thread(conversation_id)).length === 2 ? true : undefined));
     const events = await chat.all();
@@ -236,11 +236,11 @@ describe('a streamed chat with an Idempotency-Key', () => {
     const chat = await StreamedChat.send('say it once', { key: 'streamed' });
     const accepted = await chat.next();
     const agent = await nextAsked();
-    agent.say('one ');
+    agent.push('one ');
     await chat.next();
     const again = await StreamedChat.send('say it once', { key: 'streamed' });
     expect(await again.next()).toEqual(accepted);
-    agent.say('two');
+    agent.push('two');
     expect(await again.next()).toEqual({ event: 'delta', data: { text: 'two' } });
     agent.end();
     const reply = { event: 'reply', data: { response: 'one two', ...accepted?.data } };

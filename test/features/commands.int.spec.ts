@@ -5,12 +5,12 @@ import { Activity, EngineView } from '../../src/sandboxes/services.ts';
 import { Database } from '../../src/postgres/database/database.ts';
 import { EventStore, type StoredEvent } from '../../src/eventsourcing/event-store/event-store.ts';
 import { FollowedOutput } from '../support/followed-output.ts';
-import { startTalk, type Talk } from '../support/talk.ts';
+import { startChatFixture, type ChatFixture } from '../support/chat-fixture.ts';
 import { until } from '../support/until.ts';
 
-let talk: Talk;
+let talk: ChatFixture;
 
-beforeAll(async () => void (talk = await startTalk({})));
+beforeAll(async () => void (talk = await startChatFixture({})));
 afterAll(() => talk?.server.close());
 afterEach(async () => {
   for (const { command_id } of (await list()).json) await at('DELETE', command_id as string);
@@ -270,7 +270,7 @@ describe('a command with keep_awake', () => {
     expect(await keptUntil()).toBe(keep_awake_until);
     const hourAgo = `update agent_activity set last_active_at = now() - interval '1 hour' where agent_id = $1`;
     // Nothing holds it any more, which would count as a use.
-    expect(await talk.server.app.get(Activity, { strict: false }).held(talk.agentId)).toBe(false);
+    expect(await talk.server.app.get(Activity, { strict: false }).isHeld(talk.agentId)).toBe(false);
     await talk.server.app.get(Database, { strict: false }).query(hourAgo, [talk.agentId]);
     // The saga that puts idle agents to sleep looks at one agent, and at all of them together.
     const { lastActiveAt } = await talk.server.app
@@ -372,7 +372,7 @@ describe('the stored data of a command', () => {
 describe('a deep sleep', () => {
   it('ends the commands of the agent and removes their output, without waking the agent', async () => {
     const first = talk;
-    talk = await startTalk({ MOORING_DEEP_SLEEP_AFTER: '0' });
+    talk = await startChatFixture({ MOORING_DEEP_SLEEP_AFTER: '0' });
     try {
       const done = await started('echo done');
       await ended(done);

@@ -1,9 +1,9 @@
 import { ComputerContainers } from '../support/computer-containers.ts';
-import type { RfbStandIn } from '../support/rfb-stand-in.ts';
+import type { FakeRfbServer } from '../support/fake-rfb-server.ts';
 
 let computers: ComputerContainers;
 let computerId: string;
-let desktop: RfbStandIn;
+let desktop: FakeRfbServer;
 
 beforeAll(async () => {
   computers = await ComputerContainers.start();

@@ -1,6 +1,6 @@
 import { ComputerContainers } from '../support/computer-containers.ts';
 import { span, until } from '../support/until.ts';
-import { Browser } from '../support/viewer-bed.ts';
+import { Browser } from '../support/viewer-fixture.ts';
 
 let computers: ComputerContainers;
 let computerId: string;

@@ -1,10 +1,10 @@
 import { ComputerContainers } from '../support/computer-containers.ts';
-import type { RfbStandIn } from '../support/rfb-stand-in.ts';
+import type { FakeRfbServer } from '../support/fake-rfb-server.ts';
 import { VendorModels } from '../support/vendor-models.ts';
 
 let computers: ComputerContainers;
 let computerId: string;
-let desktop: RfbStandIn;
+let desktop: FakeRfbServer;
 let models: VendorModels;
 
 beforeAll(async () => {

@@ -1,15 +1,15 @@
 import type { HistoryItem } from '../../src/features/history/entries/history-item.ts';
 import { keyEvent, pointerEvent, updateRequest } from '../../src/desktop/rfb/client-messages.ts';
 import { ComputerContainers } from '../support/computer-containers.ts';
-import type { RfbStandIn } from '../support/rfb-stand-in.ts';
+import type { FakeRfbServer } from '../support/fake-rfb-server.ts';
 import { until, untilTrue } from '../support/until.ts';
-import { Browser, Viewing } from '../support/viewer-bed.ts';
+import { Browser, Viewing } from '../support/viewer-fixture.ts';
 
 let computers: ComputerContainers;
 const open: Viewing[] = [];
 
 let computerId: string;
-let desktop: RfbStandIn;
+let desktop: FakeRfbServer;
 
 beforeAll(async () => {
   computers = await ComputerContainers.start();

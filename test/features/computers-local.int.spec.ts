@@ -1,11 +1,11 @@
 import { ComputerImages } from '../../src/features/computers/containers/computer-images.service.ts';
-import { EveryComputer } from '../../src/features/computers/containers/every-computer.service.ts';
+import { AllComputers } from '../../src/features/computers/containers/all-computers.service.ts';
 import { ComputerContainersModule } from '../../src/features/computers/computer-containers.module.ts';
 import { execEvents } from '../../src/features/exec/index.ts';
 import { fileEvents } from '../../src/features/files/index.ts';
 import { Database } from '../../src/postgres/database/database.ts';
 import { ContainerRuntime } from '../../src/runtime/runtime.ts';
-import { ComputerBed, computerFeatures } from '../support/computer-bed.ts';
+import { ComputerFixture, computerFeatures } from '../support/computer-fixture.ts';
 import { withDesktopPrograms } from '../support/desktop-programs.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import type { TestServer } from '../support/http-server.ts';
@@ -13,7 +13,7 @@ import { LocalRuntimeModule } from '../support/local-runtime-module.ts';
 import { until } from '../support/until.ts';
 
 let server: TestServer;
-let bed: ComputerBed;
+let bed: ComputerFixture;
 
 withDesktopPrograms('computers on the local runtime', () => {
   describe('computers on the local runtime', () => {
@@ -23,7 +23,7 @@ withDesktopPrograms('computers on the local runtime', () => {
         modules: [LocalRuntimeModule.forTest(), ...computerFeatures.modules, ComputerContainersModule],
         definitions: [...computerFeatures.definitions, ...Object.values(execEvents), ...Object.values(fileEvents)],
       });
-      bed = await ComputerBed.open(server, 'local');
+      bed = await ComputerFixture.open(server, 'local');
     }, 60_000);
     afterAll(() => server?.close());
 
@@ -74,7 +74,7 @@ withDesktopPrograms('computers on the local runtime', () => {
 
     it('keep their image while there are none', async () => {
       const { image } = await server.app.get(ComputerImages, { strict: false }).resolve(new AbortController().signal);
-      const needed = await server.app.get(EveryComputer, { strict: false }).neededImages([image, 'another']);
+      const needed = await server.app.get(AllComputers, { strict: false }).neededImages([image, 'another']);
       expect([...needed]).toEqual([image]);
     });
 

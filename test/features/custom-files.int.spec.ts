@@ -1,22 +1,22 @@
 import { Database } from '../../src/postgres/database/database.ts';
-import { AgentBed } from '../support/agent-bed.ts';
-import { expectHidden } from '../support/canary.ts';
+import { AgentFixture } from '../support/agent-fixture.ts';
+import { expectHidden } from '../support/secret-leak-probe.ts';
 import { FaultyRuntimeModule, type FaultyRuntime } from '../support/faulty-runtime.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { runningFeatures } from '../support/features.ts';
 import { hostileDirectories, hostilePaths } from '../support/hostile-places.ts';
-import type { Answer, TestServer } from '../support/http-server.ts';
+import type { TestResponse, TestServer } from '../support/http-server.ts';
 import { quickRetries } from '../support/intervals.ts';
 import { until } from '../support/until.ts';
 
 let server: TestServer;
-let bed: AgentBed;
+let bed: AgentFixture;
 let faulty: FaultyRuntime;
 
 beforeAll(async () => {
   const features = runningFeatures(FaultyRuntimeModule.forTest((opened) => (faulty = opened)));
   server = await startFeatureServer({ ...features, intervals: quickRetries });
-  bed = new AgentBed(server);
+  bed = new AgentFixture(server);
   await bed.account('acme', 100);
   await bed.account('other', 100);
 });
@@ -28,7 +28,7 @@ const agent = (id: string, rest = '') => `/api/v1/agents/${id}${rest}`;
 const created = () => bed.created('acme', { image: 'auto', image_name: null, template_id: 'hello' });
 const store = (id: string, ...files: object[]) => ask('POST', agent(id, '/files'), { files });
 const deploy = (id: string, wait?: number) => ask('POST', agent(id, '/deploy'), undefined, wait);
-const idOf = ({ json }: Answer) => json.deployment_id as string;
+const idOf = ({ json }: TestResponse) => json.deployment_id as string;
 const logOf = async (id: string, deploymentId: string) => (await ask('GET', agent(id, `/deployments/${deploymentId}/log`))).text;
 const run = async (id: string, ...command: string[]) => (await ask('POST', `/api/agents/${id}/exec`, { command })).json;
 const list = async (id: string) => (await ask('GET', agent(id, '/files'))).json as { path: string; size: number }[];

@@ -7,14 +7,14 @@ import { webhookConversation } from '../../src/features/messages/index.ts';
 import { Clock } from '../../src/kernel/clock.ts';
 import { systemContext } from '../../src/kernel/context/command-context.ts';
 import { Sagas } from '../../src/eventsourcing/sagas/saga.ts';
-import { startTalk, type Talk } from '../support/talk.ts';
+import { startChatFixture, type ChatFixture } from '../support/chat-fixture.ts';
 import { until } from '../support/until.ts';
 
-let talk: Talk;
+let talk: ChatFixture;
 let agentId: string;
 let number = 0;
 
-beforeAll(async () => void (talk = await startTalk({ MOORING_REPLY_TIMEOUT: '2' })));
+beforeAll(async () => void (talk = await startChatFixture({ MOORING_REPLY_TIMEOUT: '2' })));
 beforeEach(async () => void (agentId = await talk.deployed()));
 afterEach(() => jest.restoreAllMocks());
 afterAll(() => talk?.server.close());
@@ -94,7 +94,7 @@ describe('a webhook', () => {
     expect((await talk.ask('POST', `/api/agents/${agentId}/sleep`)).json.status).toBe('sleeping');
     await webhook('wake up');
     await ended(1);
-    expect(await talk.bed.types(agentId)).toContain('AgentWoke');
+    expect(await talk.fixture.types(agentId)).toContain('AgentWoke');
   });
 
   it('that the agent answers with 500 is tried six times, and delays the next one until it fails', async () => {

@@ -1,14 +1,14 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
 import { ProvisioningModule } from '../../src/features/provisioning/provisioning.module.ts';
-import { AgentBed } from '../support/agent-bed.ts';
-import { expectHidden, spellingsOf } from '../support/canary.ts';
-import { bedRuntime } from '../support/bed-runtime.ts';
-import { DockerBed } from '../support/docker-bed.ts';
+import { AgentFixture } from '../support/agent-fixture.ts';
+import { expectHidden, spellingsOf } from '../support/secret-leak-probe.ts';
+import { fixtureRuntime } from '../support/fixture-runtime.ts';
+import { DockerFixture } from '../support/docker-fixture.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { runningFeatures } from '../support/features.ts';
 import { GitServer } from '../support/git-server.ts';
-import type { Answer, TestServer } from '../support/http-server.ts';
+import type { TestResponse, TestServer } from '../support/http-server.ts';
 import { busyboxEntries } from '../support/images.ts';
 import { TestRegistry } from '../support/test-registry.ts';
 
@@ -32,11 +32,11 @@ echo over >&2
 `;
 
 describe('the secrets of an account whose agents are deployed', () => {
-  let bed: DockerBed;
+  let bed: DockerFixture;
   let git: GitServer;
   let registry: TestRegistry;
   let server: TestServer;
-  const answers: Answer[] = [];
+  const answers: TestResponse[] = [];
   const commandLines = new Set<string>();
   let watch: NodeJS.Timeout;
 
@@ -46,12 +46,12 @@ describe('the secrets of an account whose agents are deployed', () => {
     const entries = [...(await busyboxEntries()), { name: 'www/healthz', type: 'file' as const, mode: 0o644, content: 'well' }];
     registry = await TestRegistry.start({ credential: `robot:${secrets.registry}` });
     await registry.publish('1', entries, command);
-    bed = await DockerBed.open();
-    const runtime = bedRuntime(bed);
+    bed = await DockerFixture.open();
+    const runtime = fixtureRuntime(bed);
     const environment = { MOORING_ALLOW_PRIVATE_SOURCES: `${git.host},${registry.host}`, MOORING_SHARED_IMAGES: bed.image };
     const features = runningFeatures(runtime);
     server = await startFeatureServer({ ...features, modules: [...features.modules, ProvisioningModule], environment });
-    await new AgentBed(server).account('acme', 100);
+    await new AgentFixture(server).account('acme', 100);
     await ask('PUT', '/api/v1/secrets/shared', { value: secrets.account });
     await ask('PUT', `/api/v1/source-credentials/git/${git.host}`, { username: 'robot', password: secrets.git });
     await ask('PUT', `/api/v1/source-credentials/registry/${registry.host}`, { username: 'robot', password: secrets.registry });
@@ -66,7 +66,7 @@ describe('the secrets of an account whose agents are deployed', () => {
     await bed?.close();
   });
 
-  const ask = async (method: string, path: string, json?: unknown): Promise<Answer> => {
+  const ask = async (method: string, path: string, json?: unknown): Promise<TestResponse> => {
     const answer = await server.request(method, path, { credential: 'mk_acme', json, headers: { prefer: 'wait=100' } });
     answers.push(answer);
     return answer;

@@ -8,7 +8,7 @@ import { DesktopDriver } from '../../src/desktop/driver/desktop-driver.ts';
 import type { Frame, ScreenSize } from '../../src/desktop/rfb/frame.ts';
 import type { ImageOptions } from '../../src/desktop/screen/encode-image.ts';
 import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
-import type { RuntimeUnderTest } from '../contracts/runtime.bed.contract.ts';
+import type { RuntimeUnderTest } from '../contracts/runtime.fixture.contract.ts';
 import type { ContainerRuntime } from '../../src/runtime/runtime.ts';
 import type { ResolvedImage } from '../../src/runtime/image-source.ts';
 import type { ContainerSpec, ContainerView } from '../../src/runtime/container.ts';
@@ -45,7 +45,7 @@ export class TestDesktop {
     await this.runtime.start(this.view.handle, this.spec.environment);
     await this.driver.close();
     this.driver = this.newDriver();
-    await until('the desktop', () => this.driver.answers(timeoutSignal(20_000)).catch(() => undefined), { everyMs: 10 });
+    await until('the desktop', () => this.driver.checkAnswers(timeoutSignal(20_000)).catch(() => undefined), { everyMs: 10 });
   }
 
   dial(): Promise<Duplex> {
@@ -57,7 +57,7 @@ export class TestDesktop {
       const normalised = normaliseBatch({ actions }, size);
       return normalised.ok ? Promise.resolve(normalised.batch) : Promise.reject(new Error(JSON.stringify(normalised.errors)));
     };
-    const outcome = await this.driver.run({ batchFor, hold: () => true }, timeoutSignal(60_000));
+    const outcome = await this.driver.run({ batchFor, reserveImage: () => true }, timeoutSignal(60_000));
     if (!outcome.ok) throw new Error(JSON.stringify(outcome.results));
   }
 

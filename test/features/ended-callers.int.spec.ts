@@ -16,7 +16,7 @@ import { Clock } from '../../src/kernel/clock.ts';
 import { EventStore, START } from '../../src/eventsourcing/event-store/event-store.ts';
 import { systemContext } from '../../src/kernel/context/command-context.ts';
 import { TemplatesModule } from '../../src/features/templates/templates.module.ts';
-import { AgentBed } from '../support/agent-bed.ts';
+import { AgentFixture } from '../support/agent-fixture.ts';
 import { FaultyRuntimeModule } from '../support/faulty-runtime.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { agentFeatures } from '../support/features.ts';
@@ -52,7 +52,7 @@ beforeAll(async () => {
   const account = { email, password, name: 'Ann', role: 'member' as const };
   ({ account_id: accountId } = await server.app.get(CommandBus).execute(new OpenAccount(systemContext('test', null), account, null)));
   // No saga wakes it, so that a chat with it waits.
-  agentId = await new AgentBed(server).asleep(accountId);
+  agentId = await new AgentFixture(server).asleep(accountId);
 });
 
 afterAll(async () => {
@@ -158,7 +158,7 @@ interface Ending {
 /** Makes sessions without signing in, which few may do in a minute. */
 async function newSessions(count: number): Promise<string[]> {
   const sessions = Array.from({ length: count }, () => newSession(new Date()));
-  for (const each of sessions) await server.app.get(Sessions, { strict: false }).keep(accountId, each);
+  for (const each of sessions) await server.app.get(Sessions, { strict: false }).store(accountId, each);
   return sessions.map(({ token }) => token);
 }
 

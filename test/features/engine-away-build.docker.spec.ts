@@ -1,7 +1,7 @@
 import { ProvisioningModule } from '../../src/features/provisioning/provisioning.module.ts';
-import { AgentBed } from '../support/agent-bed.ts';
-import { bedRuntime } from '../support/bed-runtime.ts';
-import { DockerBed } from '../support/docker-bed.ts';
+import { AgentFixture } from '../support/agent-fixture.ts';
+import { fixtureRuntime } from '../support/fixture-runtime.ts';
+import { DockerFixture } from '../support/docker-fixture.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { runningFeatures } from '../support/features.ts';
 import { GitServer } from '../support/git-server.ts';
@@ -14,7 +14,7 @@ const SETTLED_MS = 150_000;
 
 describe('a build from a repository whose engine does not go on with it', () => {
   let engine: PrivateEngine;
-  let bed: DockerBed;
+  let bed: DockerFixture;
   let git: GitServer;
   let server: TestServer;
 
@@ -22,8 +22,8 @@ describe('a build from a repository whose engine does not go on with it', () => 
     engine = await PrivateEngine.open();
     await engine.start();
     git = await GitServer.start();
-    bed = await DockerBed.open(engine.docker);
-    const runtime = bedRuntime(bed);
+    bed = await DockerFixture.open(engine.docker);
+    const runtime = fixtureRuntime(bed);
     const environment = {
       MOORING_ALLOW_PRIVATE_SOURCES: git.host,
       MOORING_SHARED_IMAGES: bed.image,
@@ -31,7 +31,7 @@ describe('a build from a repository whose engine does not go on with it', () => 
     };
     const features = runningFeatures(runtime);
     server = await startFeatureServer({ ...features, modules: [...features.modules, ProvisioningModule], environment });
-    await new AgentBed(server).account('acme', 10);
+    await new AgentFixture(server).account('acme', 10);
   });
 
   afterAll(async () => {

@@ -8,7 +8,7 @@ import { openDatabase } from '../../src/postgres/database/open-database.ts';
 import { EventCatalogue } from '../../src/eventsourcing/event-store/event-catalogue.ts';
 import type { JsonObject } from '../../src/eventsourcing/event-store/event-definition.ts';
 import { PostgresEventStore } from '../../src/eventsourcing/event-store/postgres/postgres-event-store.ts';
-import { AgentBed } from '../support/agent-bed.ts';
+import { AgentFixture } from '../support/agent-fixture.ts';
 import { FaultyRuntimeModule } from '../support/faulty-runtime.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { runningFeatures } from '../support/features.ts';
@@ -26,11 +26,11 @@ const recorded = [
 ];
 
 let server: TestServer;
-let agents: AgentBed;
+let agents: AgentFixture;
 
 beforeAll(async () => {
   server = await startFeatureServer(runningFeatures(FaultyRuntimeModule.forTest(() => undefined)));
-  agents = new AgentBed(server);
+  agents = new AgentFixture(server);
   await agents.account('acme', 10);
 });
 afterAll(() => server?.close());

@@ -10,7 +10,7 @@ import { tarOf } from '../../src/runtime/docker/image-sources/build-context.ts';
 import { importImage } from '../../src/runtime/docker/image-sources/registry.ts';
 import { DockerRuntime } from '../../src/runtime/docker/docker-runtime.ts';
 import { ContainerRuntime } from '../../src/runtime/runtime.ts';
-import { AgentBed } from '../support/agent-bed.ts';
+import { AgentFixture } from '../support/agent-fixture.ts';
 import { testContainerKey } from '../support/container-key.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { runningFeatures } from '../support/features.ts';
@@ -52,7 +52,7 @@ describe('an agent whose image has no shell', () => {
       exports: [ContainerRuntime],
     };
     server = await startFeatureServer({ ...runningFeatures(runtime), environment: { MOORING_SHARED_IMAGES: IMAGE } });
-    const bed = new AgentBed(server);
+    const bed = new AgentFixture(server);
     await bed.account('acme', 5);
     agentId = await bed.created('acme', { image: 'docker', image_name: IMAGE, template_id: null });
     const deployed = await server.request('POST', `/api/v1/agents/${agentId}/deploy`, {

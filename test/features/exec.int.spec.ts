@@ -1,12 +1,12 @@
 import { readdir, readFile } from 'node:fs/promises';
 
 import { EventStore, type StoredEvent } from '../../src/eventsourcing/event-store/event-store.ts';
-import { startTalk, type Talk } from '../support/talk.ts';
+import { startChatFixture, type ChatFixture } from '../support/chat-fixture.ts';
 import { until } from '../support/until.ts';
 
-let talk: Talk;
+let talk: ChatFixture;
 
-beforeAll(async () => void (talk = await startTalk({})));
+beforeAll(async () => void (talk = await startChatFixture({})));
 afterAll(() => talk?.server.close());
 afterEach(() => jest.restoreAllMocks());
 

@@ -5,17 +5,17 @@ import { Readable } from 'node:stream';
 import { extract } from 'tar-stream';
 
 import { file, FileCaller, problem, query, type Field } from '../support/file-caller.ts';
-import { startTalk, type Talk } from '../support/talk.ts';
+import { startChatFixture, type ChatFixture } from '../support/chat-fixture.ts';
 import { until } from '../support/until.ts';
 
 const MIB = 1_048_576;
 
-let talk: Talk;
+let talk: ChatFixture;
 let files: FileCaller;
 let root: string;
 
 beforeAll(async () => {
-  talk = await startTalk({});
+  talk = await startChatFixture({});
   files = new FileCaller(talk);
   root = (await files.list()).json.root as string;
 });

@@ -1,14 +1,14 @@
 import { file, FileCaller, problem } from '../support/file-caller.ts';
-import { startTalk, type Talk } from '../support/talk.ts';
+import { startChatFixture, type ChatFixture } from '../support/chat-fixture.ts';
 
 const MIB = 1_048_576;
 
-let talk: Talk;
+let talk: ChatFixture;
 let files: FileCaller;
 let root: string;
 
 beforeAll(async () => {
-  talk = await startTalk({});
+  talk = await startChatFixture({});
   files = new FileCaller(talk);
   root = (await files.list()).json.root as string;
 });

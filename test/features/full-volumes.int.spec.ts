@@ -2,7 +2,7 @@ import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import type { AgentSettings } from '../../src/features/agents/index.ts';
-import { AgentBed } from '../support/agent-bed.ts';
+import { AgentFixture } from '../support/agent-fixture.ts';
 import { FaultyRuntimeModule, type FaultyRuntime } from '../support/faulty-runtime.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { runningFeatures } from '../support/features.ts';
@@ -15,13 +15,13 @@ const settings: Partial<AgentSettings> = { image: 'auto', image_name: null, temp
 const MIB = 1024 * 1024;
 
 let server: TestServer;
-let bed: AgentBed;
+let bed: AgentFixture;
 let faulty: FaultyRuntime;
 
 beforeAll(async () => {
   const features = runningFeatures(FaultyRuntimeModule.forTest((opened) => (faulty = opened)));
   server = await startFeatureServer({ ...features, environment: { MOORING_VOLUME_MAX_MB: '2' } });
-  bed = new AgentBed(server);
+  bed = new AgentFixture(server);
   await bed.account('acme', 100);
 });
 afterAll(() => server?.close());

@@ -1,7 +1,7 @@
 import { duplexPair, type Duplex } from 'node:stream';
 
-import { callTo, DesktopBed } from '../support/desktop-pool.ts';
-import { cutText, fenceOf, greeting, rectangle, RfbStandIn, serverInit, updateHead } from '../support/rfb-stand-in.ts';
+import { callTo, DesktopFixture } from '../support/desktop-pool.ts';
+import { cutText, fenceOf, greeting, rectangle, FakeRfbServer, serverInit, updateHead } from '../support/fake-rfb-server.ts';
 import { until } from '../support/until.ts';
 
 const MIB = 1_048_576;
@@ -93,15 +93,15 @@ function dialHostile(attack: Hostility): Duplex {
   return client;
 }
 
-const beds: DesktopBed[] = [];
+const beds: DesktopFixture[] = [];
 afterEach(async () => {
   for (const each of beds.splice(0)) await each.close();
 });
 
 /** Returns desktops of which that of the computer `friendly` is a usual one. */
-function bedWith(attack: Hostility): { bed: DesktopBed; friendly: RfbStandIn } {
-  const friendly = new RfbStandIn({ width: 320, height: 240 });
-  const bed = new DesktopBed(({ computerId }) => (computerId === 'friendly' ? friendly.dial() : dialHostile(attack)));
+function bedWith(attack: Hostility): { bed: DesktopFixture; friendly: FakeRfbServer } {
+  const friendly = new FakeRfbServer({ width: 320, height: 240 });
+  const bed = new DesktopFixture(({ computerId }) => (computerId === 'friendly' ? friendly.dial() : dialHostile(attack)));
   beds.push(bed);
   return { bed, friendly };
 }
@@ -114,7 +114,7 @@ describe('a desktop that', () => {
       globalThis.gc?.();
       const before = process.memoryUsage();
       let most = 0;
-      const attacked = [1, 2, 3].map((index) => bed.screens.take(callTo(`hostile ${index}`), options).catch((error: unknown) => error));
+      const attacked = [1, 2, 3].map((index) => bed.screens.capture(callTo(`hostile ${index}`), options).catch((error: unknown) => error));
       const acted = bed.actions
         .run(callTo('hostile 1'), { action: 'key', text: 'a' }, (outcome) => outcome)
         .catch((error: unknown) => error);
@@ -124,7 +124,10 @@ describe('a desktop that', () => {
       await until('the end', async () => {
         const { rss, external, arrayBuffers } = process.memoryUsage();
         most = Math.max(most, rss - before.rss, external + arrayBuffers - before.external - before.arrayBuffers);
-        expect((await bed.screens.take(callTo('friendly', { accountId: 'another' }), options)).screen).toEqual({ width: 320, height: 240 });
+        expect((await bed.screens.capture(callTo('friendly', { accountId: 'another' }), options)).screen).toEqual({
+          width: 320,
+          height: 240,
+        });
         return isOver ? true : undefined;
       });
       for (const error of await all) expect(error).toMatchObject({ name: 'Refusal', code });
@@ -142,10 +145,10 @@ describe('the memory of frames', () => {
     // More desktops than fit into half of the memory, whose frames never come.
     const giveUp = new AbortController();
     const many = Array.from({ length: 12 }, (_, index) =>
-      bed.screens.take(callTo(`hostile ${index}`, { signal: giveUp.signal }), options).catch((error: unknown) => error),
+      bed.screens.capture(callTo(`hostile ${index}`, { signal: giveUp.signal }), options).catch((error: unknown) => error),
     );
     await until('a picture of somebody else', async () => {
-      const friendly = bed.screens.take(callTo('friendly', { accountId: 'another' }), options);
+      const friendly = bed.screens.capture(callTo('friendly', { accountId: 'another' }), options);
       return (await friendly).image.width === 320 ? true : undefined;
     });
     giveUp.abort(new Error('given up'));

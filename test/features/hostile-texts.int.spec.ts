@@ -3,10 +3,10 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 
 import { webhookConversation } from '../../src/features/messages/index.ts';
-import { keptConnections } from '../../src/agent-protocol/kept-connections.ts';
+import { agentConnectionPool } from '../../src/agent-protocol/agent-connection-pool.ts';
 import type { ProtocolName } from '../../src/agent-protocol/protocol.ts';
 import { Templates } from '../../src/features/templates/index.ts';
-import { startTalk, type Talk } from '../support/talk.ts';
+import { startChatFixture, type ChatFixture } from '../support/chat-fixture.ts';
 import { until } from '../support/until.ts';
 
 /** Texts of agents that PostgreSQL can't store: NUL, halves of characters, and bytes that are no UTF-8. */
@@ -58,11 +58,11 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
   response.writeHead(status, { 'content-type': type }).end(body);
 }
 
-let talk: Talk;
+let talk: ChatFixture;
 let hello: NonNullable<ReturnType<Templates['get']>>;
 
 beforeAll(async () => {
-  talk = await startTalk({});
+  talk = await startChatFixture({});
   hello = talk.server.app.get(Templates, { strict: false }).get('hello') as typeof hello;
   agent.listen(0, '127.0.0.1');
   await once(agent, 'listening');
@@ -79,7 +79,7 @@ function speaks(name: ProtocolName): void {
   jest.spyOn(talk.server.app.get(Templates, { strict: false }), 'get').mockReturnValue({ ...hello, protocol: { name } });
   const { port } = agent.address() as AddressInfo;
   jest.spyOn(talk.runtime.inner, 'address').mockResolvedValue({ host: '127.0.0.1', port });
-  keptConnections.closeIdle();
+  agentConnectionPool.closeIdle();
   heard.length = 0;
 }
 

@@ -9,7 +9,7 @@ import { Database } from '../../src/postgres/database/database.ts';
 import { FaultyRuntimeModule } from '../support/faulty-runtime.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { runningFeatures } from '../support/features.ts';
-import type { Answer, TestServer } from '../support/http-server.ts';
+import type { TestResponse, TestServer } from '../support/http-server.ts';
 import { until } from '../support/until.ts';
 
 const given = 'ab'.repeat(32);
@@ -34,7 +34,7 @@ const finished = (server: TestServer, rotationId: string) =>
     return rotation.rotation_id === rotationId && rotation.phase === 'finished' ? rotation : undefined;
   });
 
-function expectProblem(answer: Answer, status: number, code: string): void {
+function expectProblem(answer: TestResponse, status: number, code: string): void {
   expect({ status: answer.status, code: answer.json?.code }).toEqual({ status, code });
 }
 

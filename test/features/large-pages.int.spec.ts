@@ -4,11 +4,11 @@ import { AdminModule } from '../../src/features/admin/admin.module.ts';
 import { BuildLog } from '../../src/features/deployments/records/build-log.ts';
 import { EventStore, type NewEvent } from '../../src/eventsourcing/event-store/event-store.ts';
 import { PAGE_BYTES_MAX } from '../../src/kernel/limits/page-bytes.ts';
-import { AgentBed } from '../support/agent-bed.ts';
+import { AgentFixture } from '../support/agent-fixture.ts';
 import { FaultyRuntimeModule } from '../support/faulty-runtime.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { runningFeatures } from '../support/features.ts';
-import type { Answer, TestServer } from '../support/http-server.ts';
+import type { TestResponse, TestServer } from '../support/http-server.ts';
 
 /** The longest line of a log. Each of its characters is six bytes of JSON. */
 const LINE = '\u0001'.repeat(4_000);
@@ -24,25 +24,25 @@ interface Item {
 }
 
 let server: TestServer;
-let bed: AgentBed;
+let bed: AgentFixture;
 
 beforeAll(async () => {
   const running = runningFeatures(FaultyRuntimeModule.forTest(() => undefined));
   server = await startFeatureServer({ ...running, modules: [...running.modules, AdminModule] });
-  bed = new AgentBed(server);
+  bed = new AgentFixture(server);
   await bed.account('acme', 100);
 });
 afterAll(() => server?.close());
 
 const get = (path: string, credential = 'mk_acme') => server.request('GET', path, { credential });
-const nextOf = (answer: Answer) => /<([^>]+)>; rel="next"/.exec(answer.headers.get('link') ?? '')?.[1];
+const nextOf = (answer: TestResponse) => /<([^>]+)>; rel="next"/.exec(answer.headers.get('link') ?? '')?.[1];
 
 /** Reads the list from page to page. Expects that each page is as large as it may be, but for one more item. */
 async function read(path: string, credential?: string): Promise<{ items: Item[]; pages: number }> {
   const items: Item[] = [];
   let pages = 0;
   for (let next: string | undefined = path; next !== undefined; pages += 1) {
-    const page: Answer = await get(next, credential);
+    const page: TestResponse = await get(next, credential);
     expect(page.status).toBe(200);
     expect(page.text.length).toBeLessThan(PAGE_BYTES_MAX + 6 * LINE.length + 1_000);
     items.push(...page.json);

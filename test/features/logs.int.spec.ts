@@ -12,7 +12,7 @@ import type { LogEntry } from '../../src/features/logs/entries/logs.table.ts';
 import type { CapturedLine, LogLevel } from '../../src/features/logs/output/logs.events.ts';
 import { EventStore } from '../../src/eventsourcing/event-store/event-store.ts';
 import { ReadModels } from '../../src/eventsourcing/projections/projection.ts';
-import { AgentBed } from '../support/agent-bed.ts';
+import { AgentFixture } from '../support/agent-fixture.ts';
 import { FaultyRuntimeModule } from '../support/faulty-runtime.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { agentFeatures } from '../support/features.ts';
@@ -26,7 +26,7 @@ import { LOG_JOURNAL } from '../../src/features/logs/entries/logs.projection.ts'
 const AT = '2026-03-01T12:00:00.000Z';
 
 let server: TestServer;
-let bed: AgentBed;
+let bed: AgentFixture;
 
 /** The hourly removal of old output, whose first turn may come at any time, would take the lines of these tests. */
 const hourly = jest.spyOn(OutputRetentionSaga.prototype, 'resync').mockResolvedValue([]);
@@ -36,7 +36,7 @@ beforeAll(async () => {
     modules: [FaultyRuntimeModule.forTest(() => undefined), ...agentFeatures.modules, LogsModule],
     definitions: [...agentFeatures.definitions, ...Object.values(logEvents)],
   });
-  bed = new AgentBed(server);
+  bed = new AgentFixture(server);
   await bed.account('acme', 100);
   await bed.account('other', 100);
 });
@@ -73,7 +73,7 @@ class Output {
       const event = { id: uuidv7(), type: 'LogLinesCaptured', schemaVersion: 1, data, metadata };
       const store = inside(EventStore);
       this.revision = (await store.append(`log-${this.agentId}`, this.revision < 0 ? 'no_stream' : this.revision, [event])).revision;
-      await inside(LineBound).hold(`log-${this.agentId}`, this.revision, before, this.total);
+      await inside(LineBound).enforce(`log-${this.agentId}`, this.revision, before, this.total);
     }
   }
 

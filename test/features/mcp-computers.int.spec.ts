@@ -3,18 +3,18 @@ import { viewerEvents } from '../../src/features/computers/index.ts';
 import { ViewedDesktopsModule } from '../../src/features/computers/viewed-desktops.module.ts';
 import { ViewersModule } from '../../src/features/computers/viewers.module.ts';
 import { McpModule } from '../../src/features/mcp/mcp.module.ts';
-import { ComputerBed, computerFeatures } from '../support/computer-bed.ts';
+import { ComputerFixture, computerFeatures } from '../support/computer-fixture.ts';
 import { DesktopContainers } from '../support/computer-containers.ts';
 import { runningFeatures } from '../support/features.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { LocalRuntimeModule } from '../support/local-runtime-module.ts';
-import { RfbStandIn } from '../support/rfb-stand-in.ts';
-import { ToolBed, type ToolResult } from '../support/tool-bed.ts';
+import { FakeRfbServer } from '../support/fake-rfb-server.ts';
+import { ToolFixture, type ToolResult } from '../support/tool-fixture.ts';
 
 const SIZE = { width: 640, height: 480 };
 const PNG = '89504e470d0a1a0a';
-const desktop = new RfbStandIn(SIZE);
-let bed: ToolBed;
+const desktop = new FakeRfbServer(SIZE);
+let bed: ToolFixture;
 let desktops: DesktopContainers;
 let key: string;
 let computerId: string;
@@ -27,10 +27,10 @@ beforeAll(async () => {
     definitions: [...new Set([...running.definitions, ...computerFeatures.definitions, ...Object.values(viewerEvents)])],
     environment: computerFeatures.environment ?? {},
   });
-  bed = new ToolBed(server);
+  bed = new ToolFixture(server);
   desktops = new DesktopContainers(server);
   await desktops.serve(desktop);
-  key = `mk_${(await ComputerBed.open(server, 'acme', 20)).accountId}`;
+  key = `mk_${(await ComputerFixture.open(server, 'acme', 20)).accountId}`;
   const made = await call('create_computer', { end_user_id: 'ana', display: SIZE });
   expect([made.isError, made.json.status, made.notes]).toEqual([false, 'awake', '']);
   computerId = made.json.computer_id as string;

@@ -2,10 +2,10 @@ import { randomInt } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 
-import { callOf, startTools, type ToolBed } from '../support/tool-bed.ts';
+import { callOf, startTools, type ToolFixture } from '../support/tool-fixture.ts';
 import { until } from '../support/until.ts';
 
-let bed: ToolBed;
+let bed: ToolFixture;
 let agentId: string;
 
 beforeAll(async () => {
@@ -15,8 +15,8 @@ beforeAll(async () => {
 afterAll(() => bed?.close());
 afterEach(() => void Object.assign(bed.times, { waitSeconds: 50, marginSeconds: 5 }));
 
-const call: ToolBed['call'] = (...given) => bed.call(...given);
-const post: ToolBed['post'] = (...given) => bed.post(...given);
+const call: ToolFixture['call'] = (...given) => bed.call(...given);
+const post: ToolFixture['post'] = (...given) => bed.post(...given);
 
 describe('a hostile client', () => {
   it('gets nothing by messages that are none', async () => {

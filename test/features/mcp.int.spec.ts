@@ -5,10 +5,10 @@ import { promisify } from 'node:util';
 import type { Progress } from '@modelcontextprotocol/sdk/types.js';
 
 import { EventStore } from '../../src/eventsourcing/event-store/event-store.ts';
-import { callOf, startTools, type ToolBed, type ToolResult } from '../support/tool-bed.ts';
+import { callOf, startTools, type ToolFixture, type ToolResult } from '../support/tool-fixture.ts';
 import { until } from '../support/until.ts';
 
-let bed: ToolBed;
+let bed: ToolFixture;
 let agentId: string;
 
 beforeAll(async () => {
@@ -18,8 +18,8 @@ beforeAll(async () => {
 afterAll(() => bed?.close());
 afterEach(() => void Object.assign(bed.times, { waitSeconds: 50, marginSeconds: 5 }));
 
-const call: ToolBed['call'] = (...given) => bed.call(...given);
-const post: ToolBed['post'] = (...given) => bed.post(...given);
+const call: ToolFixture['call'] = (...given) => bed.call(...given);
+const post: ToolFixture['post'] = (...given) => bed.post(...given);
 
 describe('a model with a key', () => {
   it('gets the names of the tools, their arguments and what they change', async () => {

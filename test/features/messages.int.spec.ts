@@ -8,16 +8,16 @@ import { FaultyRuntime } from '../support/faulty-runtime.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { runningFeatures } from '../support/features.ts';
 import { operate } from '../support/log.ts';
-import { startTalk, Talk } from '../support/talk.ts';
+import { startChatFixture, ChatFixture } from '../support/chat-fixture.ts';
 import { until } from '../support/until.ts';
 
 const REPLY_TIMEOUT_SECONDS = 2;
 const environment = { MOORING_REPLY_TIMEOUT: String(REPLY_TIMEOUT_SECONDS) };
 
 describe('talking to an agent', () => {
-  let talk: Talk;
+  let talk: ChatFixture;
 
-  beforeAll(async () => void (talk = await startTalk(environment)));
+  beforeAll(async () => void (talk = await startChatFixture(environment)));
 
   afterAll(() => talk?.server.close());
 
@@ -40,11 +40,11 @@ describe('talking to an agent', () => {
     const sleeper = await talk.deployed();
     const { json: elsewhere } = await talk.chat('hello');
     await talk.ask('POST', `/api/agents/${sleeper}/sleep`);
-    const before = await talk.bed.types(sleeper);
+    const before = await talk.fixture.types(sleeper);
     const notFound = { status: 404, json: { code: 'conversation_not_found' } };
     expect(await talk.chat('hello', randomUUID(), sleeper)).toMatchObject(notFound);
     expect(await talk.chat('hello', elsewhere.conversation_id, sleeper)).toMatchObject(notFound);
-    expect(await talk.bed.types(sleeper)).toEqual(before);
+    expect(await talk.fixture.types(sleeper)).toEqual(before);
     const path = `/api/agents/${sleeper}/conversations`;
     expect(await talk.ask('GET', `${path}/${elsewhere.conversation_id}/messages`)).toMatchObject(notFound);
     expect(await talk.ask('GET', `${path}/nonsense/messages`)).toMatchObject(notFound);
@@ -92,13 +92,15 @@ describe('talking to an agent', () => {
     talk.server.config.replyTimeoutSeconds = REPLY_TIMEOUT_SECONDS;
     answers.forEach(({ json: answer }, index) => expect(answer).toMatchObject({ response: `heard: many ${index}` }));
     const accepted = (await talk.events(json.conversation_id)).filter(({ type }) => type === 'MessageAccepted');
-    const heard = (await talk.heard()).filter(([, text]) => text.startsWith('many ')).map(([id]) => id);
+    const heard = (await talk.receivedMessages()).filter(([, text]) => text.startsWith('many ')).map(([id]) => id);
     expect(heard).toEqual(accepted.slice(1).map(({ data }) => data.message_id));
   });
 
   it('in one conversation does not delay another', async () => {
     const slow = talk.chat('hang please');
-    await until('the slow one is heard', async () => ((await talk.heard()).some(([, text]) => text === 'hang please') ? true : undefined));
+    await until('the slow one is heard', async () =>
+      (await talk.receivedMessages()).some(([, text]) => text === 'hang please') ? true : undefined,
+    );
     let slowIsOver = false;
     void slow.then(() => (slowIsOver = true));
     expect(await talk.chat('quickly')).toMatchObject({ status: 200 });
@@ -126,7 +128,7 @@ describe('talking to an agent', () => {
   it('is not delivered again to an agent that died in the middle of its answer, because it may have acted on it', async () => {
     const answer = await talk.chat('die once');
     expect(answer).toMatchObject({ status: 502, json: { code: 'agent_failed' } });
-    const all = await until('the agent runs again', () => talk.heard().catch(() => undefined));
+    const all = await until('the agent runs again', () => talk.receivedMessages().catch(() => undefined));
     const heard = all.filter(([, text]) => text === 'die once');
     expect(heard).toEqual([[answer.json.message_id, 'die once']]);
   });
@@ -244,25 +246,25 @@ describe('a service that stops between accepting and delivering', () => {
     const features = runningFeatures(keptRuntime((opened) => runtimes.push(opened)));
     const first = await startFeatureServer({ ...features, environment: { MOORING_REPLY_TIMEOUT: '60' } });
     try {
-      const before = new Talk(first, runtimes[0] as FaultyRuntime);
-      await before.bed.account('acme', 5);
+      const before = new ChatFixture(first, runtimes[0] as FaultyRuntime);
+      await before.fixture.account('acme', 5);
       const agentId = (before.agentId = await before.deployed());
       const { conversation_id } = (await before.chat('hello')).json;
       const answer = before.chat('hang-once', conversation_id).catch(() => null);
-      await until('it is being delivered', async () => ((await before.heard()).length === 2 ? true : undefined));
+      await until('it is being delivered', async () => ((await before.receivedMessages()).length === 2 ? true : undefined));
       await first.app.close();
       await answer;
       const kept = { MOORING_DATA_DIR: first.config.dataDir, DATABASE_URL: first.databaseUrl };
       const second = await startFeatureServer({ ...features, environment: kept });
       try {
-        const after = new Talk(second, runtimes[1] as FaultyRuntime);
+        const after = new ChatFixture(second, runtimes[1] as FaultyRuntime);
         after.agentId = agentId;
         const thread = await until('the reply is there', async () => {
           const messages = await after.thread(conversation_id);
           return messages.length === 4 ? messages : undefined;
         });
         expect(thread.at(-1)).toMatchObject({ role: 'agent', text: 'heard: hang-once' });
-        const heard = (await after.heard()).filter(([, text]) => text === 'hang-once');
+        const heard = (await after.receivedMessages()).filter(([, text]) => text === 'hang-once');
         expect(heard.map(([id]) => id)).toEqual([thread[2]?.id, thread[2]?.id]);
       } finally {
         await second.close();

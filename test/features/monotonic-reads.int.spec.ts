@@ -3,7 +3,7 @@ import { Client } from 'pg';
 import { v7 as uuidv7 } from 'uuid';
 
 import { AgentsModule } from '../../src/features/agents/agents.module.ts';
-import { BuildLogAnswers } from '../../src/features/deployments/build-log-answers.service.ts';
+import { BuildLogResponses } from '../../src/features/deployments/build-log-responses.service.ts';
 import {
   deploymentsProjection,
   FindDeploymentHandler,
@@ -15,17 +15,17 @@ import { LogsModule } from '../../src/features/logs/logs.module.ts';
 import { EventStore } from '../../src/eventsourcing/event-store/event-store.ts';
 import { systemContext } from '../../src/kernel/context/command-context.ts';
 import { Projections } from '../../src/eventsourcing/projections/projections.ts';
-import { AgentBed } from '../support/agent-bed.ts';
+import { AgentFixture } from '../support/agent-fixture.ts';
 import { FaultyRuntimeModule } from '../support/faulty-runtime.ts';
 import { startFeatureServer, type Features } from '../support/feature-server.ts';
 import { agentFeatures } from '../support/features.ts';
-import type { Answer, TestServer } from '../support/http-server.ts';
+import type { TestResponse, TestServer } from '../support/http-server.ts';
 
 /** Serves the reads of deployments without the saga that carries them out; a test sends the commands that the saga would send. */
 @Module({
   imports: [AgentsModule],
   controllers: [DeploymentsController],
-  providers: [BuildLogAnswers, FindDeploymentHandler, ListDeploymentsHandler],
+  providers: [BuildLogResponses, FindDeploymentHandler, ListDeploymentsHandler],
 })
 class DeploymentReadsModule {
   constructor(projections: Projections) {
@@ -40,13 +40,13 @@ const features: Features = {
 
 let one: TestServer;
 let two: TestServer;
-let bed: AgentBed;
+let bed: AgentFixture;
 
 beforeAll(async () => {
   const environment = { MOORING_MASTER_KEY: 'ab'.repeat(32) };
   one = await startFeatureServer({ ...features, environment });
   two = await startFeatureServer({ ...features, environment: { ...environment, DATABASE_URL: one.databaseUrl } });
-  bed = new AgentBed(one);
+  bed = new AgentFixture(one);
   await bed.account('acme', 100);
   await bed.account('other', 100);
 });
@@ -56,7 +56,7 @@ afterAll(async () => {
 });
 
 const get = (server: TestServer, path: string, credential = 'mk_acme') => server.request('GET', path, { credential });
-const statuses = ({ json }: Answer) => (json as { status: string }[]).map(({ status }) => status);
+const statuses = ({ json }: TestResponse) => (json as { status: string }[]).map(({ status }) => status);
 
 /** Holds a read model back until it is released: its rows can be read but not written. */
 async function holdBack(readModel: string): Promise<{ release(): Promise<void> }> {
@@ -72,7 +72,11 @@ async function holdBack(readModel: string): Promise<{ release(): Promise<void> }
  * Sends the read while the read model is held back, and releases it after the time in which a read that does not wait would have been
  * answered.
  */
-async function askedWhileBehind(readModel: string, happens: () => Promise<unknown>, ask: () => Promise<Answer>): Promise<Answer> {
+async function askedWhileBehind(
+  readModel: string,
+  happens: () => Promise<unknown>,
+  ask: () => Promise<TestResponse>,
+): Promise<TestResponse> {
   const hold = await holdBack(readModel);
   try {
     await happens();

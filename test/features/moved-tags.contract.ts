@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 
 import type Dockerode from 'dockerode';
 
-import { AgentBed } from '../support/agent-bed.ts';
+import { AgentFixture } from '../support/agent-fixture.ts';
 import type { TestServer } from '../support/http-server.ts';
 import { answering } from '../support/answering-image.ts';
 import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
@@ -23,10 +23,10 @@ export interface MovedTagsBed {
 /** Holds for every store of images: an agent's image is what it was deployed from, whatever its tag means since. */
 export function movedTags(open: () => Promise<MovedTagsBed>, close: () => Promise<void>): void {
   let bed: MovedTagsBed;
-  let agents: AgentBed;
+  let agents: AgentFixture;
   beforeAll(async () => {
     bed = await open();
-    agents = new AgentBed(bed.server);
+    agents = new AgentFixture(bed.server);
     await agents.account('acme', 50);
   });
   /** The ids of the images that nobody but this file knows. */

@@ -1,7 +1,7 @@
 import Dockerode from 'dockerode';
 
 import { closeServer, runtimeOn } from '../support/engine-runtime.ts';
-import { EngineStandIn } from '../support/engine-stand-in/engine-stand-in.ts';
+import { FakeDockerEngine } from '../support/fake-docker-engine/fake-docker-engine.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { runningFeatures } from '../support/features.ts';
 import type { TestServer } from '../support/http-server.ts';
@@ -10,11 +10,11 @@ import { movedTags } from './moved-tags.contract.ts';
 const SHARED = 'operator/shared:1';
 
 describe.each(['graph', 'containerd'] as const)('on an engine with the %s store of images', (store) => {
-  let engine: EngineStandIn;
+  let engine: FakeDockerEngine;
   let server: TestServer;
   movedTags(
     async () => {
-      engine = await EngineStandIn.start({ store });
+      engine = await FakeDockerEngine.start({ store });
       const docker = new Dockerode({ socketPath: engine.socket });
       const runtime = runtimeOn(docker, 'abcdef012345', async () => ['93.184.216.34']);
       server = await startFeatureServer({ ...runningFeatures(runtime), environment: { MOORING_SHARED_IMAGES: SHARED } });

@@ -16,7 +16,7 @@ import { CredentialsModule } from '../../src/features/credentials.module.ts';
 import { Clock } from '../../src/kernel/clock.ts';
 import { RequireCaller } from '../../src/http/auth/access.ts';
 import { HeadWatch } from '../../src/eventsourcing/event-store/log-subscription.ts';
-import { type Call, CurrentCall } from '../../src/http/server/call.ts';
+import { type RequestContext, CurrentRequest } from '../../src/http/server/request-context.ts';
 import { systemContext } from '../../src/kernel/context/command-context.ts';
 import { OpenRequests } from '../../src/http/auth/open-requests.ts';
 import { ResponseStreams, type ServerSentEvent, type Streamed } from '../../src/http/server/response-streams.ts';
@@ -36,24 +36,24 @@ class EndlessController {
     private readonly sockets: WebSockets,
   ) {}
 
-  @Get('stream') @RequireCaller() stream(@CurrentCall() call: Call): Promise<Streamed> {
+  @Get('stream') @RequireCaller() stream(@CurrentRequest() call: RequestContext): Promise<Streamed> {
     return this.streams.events(call, (signal) => Promise.resolve(silence(signal)));
   }
 
-  @Get('lines') @RequireCaller() lines(@CurrentCall() call: Call): Promise<Streamed> {
+  @Get('lines') @RequireCaller() lines(@CurrentRequest() call: RequestContext): Promise<Streamed> {
     return this.streams.ndjson(call, () => Promise.resolve(silence(call.goneSignal())));
   }
 
-  @Get('text') @RequireCaller() text(@CurrentCall() call: Call): Promise<Streamed> {
+  @Get('text') @RequireCaller() text(@CurrentRequest() call: RequestContext): Promise<Streamed> {
     return this.streams.text(call, () => Promise.resolve(pieces()));
   }
 
-  @Get('socket') @RequireCaller() async socket(@CurrentCall() call: Call): Promise<void> {
+  @Get('socket') @RequireCaller() async socket(@CurrentRequest() call: RequestContext): Promise<void> {
     this.sockets.check(call);
     await this.sockets.accept(call, 1_000);
   }
 
-  @Get('wait') @RequireCaller() wait(@CurrentCall() call: Call): Promise<void> {
+  @Get('wait') @RequireCaller() wait(@CurrentRequest() call: RequestContext): Promise<void> {
     return new Promise((resolve) => call.onClose(resolve));
   }
 }
@@ -85,7 +85,7 @@ async function holder(email: string): Promise<string> {
   const account = { email, password: 'a long enough password', name: 'Ann', role: 'member' as const };
   const { account_id: accountId } = await server.app.get(CommandBus).execute(new OpenAccount(systemContext('test', null), account, null));
   const opened = newSession(new Date());
-  await server.app.get(Sessions, { strict: false }).keep(accountId, opened);
+  await server.app.get(Sessions, { strict: false }).store(accountId, opened);
   return opened.token;
 }
 

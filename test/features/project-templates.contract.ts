@@ -1,7 +1,7 @@
 import type { DynamicModule } from '@nestjs/common';
 
 import { ProvisioningModule } from '../../src/features/provisioning/provisioning.module.ts';
-import { AgentBed } from '../support/agent-bed.ts';
+import { AgentFixture } from '../support/agent-fixture.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { runningFeatures } from '../support/features.ts';
 import type { TestServer } from '../support/http-server.ts';
@@ -17,7 +17,7 @@ export function projectTemplates(templates: (readonly [id: string, found: string
   beforeAll(async () => {
     const features = runningFeatures(await open());
     server = await startFeatureServer({ ...features, modules: [...features.modules, ProvisioningModule] });
-    await new AgentBed(server).account('acme', 100);
+    await new AgentFixture(server).account('acme', 100);
   });
   afterAll(() => server?.close());
 

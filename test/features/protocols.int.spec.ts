@@ -1,15 +1,15 @@
-import { keptConnections } from '../../src/agent-protocol/kept-connections.ts';
+import { agentConnectionPool } from '../../src/agent-protocol/agent-connection-pool.ts';
 import type { ProtocolName, ProtocolSpec } from '../../src/agent-protocol/protocol.ts';
 import { Templates } from '../../src/features/templates/index.ts';
 import { ProtocolAgent } from '../support/protocol-agents/protocol-agent.ts';
 import { ModelServer } from '../support/model-server.ts';
-import { startTalk, type Talk } from '../support/talk.ts';
+import { startChatFixture, type ChatFixture } from '../support/chat-fixture.ts';
 
 /** Chats through the API with agents that really speak the other protocols. */
 
-let talk: Talk;
+let talk: ChatFixture;
 
-beforeAll(async () => void (talk = await startTalk({})));
+beforeAll(async () => void (talk = await startChatFixture({})));
 afterAll(() => talk?.server.close());
 
 const kinds: [string, ProtocolName, () => Promise<ProtocolAgent>, string][] = [
@@ -27,7 +27,7 @@ describe.each(kinds)('a chat with an agent that speaks %s', (_, name, start, str
     const hello = templates.get('hello') as NonNullable<ReturnType<Templates['get']>>;
     jest.spyOn(templates, 'get').mockReturnValue({ ...hello, protocol: { name } });
     jest.spyOn(talk.runtime.inner, 'address').mockResolvedValue({ host: agent.host, port: agent.port });
-    keptConnections.closeIdle();
+    agentConnectionPool.closeIdle();
   });
 
   afterAll(async () => {
@@ -65,7 +65,7 @@ describe('a chat with an agent that speaks chat completions', () => {
     const hello = templates.get('hello') as NonNullable<ReturnType<Templates['get']>>;
     jest.spyOn(templates, 'get').mockReturnValue({ ...hello, protocol });
     jest.spyOn(talk.runtime.inner, 'address').mockResolvedValue({ host: '127.0.0.1', port: agent.port });
-    keptConnections.closeIdle();
+    agentConnectionPool.closeIdle();
   };
 
   beforeAll(async () => void (agent = await ModelServer.start()));

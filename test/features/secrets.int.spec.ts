@@ -1,21 +1,21 @@
 import { Variables } from '../../src/features/environment/services.ts';
 import { ProvisioningModule } from '../../src/features/provisioning/provisioning.module.ts';
-import { AgentBed } from '../support/agent-bed.ts';
-import { expectHidden } from '../support/canary.ts';
+import { AgentFixture } from '../support/agent-fixture.ts';
+import { expectHidden } from '../support/secret-leak-probe.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { agentFeatures } from '../support/features.ts';
 import type { RequestOptions, TestServer } from '../support/http-server.ts';
-import { expectProblem } from '../support/things-server.ts';
+import { expectProblem } from '../support/sample-server.ts';
 
 const CANARY = 'canary-4711/+very?secret';
 
 let server: TestServer;
-let agents: AgentBed;
+let agents: AgentFixture;
 let variables: Variables;
 
 beforeAll(async () => {
   server = await startFeatureServer({ ...agentFeatures, modules: [...agentFeatures.modules, ProvisioningModule] });
-  agents = new AgentBed(server);
+  agents = new AgentFixture(server);
   variables = server.app.get(Variables, { strict: false });
   for (const account of ['acme', 'other', 'full', 'races']) await agents.account(account, 100);
 });

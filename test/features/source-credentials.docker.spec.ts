@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 
-import { AgentBed } from '../support/agent-bed.ts';
-import { bedRuntime } from '../support/bed-runtime.ts';
-import { DockerBed } from '../support/docker-bed.ts';
+import { AgentFixture } from '../support/agent-fixture.ts';
+import { fixtureRuntime } from '../support/fixture-runtime.ts';
+import { DockerFixture } from '../support/docker-fixture.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { runningFeatures } from '../support/features.ts';
 import type { TestServer } from '../support/http-server.ts';
@@ -18,8 +18,8 @@ const credential = (method: string, place = '', json?: unknown) =>
 const given = { username: 'ci', password: PASSWORD };
 
 describe('an image of a registry that requires a credential', () => {
-  let bed: DockerBed;
-  let agents: AgentBed;
+  let bed: DockerFixture;
+  let agents: AgentFixture;
   const registries: TestRegistry[] = [];
   const pulled = new Set<string>();
 
@@ -30,10 +30,10 @@ describe('an image of a registry that requires a credential', () => {
   };
 
   beforeAll(async () => {
-    bed = await DockerBed.open();
-    const runtime = bedRuntime(bed);
+    bed = await DockerFixture.open();
+    const runtime = fixtureRuntime(bed);
     server = await startFeatureServer({ ...runningFeatures(runtime), environment: { MOORING_ALLOW_PRIVATE_SOURCES: '127.0.0.1' } });
-    agents = new AgentBed(server);
+    agents = new AgentFixture(server);
     for (const account of ['acme', 'other']) await agents.account(account, 20);
   });
   afterAll(async () => {

@@ -1,8 +1,8 @@
-import { expectHidden } from '../support/canary.ts';
+import { expectHidden } from '../support/secret-leak-probe.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { agentFeatures } from '../support/features.ts';
 import type { TestServer } from '../support/http-server.ts';
-import { expectProblem } from '../support/things-server.ts';
+import { expectProblem } from '../support/sample-server.ts';
 
 const PASSWORD = 'canary-4711/+very?secret';
 

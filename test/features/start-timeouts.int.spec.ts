@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { ProvisioningModule } from '../../src/features/provisioning/provisioning.module.ts';
-import { AgentBed } from '../support/agent-bed.ts';
+import { AgentFixture } from '../support/agent-fixture.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { runningFeatures } from '../support/features.ts';
 import type { TestServer } from '../support/http-server.ts';
@@ -25,7 +25,7 @@ const TEMPLATE_S = 600;
 describe('an agent whose template has a start timeout beyond that of the installation', () => {
   let templates: string;
   let server: TestServer;
-  let bed: AgentBed;
+  let bed: AgentFixture;
 
   beforeAll(async () => {
     templates = mkdtempSync(join(tmpdir(), 'mooring-start-timeouts-'));
@@ -42,7 +42,7 @@ describe('an agent whose template has a start timeout beyond that of the install
       MOORING_DEEP_SLEEP_AFTER: '1',
     };
     server = await startFeatureServer({ ...features, modules: [...features.modules, ProvisioningModule], environment });
-    bed = new AgentBed(server);
+    bed = new AgentFixture(server);
     await bed.account('acme', 10);
   });
   afterAll(async () => {

@@ -1,9 +1,9 @@
-import { AgentBed } from '../support/agent-bed.ts';
-import { somePrefix } from '../support/eventstoredb/place.ts';
-import { StandIn } from '../support/eventstoredb/stand-in.ts';
+import { AgentFixture } from '../support/agent-fixture.ts';
+import { somePrefix } from '../support/eventstoredb/location.ts';
+import { FakeEventStoreDb } from '../support/eventstoredb/fake-eventstoredb.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { agentFeatures } from '../support/features.ts';
-import type { Answer, TestServer } from '../support/http-server.ts';
+import type { TestResponse, TestServer } from '../support/http-server.ts';
 import { untilTrue } from '../support/until.ts';
 
 /** The longest times of a read that docs/guides/eventstoredb.md and docs/reference/errors.md promise, in milliseconds. */
@@ -15,20 +15,20 @@ const TURN_MS_MAX = 3_000;
 const ALLOWANCE_MS = 8_000;
 
 /** Two nodes with one log: while the first hangs, the replica that uses the other works. */
-let hanging: StandIn;
-let working: StandIn;
+let hanging: FakeEventStoreDb;
+let working: FakeEventStoreDb;
 let one: TestServer;
 let two: TestServer;
 let agentId: string;
 
 beforeAll(async () => {
-  hanging = await StandIn.start();
-  working = await StandIn.start(hanging.log);
+  hanging = await FakeEventStoreDb.start();
+  working = await FakeEventStoreDb.start(hanging.log);
   const common = { MOORING_MASTER_KEY: 'ab'.repeat(32), EVENT_STORE: 'eventstoredb', EVENTSTORE_PREFIX: somePrefix() };
   one = await startFeatureServer({ ...agentFeatures, environment: { ...common, EVENTSTORE_URL: hanging.url } });
   const second = { ...common, DATABASE_URL: one.databaseUrl, EVENTSTORE_URL: working.url };
   two = await startFeatureServer({ ...agentFeatures, environment: second });
-  const bed = new AgentBed(two);
+  const bed = new AgentFixture(two);
   await bed.account('acme', 100);
   agentId = await bed.created('acme');
   await untilTrue(async () => listed(await agents()).includes(agentId));
@@ -47,10 +47,10 @@ function recover(): void {
 }
 
 const agents = () => one.request('GET', '/api/agents?limit=200', { credential: 'mk_acme' });
-const listed = ({ json }: Answer) => (json as { agent_id: string }[]).map(({ agent_id }) => agent_id);
+const listed = ({ json }: TestResponse) => (json as { agent_id: string }[]).map(({ agent_id }) => agent_id);
 
 /** Returns the answer to a read of the agents, and the time that it took, in milliseconds. */
-async function timedRead(): Promise<{ answer: Answer; took: number }> {
+async function timedRead(): Promise<{ answer: TestResponse; took: number }> {
   const asked = performance.now();
   const answer = await agents();
   return { answer, took: performance.now() - asked };
@@ -66,7 +66,7 @@ async function expectReadsInTime(): Promise<void> {
   }
 }
 
-function hang(faults: Partial<Pick<StandIn, 'onRead' | 'onAppend'>>): void {
+function hang(faults: Partial<Pick<FakeEventStoreDb, 'onRead' | 'onAppend'>>): void {
   hanging.silenceSubscriptions();
   Object.assign(hanging, { subscriptions: 'silent', ...faults });
 }
@@ -80,7 +80,7 @@ describe('a read while the event store hangs', () => {
   it('takes no longer when hundreds of writes hang before it, most of which are refused at once', async () => {
     let hung = 0;
     hang({ onAppend: () => ((hung += 1), 'silent') });
-    const bed = new AgentBed(one);
+    const bed = new AgentFixture(one);
     // More of them than the connection carries at a time, so that the others wait for their turn.
     const began = performance.now();
     const refusedAfter = () => performance.now() - began;
@@ -95,7 +95,7 @@ describe('a read while the event store hangs', () => {
 
   it('is refused as behind if the store tells of newer events that it does not hand over', async () => {
     hang({ onRead: (direction) => (direction === 'backwards' ? 'ok' : 'silent') });
-    const newer = await new AgentBed(two).created('acme');
+    const newer = await new AgentFixture(two).created('acme');
     const { answer, took } = await timedRead();
     expect(answer).toMatchObject({ status: 503, json: { code: 'read_model_behind' } });
     expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0);

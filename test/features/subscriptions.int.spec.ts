@@ -5,7 +5,7 @@ import { Webhook } from 'standardwebhooks';
 
 import { Database } from '../../src/postgres/database/database.ts';
 import { Sagas } from '../../src/eventsourcing/sagas/saga.ts';
-import { AgentBed } from '../support/agent-bed.ts';
+import { AgentFixture } from '../support/agent-fixture.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { subscribedFeatures } from '../support/features.ts';
 import type { TestServer } from '../support/http-server.ts';
@@ -18,7 +18,7 @@ interface Received {
 }
 
 let server: TestServer;
-let agents: AgentBed;
+let agents: AgentFixture;
 let receiver: Server;
 let target: string;
 const received: Received[] = [];
@@ -38,7 +38,7 @@ beforeAll(async () => {
   await new Promise<void>((resolve) => receiver.listen(0, '127.0.0.1', resolve));
   target = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}`;
   server = await startFeatureServer({ ...subscribedFeatures, environment: { MOORING_ALLOW_PRIVATE_TARGETS: '127.0.0.1' } });
-  agents = new AgentBed(server);
+  agents = new AgentFixture(server);
 });
 afterAll(async () => {
   await server?.close();

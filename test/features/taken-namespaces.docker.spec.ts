@@ -1,7 +1,7 @@
 import Dockerode from 'dockerode';
 
 import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
-import type { RuntimeUnderTest } from '../contracts/runtime.bed.contract.ts';
+import type { RuntimeUnderTest } from '../contracts/runtime.fixture.contract.ts';
 import { desktopImage, DESKTOP_IMAGE_MS } from '../support/desktop-image.ts';
 import { dockerUnderTest } from '../support/docker-under-test.ts';
 import { numbers } from '../support/hostile-image.ts';

@@ -1,7 +1,7 @@
 import { connect, type Socket } from 'node:net';
 
 import { EventStore, type StoredEvent } from '../../src/eventsourcing/event-store/event-store.ts';
-import { startTalk, type Talk } from '../support/talk.ts';
+import { startChatFixture, type ChatFixture } from '../support/chat-fixture.ts';
 import { until, untilTrue } from '../support/until.ts';
 
 /** Callers of terminals whose connections end in every way but that of a WebSocket. */
@@ -12,9 +12,9 @@ const FRAME_BYTES = 32_768;
 /** The input that is sent to a program that reads none. */
 const INPUT_BYTES = 32 * FRAME_BYTES;
 
-let talk: Talk;
+let talk: ChatFixture;
 
-beforeAll(async () => void (talk = await startTalk({})));
+beforeAll(async () => void (talk = await startChatFixture({})));
 afterAll(() => talk?.server.close());
 
 async function recorded(): Promise<StoredEvent[]> {

@@ -8,14 +8,14 @@ import { EventStore, type StoredEvent } from '../../src/eventsourcing/event-stor
 import { Database } from '../../src/postgres/database/database.ts';
 import { drain } from '../../src/http/server/drain.ts';
 import { OpenRequests } from '../../src/http/auth/open-requests.ts';
-import { startTalk, type Talk } from '../support/talk.ts';
-import { sendRaw } from '../support/things-server.ts';
+import { startChatFixture, type ChatFixture } from '../support/chat-fixture.ts';
+import { sendRaw } from '../support/sample-server.ts';
 import { until } from '../support/until.ts';
 
-let talk: Talk;
+let talk: ChatFixture;
 
 beforeAll(
-  async () => void (talk = await startTalk({ MOORING_ALLOWED_ORIGINS: 'https://app.example', MOORING_WEBSOCKET_PING_SECONDS: '1' })),
+  async () => void (talk = await startChatFixture({ MOORING_ALLOWED_ORIGINS: 'https://app.example', MOORING_WEBSOCKET_PING_SECONDS: '1' })),
 );
 afterAll(() => talk?.server.close());
 afterEach(async () => {
@@ -304,7 +304,7 @@ describe('the log entries of a terminal', () => {
 
 describe('the end of the service', () => {
   it('closes terminals with 1001, and records it', async () => {
-    const other = await startTalk({});
+    const other = await startChatFixture({});
     const sitting = new Sitting(
       new WebSocket(`${other.server.url.replace('http', 'ws')}${pathOf(other.agentId)}`, { headers: as('mk_acme') }),
     );

@@ -1,12 +1,12 @@
 import { Threads } from '../../src/features/messages/conversations/threads.ts';
 import { EventStore } from '../../src/eventsourcing/event-store/event-store.ts';
-import { startTalk, type Talk } from '../support/talk.ts';
+import { startChatFixture, type ChatFixture } from '../support/chat-fixture.ts';
 import { until } from '../support/until.ts';
 
 describe('reading a thread', () => {
-  let talk: Talk;
+  let talk: ChatFixture;
 
-  beforeAll(async () => void (talk = await startTalk({ MOORING_REPLY_TIMEOUT: '4' })));
+  beforeAll(async () => void (talk = await startChatFixture({ MOORING_REPLY_TIMEOUT: '4' })));
   afterAll(() => talk?.server.close());
 
   const numbered = (count: number) =>

@@ -4,12 +4,12 @@ import { Database } from '../../src/postgres/database/database.ts';
 import { PacedRefusals, refusalRate } from '../../src/http/limits/paced-refusals.ts';
 import { Aggregates } from '../../src/eventsourcing/aggregates/aggregates.ts';
 import { tokenlessConversation, webhookConversation } from '../../src/features/messages/index.ts';
-import { startTalk, type Talk } from '../support/talk.ts';
+import { startChatFixture, type ChatFixture } from '../support/chat-fixture.ts';
 import { until } from '../support/until.ts';
 
 const KIB = 1_024;
 
-let talk: Talk;
+let talk: ChatFixture;
 let agentId: string;
 let token: string;
 
@@ -22,7 +22,7 @@ const environment = {
 };
 
 beforeAll(async () => {
-  talk = await startTalk(environment);
+  talk = await startChatFixture(environment);
   Object.assign(talk.server.app.get(PacedRefusals, { strict: false }).rate, refusalRate(100_000));
 });
 beforeEach(async () => {

@@ -3,15 +3,15 @@ import { request as ask, type IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 
 import { PublicAgent } from '../support/public-agent.ts';
-import { startTalk, type Talk } from '../support/talk.ts';
-import { sendRaw } from '../support/things-server.ts';
+import { startChatFixture, type ChatFixture } from '../support/chat-fixture.ts';
+import { sendRaw } from '../support/sample-server.ts';
 
-let talk: Talk;
+let talk: ChatFixture;
 let agent: PublicAgent;
 
 beforeAll(async () => {
   agent = await PublicAgent.start();
-  talk = await startTalk({});
+  talk = await startChatFixture({});
 });
 afterAll(async () => {
   await talk?.server.close();

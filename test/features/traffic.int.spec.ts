@@ -6,12 +6,11 @@ import { Readable } from 'node:stream';
 import { EventSource } from 'eventsource';
 import OpenAI from 'openai';
 import { WebSocket } from 'ws';
-
-import { keptConnections } from '../../src/agent-protocol/kept-connections.ts';
+import { agentConnectionPool } from '../../src/agent-protocol/agent-connection-pool.ts';
 import { Database } from '../../src/postgres/database/database.ts';
 import { PublicTraffic } from '../../src/features/traffic/public-traffic.service.ts';
 import { hashOfLarge, large, PublicAgent } from '../support/public-agent.ts';
-import { startTalk, type Talk } from '../support/talk.ts';
+import { startChatFixture, type ChatFixture } from '../support/chat-fixture.ts';
 import { until, untilTrue } from '../support/until.ts';
 
 const DOMAIN = 'agents.example.net';
@@ -19,12 +18,12 @@ const LARGE_MIB = 100;
 /** The bytes that the system itself keeps of a connection whose reader reads nothing, and what the service may keep besides. */
 const UNREAD_BYTES_MAX = 32 * 1_048_576;
 
-let talk: Talk;
+let talk: ChatFixture;
 let agent: PublicAgent;
 
 beforeAll(async () => {
   agent = await PublicAgent.start();
-  talk = await startTalk({ MOORING_AGENT_DOMAIN: DOMAIN, MOORING_TRAFFIC: '80' });
+  talk = await startChatFixture({ MOORING_AGENT_DOMAIN: DOMAIN, MOORING_TRAFFIC: '80' });
   await publish(true);
 });
 afterAll(async () => {
@@ -33,7 +32,7 @@ afterAll(async () => {
 });
 beforeEach(() => {
   jest.spyOn(talk.runtime.inner, 'address').mockImplementation(() => Promise.resolve(agent.address));
-  keptConnections.closeIdle();
+  agentConnectionPool.closeIdle();
 });
 afterEach(async () => {
   jest.restoreAllMocks();
@@ -214,13 +213,13 @@ describe('a public agent that sleeps', () => {
     expect(answer).toMatchObject({ status: 200, text: 'GET /hello' });
     expect(answer.headers.get('x-agent-woken')).toBe('true');
     expect((await get('/hello')).headers.get('x-agent-woken')).toBeNull();
-    const woken = (await talk.bed.events(talk.agentId)).findLast(({ type }) => type === 'AgentWakeRequested');
+    const woken = (await talk.fixture.events(talk.agentId)).findLast(({ type }) => type === 'AgentWakeRequested');
     expect(woken).toMatchObject({ data: { trigger: 'public' }, metadata: { actor: { kind: 'anonymous' }, account_id: 'acme' } });
   });
 
   it('is woken once for many requests', async () => {
     await asleep();
-    const wakes = async () => (await talk.bed.types(talk.agentId)).filter((type) => type === 'AgentWakeRequested').length;
+    const wakes = async () => (await talk.fixture.types(talk.agentId)).filter((type) => type === 'AgentWakeRequested').length;
     const before = await wakes();
     const answers = await Promise.all(Array.from({ length: 8 }, () => get('/together')));
     expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200));
@@ -393,7 +392,7 @@ describe('an agent that answers with something else than HTTP', () => {
   it('that can’t be reached is a problem', async () => {
     jest.spyOn(talk.runtime.inner, 'address').mockImplementation(() => Promise.resolve({ host: '127.0.0.1', port: 9 }));
     await untilTrue(async () => {
-      keptConnections.closeIdle();
+      agentConnectionPool.closeIdle();
       return (await get('/')).status === 502;
     });
     expect(await get('/')).toMatchObject({ status: 502, json: { code: 'agent_failed' } });

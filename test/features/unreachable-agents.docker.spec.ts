@@ -2,9 +2,9 @@ import { execFileSync } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 
 import { ProvisioningModule } from '../../src/features/provisioning/provisioning.module.ts';
-import { AgentBed } from '../support/agent-bed.ts';
-import { bedRuntime } from '../support/bed-runtime.ts';
-import { DockerBed } from '../support/docker-bed.ts';
+import { AgentFixture } from '../support/agent-fixture.ts';
+import { fixtureRuntime } from '../support/fixture-runtime.ts';
+import { DockerFixture } from '../support/docker-fixture.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { runningFeatures } from '../support/features.ts';
 import type { TestServer } from '../support/http-server.ts';
@@ -15,7 +15,7 @@ const route = (how: 'add' | 'del') => execFileSync('ip', ['route', how, 'unreach
 
 describe('an agent whose address leads nowhere', () => {
   let engine: PrivateEngine;
-  let bed: DockerBed;
+  let bed: DockerFixture;
   let server: TestServer;
   let image: string;
   let quiet: string;
@@ -25,14 +25,14 @@ describe('an agent whose address leads nowhere', () => {
     // The addresses of its containers are in a network of their own. Whatever this machine's network answers at such addresses is none of them.
     route('add');
     await engine.start(['--default-address-pool', `base=${range},size=26`]);
-    bed = await DockerBed.open(engine.docker, 'all', 'container');
+    bed = await DockerFixture.open(engine.docker, 'all', 'container');
     image = await bed.imageWith(['CMD ["/bin/busybox", "httpd", "-f", "-p", "8080", "-h", "/www"]']);
     quiet = await bed.imageWith(['CMD ["/bin/busybox", "sleep", "300"]']);
-    const runtime = bedRuntime(bed);
+    const runtime = fixtureRuntime(bed);
     const environment = { MOORING_SHARED_IMAGES: `${image},${quiet}`, MOORING_START_TIMEOUT: '3' };
     const features = runningFeatures(runtime);
     server = await startFeatureServer({ ...features, modules: [...features.modules, ProvisioningModule], environment });
-    await new AgentBed(server).account('acme', 10);
+    await new AgentFixture(server).account('acme', 10);
   });
 
   afterAll(async () => {

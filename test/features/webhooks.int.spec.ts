@@ -5,13 +5,13 @@ import { Webhooks as Signer } from '@octokit/webhooks';
 import { tokenlessConversation, webhookConversation } from '../../src/features/messages/index.ts';
 import { EventStore, START } from '../../src/eventsourcing/event-store/event-store.ts';
 import { operate } from '../support/log.ts';
-import { startTalk, type Talk } from '../support/talk.ts';
+import { startChatFixture, type ChatFixture } from '../support/chat-fixture.ts';
 import { until } from '../support/until.ts';
 
-let talk: Talk;
+let talk: ChatFixture;
 let agentId: string;
 
-beforeAll(async () => void (talk = await startTalk({})));
+beforeAll(async () => void (talk = await startChatFixture({})));
 beforeEach(async () => void (agentId = await talk.deployed()));
 afterAll(() => talk?.server.close());
 
@@ -148,7 +148,7 @@ describe('a webhook', () => {
   });
 
   it('to an agent that is unknown, deleted or misspelt is a 404, with and without a token', async () => {
-    const gone = await talk.bed.created('acme');
+    const gone = await talk.fixture.created('acme');
     await talk.ask('DELETE', `/api/agents/${gone}`);
     for (const id of [randomUUID(), gone, 'nonsense']) {
       expect(await send('x', {}, `/api/webhooks/${id}`)).toMatchObject(problem(404, 'agent_not_found'));
@@ -224,7 +224,7 @@ describe('the budget of a sender', () => {
 
 describe('a service that accepts no webhook without a token', () => {
   it('answers 401', async () => {
-    const strict = await startTalk({ MOORING_TOKENLESS_WEBHOOKS: 'off' });
+    const strict = await startChatFixture({ MOORING_TOKENLESS_WEBHOOKS: 'off' });
     try {
       const path = `/api/webhooks/${strict.agentId}`;
       expect(await strict.server.request('POST', path, { body: 'x' })).toMatchObject(problem(401, 'unauthenticated'));

@@ -1,13 +1,13 @@
 import { apiKeyEvents } from '../../src/features/api-keys/index.ts';
 import { ApiKeysModule } from '../../src/features/api-keys/api-keys.module.ts';
 import { Database } from '../../src/postgres/database/database.ts';
-import { AgentBed } from '../support/agent-bed.ts';
+import { AgentFixture } from '../support/agent-fixture.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { subscribedFeatures } from '../support/features.ts';
-import type { Answer, TestServer } from '../support/http-server.ts';
+import type { TestResponse, TestServer } from '../support/http-server.ts';
 
 let server: TestServer;
-let agents: AgentBed;
+let agents: AgentFixture;
 
 beforeAll(async () => {
   server = await startFeatureServer({
@@ -15,7 +15,7 @@ beforeAll(async () => {
     definitions: [...subscribedFeatures.definitions, ...Object.values(apiKeyEvents)],
     environment: { MOORING_ALLOW_PRIVATE_TARGETS: '127.0.0.1' },
   });
-  agents = new AgentBed(server);
+  agents = new AgentFixture(server);
   await agents.account('acme', 5);
 });
 afterAll(() => server?.close());
@@ -53,7 +53,7 @@ describe('a write, while the read models are behind', () => {
 
   it('of an account is answered with what a list of the accounts shows next', async () => {
     const accounts = '/api/admin/accounts';
-    const shown = async ({ json }: Answer) => {
+    const shown = async ({ json }: TestResponse) => {
       const list = (await call('GET', accounts, undefined, 'ms_root')).json as { account_id: string }[];
       return list.find(({ account_id }) => account_id === json.account_id);
     };

@@ -1,8 +1,8 @@
-import { DockerBed } from '../support/docker-bed.ts';
+import { DockerFixture } from '../support/docker-fixture.ts';
 import { collectEvidence } from './evidence.ts';
 
 it('names the containers of a Docker runtime with their states until it is closed', async () => {
-  const bed = await DockerBed.open();
+  const bed = await DockerFixture.open();
   try {
     const { handle } = await bed.running();
     expect(await collectEvidence()).toMatch(/^-- Docker runtime\n1 containers:\n\S+ running: Up /);

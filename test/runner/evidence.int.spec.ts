@@ -9,7 +9,7 @@ const support = join(root, 'test', 'support');
 
 /** The tests that fail in the file that is run below. */
 const planted = `
-  import { AgentBed } from '${support}/agent-bed.ts';
+  import { AgentFixture } from '${support}/agent-fixture.ts';
   import { startFeatureServer } from '${support}/feature-server.ts';
   import { agentFeatures } from '${support}/features.ts';
   import { startTestServer } from '${support}/http-server.ts';
@@ -17,7 +17,7 @@ const planted = `
   let agents;
   beforeAll(async () => {
     server = await startFeatureServer(agentFeatures);
-    agents = new AgentBed(server);
+    agents = new AgentFixture(server);
   });
   afterAll(() => server.close());
 

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 
 import { startEmbeddedPostgres } from '../../src/postgres/embedded/embedded-postgres.ts';
 import { removeDataDir } from '../support/data-dir.ts';
-import { StandIn } from '../support/eventstoredb/stand-in.ts';
+import { FakeEventStoreDb } from '../support/eventstoredb/fake-eventstoredb.ts';
 import { makeTemplateDatabase } from '../support/postgres.ts';
 import { shared } from './shared-servers.mjs';
 
@@ -28,7 +28,7 @@ export default async function globalSetup() {
     stdio: ['pipe', 'ignore', 'ignore'],
   });
   watch.unref();
-  const standIn = await StandIn.start();
+  const standIn = await FakeEventStoreDb.start();
   shared.stop = async () => {
     await standIn.stop();
     watch.kill('SIGKILL');

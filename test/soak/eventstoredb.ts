@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { type StoredEvent, START } from '../../src/eventsourcing/event-store/event-store.ts';
 import { EventStoreDbEventStore } from '../../src/eventsourcing/event-store/eventstoredb/eventstoredb-event-store.ts';
 import { contractCatalogue, core, everything } from '../support/event-store-contract.ts';
-import { somePrefix } from '../support/eventstoredb/place.ts';
+import { somePrefix } from '../support/eventstoredb/location.ts';
 import { Writers } from '../support/eventstoredb/writers.ts';
 import { span, until } from '../support/until.ts';
 import { ClusterProcess, freePort, ServerProcess, untilLive } from './servers.ts';

@@ -1,5 +1,5 @@
-import type { Agent } from '../../src/features/agents/aggregate/agent-state.decider.ts';
-import { CRASHES_MAX } from '../../src/sandboxes/lifecycle/crashes.decider.ts';
+import type { Agent } from '../../src/features/agents/aggregate/agent-state.rules.ts';
+import { CRASHES_MAX } from '../../src/sandboxes/lifecycle/crashes.rules.ts';
 import { agentDecider, type AgentCommand } from '../../src/features/agents/aggregate/agents.decider.ts';
 import type { AgentEvent, AgentSettings } from '../../src/features/agents/aggregate/agents.events.ts';
 import { fold, given, NOON } from './decider-spec.ts';

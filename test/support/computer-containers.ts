@@ -11,13 +11,13 @@ import { ViewedDesktopsModule } from '../../src/features/computers/viewed-deskto
 import { ViewersModule } from '../../src/features/computers/viewers.module.ts';
 import { ContainerRuntime } from '../../src/runtime/runtime.ts';
 import { computerSandbox } from '../../src/sandboxes/index.ts';
-import { ComputerBed, computerFeatures } from './computer-bed.ts';
+import { ComputerFixture, computerFeatures } from './computer-fixture.ts';
 import { containerSpec } from './container-spec.ts';
 import { runningFeatures } from './features.ts';
 import { startFeatureServer } from './feature-server.ts';
 import type { TestServer } from './http-server.ts';
 import { LocalRuntimeModule } from './local-runtime-module.ts';
-import { RfbStandIn } from './rfb-stand-in.ts';
+import { FakeRfbServer } from './fake-rfb-server.ts';
 import { until } from './until.ts';
 
 /** Listens where a desktop does, and passes each connection on to the port. */
@@ -45,7 +45,7 @@ export class DesktopContainers {
   constructor(private readonly server: TestServer) {}
 
   /** Starts a container of the computer, with that desktop. */
-  async start(computerId: string, desktop: RfbStandIn): Promise<void> {
+  async start(computerId: string, desktop: FakeRfbServer): Promise<void> {
     const { runtime } = this;
     const { image } = await runtime.ensureImage(await this.programOf(desktop), () => undefined, new AbortController().signal);
     const agentId = computerSandbox(computerId);
@@ -57,7 +57,7 @@ export class DesktopContainers {
   }
 
   /** Makes the service create the containers of all computers with that desktop, so that the machine does not need a desktop's programs. */
-  async serve(desktop: RfbStandIn): Promise<void> {
+  async serve(desktop: FakeRfbServer): Promise<void> {
     const { runtime } = this;
     const source = await this.programOf(desktop);
     const ensureImage = runtime.ensureImage.bind(runtime);
@@ -73,7 +73,7 @@ export class DesktopContainers {
     rmSync(this.folder, { recursive: true, force: true });
   }
 
-  private async programOf(desktop: RfbStandIn) {
+  private async programOf(desktop: FakeRfbServer) {
     writeFileSync(join(this.folder, 'desk.mjs'), program(await this.listen(desktop)));
     return { kind: 'program' as const, directory: this.folder, language: 'node' as const, start: ['node', 'desk.mjs'] };
   }
@@ -82,7 +82,7 @@ export class DesktopContainers {
     return this.server.app.get(ContainerRuntime, { strict: false });
   }
 
-  private async listen(desktop: RfbStandIn): Promise<number> {
+  private async listen(desktop: FakeRfbServer): Promise<number> {
     const listener = createServer((socket) => {
       const dialled = desktop.dial();
       const end = () => {
@@ -104,7 +104,7 @@ export class ComputerContainers {
 
   private constructor(
     readonly server: TestServer,
-    readonly bed: ComputerBed,
+    readonly bed: ComputerFixture,
   ) {
     this.containers = new DesktopContainers(server);
   }
@@ -116,13 +116,13 @@ export class ComputerContainers {
     const more = [viewerEvents, apiKeyEvents].flatMap((events) => Object.values(events));
     const definitions = [...new Set([...running.definitions, ...computerFeatures.definitions, ...more])];
     const server = await startFeatureServer({ modules, definitions });
-    return new ComputerContainers(server, await ComputerBed.open(server, 'acme', computers));
+    return new ComputerContainers(server, await ComputerFixture.open(server, 'acme', computers));
   }
 
   /** Creates a computer that is awake, and returns its desktop. */
-  async awake(endUserId: string): Promise<{ computerId: string; desktop: RfbStandIn }> {
+  async awake(endUserId: string): Promise<{ computerId: string; desktop: FakeRfbServer }> {
     const display = { width: 640, height: 480 };
-    const desktop = new RfbStandIn(display);
+    const desktop = new FakeRfbServer(display);
     const computerId = await this.bed.awake(endUserId, { display });
     await this.containers.start(computerId, desktop);
     return { computerId, desktop };

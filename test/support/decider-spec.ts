@@ -1,5 +1,5 @@
 import type { Decider } from '../../src/eventsourcing/event-store/event-definition.ts';
-import { Refusal, type ErrorCode } from '../../src/kernel/errors/refusal.ts';
+import { ProblemError, type ErrorCode } from '../../src/kernel/errors/problem-error.ts';
 
 /** The time of a decision if a test does not set one. */
 export const NOON = new Date('2026-03-01T12:00:00.000Z');
@@ -36,12 +36,12 @@ export function fold<State, Command, Event extends { type: string; data: unknown
 }
 
 /** Returns the error that the call throws as a refusal, or null if it throws nothing; any other error is rethrown. */
-export function refusalOf(call: () => unknown): Refusal | null {
+export function refusalOf(call: () => unknown): ProblemError | null {
   try {
     call();
     return null;
   } catch (error) {
-    if (error instanceof Refusal) return error;
+    if (error instanceof ProblemError) return error;
     throw error;
   }
 }

@@ -18,7 +18,7 @@ import { ViewerControl } from '../../src/features/computers/live/viewer-control.
 import type { ComputerCommand } from '../../src/features/computers/aggregate/computers.decider.ts';
 import type { Computers } from '../../src/features/computers/aggregate/computers.service.ts';
 import { systemContext } from '../../src/kernel/context/command-context.ts';
-import { Refusal } from '../../src/kernel/errors/refusal.ts';
+import { ProblemError } from '../../src/kernel/errors/problem-error.ts';
 import type { StoredEvent } from '../../src/eventsourcing/event-store/event-store.ts';
 import type { LogFollower, LogListener } from '../../src/eventsourcing/log/log-follower.ts';
 import { untilTrue } from './until.ts';
@@ -33,8 +33,9 @@ export class KnownComputers implements Pick<LiveComputers, 'screenOf' | 'isAwake
   constructor(private readonly display: Size = { width: 320, height: 240 }) {}
 
   async screenOf({ computerId, accountId }: { computerId: string; accountId: string }): Promise<ExpectedScreen> {
-    if ((this.owners.get(computerId) ?? accountId) !== accountId) throw new Refusal('computer_not_found', 'There is no such computer.');
-    return { ...this.display, isThere: !this.asleep.has(computerId) };
+    if ((this.owners.get(computerId) ?? accountId) !== accountId)
+      throw new ProblemError('computer_not_found', 'There is no such computer.');
+    return { ...this.display, isAwake: !this.asleep.has(computerId) };
   }
 
   async isAwake(computerId: string): Promise<boolean> {
@@ -45,7 +46,7 @@ export class KnownComputers implements Pick<LiveComputers, 'screenOf' | 'isAwake
     const { computerId, accountId } = need;
     await this.screenOf(need);
     const isAsleep = this.asleep.has(computerId);
-    if (isAsleep && !need.wake) throw new Refusal('computer_asleep', 'The computer is asleep.');
+    if (isAsleep && !need.wake) throw new ProblemError('computer_asleep', 'The computer is asleep.');
     this.asleep.delete(computerId);
     this.held += 1;
     try {
@@ -57,7 +58,7 @@ export class KnownComputers implements Pick<LiveComputers, 'screenOf' | 'isAwake
 }
 
 /** Delivers events to the followers of the log. */
-export class ToldEvents {
+export class FakeEventLog {
   private listener: LogListener | null = null;
   readonly follower = {
     listen: (listener: LogListener) => {
@@ -66,7 +67,7 @@ export class ToldEvents {
     },
   } as unknown as LogFollower;
 
-  tell(type: string, computerId: string, data: Record<string, unknown> = {}): void {
+  emit(type: string, computerId: string, data: Record<string, unknown> = {}): void {
     this.listener?.onEvents([{ type, stream: `computer-${computerId}`, data } as unknown as StoredEvent], '1'.padStart(20, '0'));
   }
 
@@ -76,7 +77,7 @@ export class ToldEvents {
 }
 
 /** Stores the records of acts. */
-export class KeptActs {
+export class RecordedActs {
   readonly acts: (Omit<Acted, 'type'> & { computerId: string; actor: string })[] = [];
   /** Called before each record is stored. */
   onRecord: () => Promise<void> = () => Promise.resolve();
@@ -98,9 +99,9 @@ const turnsOfOneReplica = {
 } as unknown as DesktopTurns;
 
 /** Everything between a route and the desktops that `dial` reaches. */
-export class DesktopBed {
-  readonly events = new ToldEvents();
-  readonly acts = new KeptActs();
+export class DesktopFixture {
+  readonly events = new FakeEventLog();
+  readonly acts = new RecordedActs();
   readonly inControl = new Set<string>();
   readonly viewers = new ViewerControl();
   readonly pool: DesktopPool;

@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import type Dockerode from 'dockerode';
 
 import { DockerRuntime, type DockerRuntimeOptions } from '../../src/runtime/docker/docker-runtime.ts';
-import type { RuntimeUnderTest } from '../contracts/runtime.bed.contract.ts';
+import type { RuntimeUnderTest } from '../contracts/runtime.fixture.contract.ts';
 import { addWitness } from '../runner/evidence.ts';
 import { testContainerKey } from './container-key.ts';
 import { containersOn } from './witnesses.ts';

@@ -23,7 +23,7 @@ export interface ContractSubject {
   /** Opens another adapter on the same log, as another replica would have; `close` closes it too. */
   another(): Promise<EventStore>;
   /** Makes the store delete at once what is past its retention. */
-  forget(): Promise<void>;
+  removeExpired(): Promise<void>;
   /** Appends one event from another client, so slowly that it becomes visible only some time after it was appended. */
   appendSlowly(stream: string, revision: number, milliseconds: number): Promise<void>;
   close(): Promise<void>;

@@ -1,6 +1,6 @@
 import { EventStore, type StoredEvent } from '../../src/eventsourcing/event-store/event-store.ts';
-import type { Answer } from './http-server.ts';
-import type { Talk } from './talk.ts';
+import type { TestResponse } from './http-server.ts';
+import type { ChatFixture } from './chat-fixture.ts';
 
 /** One field of a form: a text, or a file with its name. */
 export type Field = [name: string, value: string] | [name: string, value: Blob, fileName: string];
@@ -22,33 +22,33 @@ interface Uploaded {
 
 /** Calls the routes of an agent's files as the account acme, or with another credential. */
 export class FileCaller {
-  constructor(private readonly talk: Talk) {}
+  constructor(private readonly talk: ChatFixture) {}
 
   address(action: string): string {
     return `/api/agents/${this.talk.agentId}/files/${action}`;
   }
 
-  ask(method: string, action: string, json?: object, credential = 'mk_acme'): Promise<Answer> {
+  ask(method: string, action: string, json?: object, credential = 'mk_acme'): Promise<TestResponse> {
     return this.talk.server.request(method, this.address(action), { credential, json });
   }
 
-  list(path?: string, credential?: string): Promise<Answer> {
+  list(path?: string, credential?: string): Promise<TestResponse> {
     return this.ask('GET', `list${path === undefined ? '' : query(path)}`, undefined, credential);
   }
 
-  write(path: string, content: string, credential?: string): Promise<Answer> {
+  write(path: string, content: string, credential?: string): Promise<TestResponse> {
     return this.ask('PUT', 'write', { path, content }, credential);
   }
 
-  mkdir(path: string, parents?: boolean): Promise<Answer> {
+  mkdir(path: string, parents?: boolean): Promise<TestResponse> {
     return this.ask('POST', 'mkdir', { path, parents });
   }
 
-  move(from: string, to: string): Promise<Answer> {
+  move(from: string, to: string): Promise<TestResponse> {
     return this.ask('POST', 'move', { from, to });
   }
 
-  remove(path: string): Promise<Answer> {
+  remove(path: string): Promise<TestResponse> {
     return this.ask('DELETE', `delete${query(path)}`);
   }
 

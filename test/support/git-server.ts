@@ -130,7 +130,7 @@ export class GitServer {
     const credential = authorization === undefined ? null : Buffer.from(authorization.replace(/^Basic /, ''), 'base64').toString();
     this.seen.push(credential);
     if (this.answer !== null) return this.answer(request, response);
-    if (this.held.take(request, response)) return;
+    if (this.held.intercept(request, response)) return;
     if (this.credential !== null && credential !== this.credential) {
       response.writeHead(401, { 'www-authenticate': 'Basic realm="git"' }).end();
       return;

@@ -3,13 +3,13 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 /** Leaves chosen requests of a server unanswered, so that a test can act while one waits. */
 export class HeldRequests {
   private path: RegExp | null = null;
-  private came = () => {};
+  private arrived = () => {};
   private readonly waiting = new Set<ServerResponse>();
 
   /** Holds all requests whose path matches from now on. The promise resolves when the first one has arrived. */
   hold(path: RegExp): Promise<void> {
     this.path = path;
-    return new Promise((resolve) => (this.came = resolve));
+    return new Promise((resolve) => (this.arrived = resolve));
   }
 
   /** Closes the connections of the waiting requests, and holds no further ones. */
@@ -20,11 +20,11 @@ export class HeldRequests {
   }
 
   /** Returns whether the request is held, so that no handler may respond to it. */
-  take({ url = '' }: IncomingMessage, response: ServerResponse): boolean {
+  intercept({ url = '' }: IncomingMessage, response: ServerResponse): boolean {
     if (this.path?.test(url) !== true) return false;
     this.waiting.add(response);
     response.once('close', () => this.waiting.delete(response));
-    this.came();
+    this.arrived();
     return true;
   }
 }

@@ -39,7 +39,7 @@ await driver.run(
       if (!normalised.ok) throw new Error(JSON.stringify(normalised.errors));
       return normalised.batch;
     },
-    hold: () => true,
+    reserveImage: () => true,
   },
   new AbortController().signal,
 );

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
 
-import type { ProgramRun, StandInProgram } from './engine-stand-in/program.ts';
+import type { ProgramRun, FakeProgram } from './fake-docker-engine/program.ts';
 
 const head = (length: number | 'chunked') =>
   `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n${length === 'chunked' ? 'transfer-encoding: chunked' : `content-length: ${length}`}\r\n\r\n`;
@@ -113,7 +113,7 @@ export function serveHostilely(socket: Socket, onMessage: (text: string) => void
 }
 
 /** Returns the hostile agent as the program of an image; `onMessage` is called with each message that reaches it. It ignores SIGTERM. */
-export function hostileProgram(onMessage: (text: string) => void = () => undefined): StandInProgram {
+export function hostileProgram(onMessage: (text: string) => void = () => undefined): FakeProgram {
   return {
     listens: true,
     answer: () => ({ status: 500, body: 'it serves its connections itself' }),

@@ -2,12 +2,12 @@ import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
 import { tarOf } from '../../src/runtime/docker/image-sources/build-context.ts';
 import { machineProgram } from '../../src/runtime/docker/image-sources/node-base.ts';
 import { importImage } from '../../src/runtime/docker/image-sources/registry.ts';
-import type { DockerBed } from './docker-bed.ts';
+import type { DockerFixture } from './docker-fixture.ts';
 import { busyboxEntries } from './images.ts';
 import { requirePrograms } from './private-engine.ts';
 
 /** Builds an image with busybox, the usual names of its programs, and a perl, with which an agent can make any system call. */
-export async function hostileImage(bed: DockerBed): Promise<string> {
+export async function hostileImage(bed: DockerFixture): Promise<string> {
   requirePrograms('perl');
   const name = `mooring-test-${bed.instance}:hostile`;
   const tar = tarOf([...(await busyboxEntries()), ...(await machineProgram('/usr/bin/perl', 'usr/bin/perl'))]);

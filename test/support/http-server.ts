@@ -15,7 +15,7 @@ import type { Intervals } from '../../src/kernel/config/intervals.ts';
 import { createServer } from '../../src/http/server/server.ts';
 import { routeByDomain } from '../../src/features/traffic/index.ts';
 import { addWitness } from '../runner/evidence.ts';
-import { eventStoreEnvironment } from './eventstoredb/place.ts';
+import { eventStoreEnvironment } from './eventstoredb/location.ts';
 import { freshDatabase } from './postgres.ts';
 import { lastEvents, lastLogLines } from './witnesses.ts';
 
@@ -26,7 +26,7 @@ export interface TestServer {
   databaseUrl: string;
   /** All lines that the server logged. */
   logLines: string[];
-  request(method: string, path: string, options?: RequestOptions): Promise<Answer>;
+  request(method: string, path: string, options?: RequestOptions): Promise<TestResponse>;
   close(): Promise<void>;
 }
 
@@ -39,7 +39,7 @@ export interface RequestOptions {
   credential?: string;
 }
 
-export interface Answer {
+export interface TestResponse {
   status: number;
   headers: Headers;
   text: string;
@@ -99,7 +99,7 @@ export async function startTestServer(
   };
 }
 
-async function request(url: string, method: string, path: string, options: RequestOptions = {}): Promise<Answer> {
+async function request(url: string, method: string, path: string, options: RequestOptions = {}): Promise<TestResponse> {
   const { json, credential } = options;
   const answer = await fetch(`${url}${path}`, {
     method,

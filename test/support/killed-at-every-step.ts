@@ -1,6 +1,6 @@
 import { seenContainers, seenVolumes } from './engine.ts';
 import { killable, Kills } from './kills.ts';
-import { StartedService, type Answer } from './started-service.ts';
+import { StartedService, type ServiceResponse } from './started-service.ts';
 import { until } from './until.ts';
 
 /** The most steps of one operation that a test walks through. */
@@ -66,7 +66,7 @@ class Killed extends Kills {
   }
 }
 
-function notBusy(answer: Answer): Answer | undefined {
+function notBusy(answer: ServiceResponse): ServiceResponse | undefined {
   return answer.body.code === 'idempotency_in_progress' ? undefined : answer;
 }
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 
 import { LocalRuntime } from '../../src/runtime/local/local-runtime.ts';
-import type { RuntimeUnderTest } from '../contracts/runtime.bed.contract.ts';
+import type { RuntimeUnderTest } from '../contracts/runtime.fixture.contract.ts';
 
 export interface LocalUnderTest extends RuntimeUnderTest {
   dataDir: string;

@@ -18,7 +18,7 @@ import { Snapshots } from '../../src/eventsourcing/aggregates/snapshots.ts';
 import { StreamStates } from '../../src/eventsourcing/aggregates/stream-states.ts';
 import { rebuildEvents } from '../../src/eventsourcing/projections/rebuild/rebuild.events.ts';
 import { until } from './until.ts';
-import { eventStoreEnvironment } from './eventstoredb/place.ts';
+import { eventStoreEnvironment } from './eventstoredb/location.ts';
 import { LogPasses } from '../../src/eventsourcing/projections/rebuild/log-pass.ts';
 import { Intervals } from '../../src/kernel/config/intervals.ts';
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 
 import { planProject } from '../../src/builds/projects/plan-project.ts';
-import { DockerBed } from './docker-bed.ts';
+import { DockerFixture } from './docker-fixture.ts';
 
 /** This machine's own certificates, with which it reaches the registries. */
 const certificates = '/etc/ssl/certs/ca-certificates.crt';
@@ -12,10 +12,10 @@ export const PROJECT_MS = 280_000;
 
 /** Builds projects as their files say, and runs them. */
 export class ProjectBed {
-  private constructor(private readonly bed: DockerBed) {}
+  private constructor(private readonly bed: DockerFixture) {}
 
   static async open(): Promise<ProjectBed> {
-    return new ProjectBed(await DockerBed.open());
+    return new ProjectBed(await DockerFixture.open());
   }
 
   close(): Promise<void> {

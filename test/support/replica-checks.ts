@@ -86,7 +86,7 @@ export class SeenLog {
   }
 
   /** Returns a test that is true for rows whose owner still exists; rows of deleted agents, for example, may be removed. */
-  private async standing({ table: { belongs } }: Projection): Promise<(row: Record<string, unknown>) => boolean> {
+  private async ownedRows({ table: { belongs } }: Projection): Promise<(row: Record<string, unknown>) => boolean> {
     if (belongs === undefined) return () => true;
     const owners = new Set((await this.query(belongs.to)).flatMap((row) => Object.values(row)));
     return (row) => owners.has(row[belongs.column]);
@@ -105,7 +105,7 @@ export class SeenLog {
           return isTime(table, name) && value !== null ? new Date(value as string).toISOString() : value;
         }),
       );
-    const stands = await this.standing(projection);
+    const stands = await this.ownedRows(projection);
     const wanted = new Set(written.filter(stands).map(asText));
     const found = new Set(rows.filter(stands).map(asText));
     const missing = [...wanted].filter((row) => !found.has(row)).length;

@@ -1,7 +1,7 @@
 import { randomInt, randomUUID } from 'node:crypto';
 
 import { span } from './until.ts';
-import type { Answer, StartedService } from './started-service.ts';
+import type { ServiceResponse, StartedService } from './started-service.ts';
 
 /** The longest wait for a response, in ms; a later one may never come because the process is suspended. */
 const PATIENCE_MS = 20_000;
@@ -110,7 +110,7 @@ export class ReplicaUser {
   }
 
   /** Repeats an operation that must succeed; returns null if the signal aborts first. */
-  private async insist(signal: AbortSignal, attempt: () => Promise<Answer | null>): Promise<Answer | null> {
+  private async insist(signal: AbortSignal, attempt: () => Promise<ServiceResponse | null>): Promise<ServiceResponse | null> {
     while (!signal.aborted) {
       const answer = await attempt();
       if (answer !== null && (answer.status < 300 || answer.status === 404)) return answer;
@@ -121,7 +121,7 @@ export class ReplicaUser {
   }
 
   /** Returns null if there was no response; the operation may or may not have been performed. */
-  private async ask(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer | null> {
+  private async ask(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<ServiceResponse | null> {
     // Most callers come through a load balancer, which skips a replica that does not respond.
     const able = this.replicas.filter((replica) => replica.running && (!replica.suspended || randomInt(8) === 0));
     const replica = able[randomInt(Math.max(1, able.length))];
@@ -131,7 +131,7 @@ export class ReplicaUser {
     return answer;
   }
 
-  private note(what: string, answer: Answer | null): void {
+  private note(what: string, answer: ServiceResponse | null): void {
     // None of these requests is invalid, so the detail of a 400 is recorded too.
     const { code = '', detail = '' } = answer?.body ?? {};
     const how = answer === null ? `${what}: no answer` : `${what}: ${answer.status} ${code}${answer.status === 400 ? ` ${detail}` : ''}`;

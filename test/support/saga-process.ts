@@ -8,7 +8,7 @@ import { DurableSagas } from '../../src/eventsourcing/sagas/durable-sagas.ts';
 import { Replica } from '../../src/postgres/leases/replica.ts';
 import { SagaRunners } from '../../src/eventsourcing/sagas/saga-runners.ts';
 import { ShardLeases } from '../../src/eventsourcing/sagas/shard-leases.ts';
-import { UnseenEvents } from '../../src/eventsourcing/sagas/unseen-events.ts';
+import { UnprojectedEvents } from '../../src/eventsourcing/sagas/unprojected-events.ts';
 import { openAggregates, openPasses, type OpenedLog } from './log.ts';
 
 /** A clock that a test can move forward. */
@@ -35,7 +35,7 @@ export class SagaProcess {
     this.projections = new Projections(log.database, log.store, this.leases, log.aggregates, openPasses(log.store, quickIntervals));
     this.follower = new LogFollower(log.store);
     this.aggregates = openAggregates(log.database, log.store, log.catalogue, this.follower).aggregates;
-    const unseen = new UnseenEvents(log.store, this.projections);
+    const unseen = new UnprojectedEvents(log.store, this.projections);
     this.sagas = new DurableSagas(
       new SagaRunners(log.database, this.clock, unseen, this.follower, quickIntervals),
       this.follower,

@@ -24,7 +24,7 @@ export class Scripted implements ChannelTransport {
 
   onEnd(): void {}
 
-  hold(ms: number): void {
+  pauseReading(ms: number): void {
     this.heldMs = ms;
   }
 

@@ -7,7 +7,7 @@ import { join, resolve } from 'node:path';
 import Dockerode from 'dockerode';
 import { addWitness } from '../runner/evidence.ts';
 import { removeDataDir } from './data-dir.ts';
-import { eventStoreEnvironment } from './eventstoredb/place.ts';
+import { eventStoreEnvironment } from './eventstoredb/location.ts';
 import { removeInstance } from './images.ts';
 import { until } from './until.ts';
 import { containersOn, databaseIn, lastEvents, lastLogLines } from './witnesses.ts';
@@ -32,7 +32,7 @@ export interface FirstRun {
 // oxlint-disable-next-line typescript/no-explicit-any -- a test's expectation is the check of its form
 export type AnyBody = any;
 
-export interface Answer<Body = AnyBody> {
+export interface ServiceResponse<Body = AnyBody> {
   status: number;
   headers: Headers;
   body: Body;
@@ -174,7 +174,12 @@ export class StartedService {
   }
 
   /** Sends one request with the first key. */
-  async call<Body = AnyBody>(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer<Body>> {
+  async call<Body = AnyBody>(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers: Record<string, string> = {},
+  ): Promise<ServiceResponse<Body>> {
     const response = await fetch(`${this.firstRun.url}${path}`, {
       method,
       headers: {

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { Webhook } from 'standardwebhooks';
 
 import { pause } from '../../src/kernel/async/pause.ts';
-import type { Answer, AnyBody, StartedService } from './started-service.ts';
+import type { ServiceResponse, AnyBody, StartedService } from './started-service.ts';
 import { until } from './until.ts';
 
 const AGENTS = 3;
@@ -124,7 +124,7 @@ export class SubscribedChanges {
     this.session = await login(owner);
   }
 
-  private call<Body = AnyBody>(method: string, path: string, body?: unknown): Promise<Answer<Body>> {
+  private call<Body = AnyBody>(method: string, path: string, body?: unknown): Promise<ServiceResponse<Body>> {
     return this.service.call<Body>(method, path, body, { authorization: this.session });
   }
 
@@ -141,7 +141,7 @@ export class SubscribedChanges {
     const items: Item[] = [];
     let path: string | undefined = '/api/v1/audit?limit=200';
     while (path !== undefined) {
-      const page: Answer<Item[]> = await this.call('GET', path);
+      const page: ServiceResponse<Item[]> = await this.call('GET', path);
       items.push(...page.body);
       path = /<([^>]+)>; rel="next"/.exec(page.headers.get('link') ?? '')?.[1];
     }

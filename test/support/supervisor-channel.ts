@@ -31,7 +31,7 @@ export class AttachedSupervisor {
       input: stdin,
       onBytes: (callback) => stdout.on('data', callback),
       onEnd: (callback) => stdout.on('close', () => callback(null)),
-      hold: (ms) => {
+      pauseReading: (ms) => {
         stdout.pause();
         setTimeout(() => stdout.resume(), ms);
       },

@@ -66,7 +66,7 @@ export class TestRegistry {
   }
 
   private answer(request: IncomingMessage, response: ServerResponse): void {
-    if (this.held.take(request, response)) return;
+    if (this.held.intercept(request, response)) return;
     const { method, url = '', headers } = request;
     const { authorization } = headers;
     this.seen.push(authorization === undefined ? null : Buffer.from(authorization.replace('Basic ', ''), 'base64').toString());

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-import { Refusal } from '../../src/kernel/errors/refusal.ts';
+import { ProblemError } from '../../src/kernel/errors/problem-error.ts';
 import type { Decider } from '../../src/eventsourcing/event-store/event-definition.ts';
 import { fold, NOON } from './decider-spec.ts';
 
@@ -51,7 +51,7 @@ export function walkDecider<State, Command, Event extends { type: string; data: 
     try {
       events = decider.decide(index % 4 === 0 ? command : aim(command, state), deepFreeze(state), new Date(now));
     } catch (error) {
-      if (!(error instanceof Refusal)) throw error;
+      if (!(error instanceof ProblemError)) throw error;
       continue;
     }
     // The events pass through JSON, as they do in the store.

@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { pause } from '../../src/kernel/async/pause.ts';
-import type { Answer, StartedService } from './started-service.ts';
+import type { ServiceResponse, StartedService } from './started-service.ts';
 import { until } from './until.ts';
 
 /** The pause of a sender after each response, in ms. */
@@ -98,7 +98,7 @@ export class Addressed {
     const messages = [];
     let path: string | undefined = `/api/agents/${this.agentId}/conversations/${id}/messages?limit=200`;
     while (path !== undefined) {
-      const page: Answer = await this.service.call('GET', path);
+      const page: ServiceResponse = await this.service.call('GET', path);
       messages.unshift(...page.body);
       path = /<([^>]+)>; rel="next"/.exec(page.headers.get('link') ?? '')?.[1];
     }

@@ -29,7 +29,7 @@ const TENANT_LENGTH_MAX = 256;
 export function interfaceIn(card: unknown): A2aInterface {
   const { capabilities, ...members } = (card ?? {}) as Card;
   const streams = capabilities?.streaming === true;
-  const found = listed(members.supportedInterfaces).toSorted((a, b) => Number(b.version === '1.0') - Number(a.version === '1.0'))[0];
+  const found = offersIn(members.supportedInterfaces).toSorted((a, b) => Number(b.version === '1.0') - Number(a.version === '1.0'))[0];
   const chosen = found ?? ofVersion03(members);
   if (chosen === undefined) throw new AgentErrorResponse(200, 'its card offers no JSON-RPC of version 1.0 or 0.3');
   return { ...chosen, path: pathOf(chosen.url), streams };
@@ -41,7 +41,7 @@ interface Offer {
   tenant: string | null;
 }
 
-function listed(interfaces: unknown): Offer[] {
+function offersIn(interfaces: unknown): Offer[] {
   if (!Array.isArray(interfaces)) return [];
   return (interfaces as unknown[]).flatMap((each) => {
     const { url, protocolBinding, protocolVersion, tenant } = (each ?? {}) as Record<string, unknown>;

@@ -44,14 +44,14 @@ const REPLIED = new Set(['completed', 'input-required', 'auth-required']);
 
 /** The agent's answer to one message, in one result or in many: a message, or a task with its artifacts. */
 export class A2aTurn {
-  private said: string | null = null;
+  private messageText: string | null = null;
   private state = '';
   private statusText = '';
   private history: readonly (Message | null)[] = [];
   private readonly artifacts = new Map<string, string>();
   private bytes = 0;
   private taskId: string | null = null;
-  private speaking: string | null = null;
+  private streamedArtifact: string | null = null;
 
   /** `progress` receives the text of the artifacts as it arrives. */
   constructor(private readonly progress: ReplyText) {}
@@ -75,34 +75,34 @@ export class A2aTurn {
   }
 
   get isOver(): boolean {
-    return this.said !== null || REPLIED.has(this.state) || this.hasFailed;
+    return this.messageText !== null || REPLIED.has(this.state) || this.hasFailed;
   }
 
   /** Applies a result. Throws `AgentErrorResponse` if it is not a result, and for a reply of more than 1 MiB. */
-  take(result: unknown): void {
+  apply(result: unknown): void {
     const { kind, ...members } = (result ?? {}) as Record<string, unknown>;
     const message = members['message'] ?? (kind === 'message' ? result : undefined);
     const task = members['task'] ?? members['statusUpdate'] ?? (kind === 'task' || kind === 'status-update' ? result : undefined);
     const update = members['artifactUpdate'] ?? (kind === 'artifact-update' ? result : undefined);
-    if (message !== undefined && task === undefined && update === undefined) this.takeMessage(message ?? {});
-    else if (task !== undefined) this.takeTask(task ?? {});
-    else if (update !== undefined) this.takeUpdate(update ?? {});
+    if (message !== undefined && task === undefined && update === undefined) this.applyMessage(message ?? {});
+    else if (task !== undefined) this.applyTask(task ?? {});
+    else if (update !== undefined) this.applyUpdate(update ?? {});
     else throw new AgentErrorResponse(200, 'the answer is neither a message nor a task');
   }
 
   /** Applies a task that was polled. */
-  takeTask({ id, taskId, status, artifacts, history }: Task): void {
-    this.know(id ?? taskId);
+  applyTask({ id, taskId, status, artifacts, history }: Task): void {
+    this.setTask(id ?? taskId);
     if (typeof status?.state === 'string') this.state = stateOf(status.state);
     this.statusText = partsText((status?.message as Message | null | undefined)?.parts);
     if (Array.isArray(history)) this.history = history as (Message | null)[];
-    if (Array.isArray(artifacts)) for (const artifact of artifacts as (Artifact | null)[]) this.keep(artifact, false);
+    if (Array.isArray(artifacts)) for (const artifact of artifacts as (Artifact | null)[]) this.storeArtifact(artifact, false);
   }
 
   /** Returns the reply. Throws `AgentErrorResponse` if the agent failed or refused. */
   reply(): string {
     this.progress.end();
-    if (this.said !== null) return wellFormed(this.said); // A3
+    if (this.messageText !== null) return wellFormed(this.messageText); // A3
     const failed = this.hasFailed ? FAILED[this.state] : undefined;
     if (failed !== undefined) throw new AgentErrorResponse(failed, `the task is ${this.state}: ${shortened(this.statusText) || 'no text'}`);
     const artifacts = [...this.artifacts.values()].filter((text) => text !== '').join('\n\n');
@@ -111,17 +111,17 @@ export class A2aTurn {
     return wellFormed([...texts, partsText(this.lastOf('agent')?.parts)].find((text) => text !== '') ?? '');
   }
 
-  private takeMessage({ parts }: Message): void {
-    this.said = partsText(parts);
+  private applyMessage({ parts }: Message): void {
+    this.messageText = partsText(parts);
   }
 
-  private takeUpdate({ taskId, artifact, append }: Task): void {
-    this.know(taskId);
+  private applyUpdate({ taskId, artifact, append }: Task): void {
+    this.setTask(taskId);
     const { artifactId, parts } = (artifact ?? {}) as Artifact;
-    this.keep({ artifactId, parts }, append === true);
+    this.storeArtifact({ artifactId, parts }, append === true);
     const id = String(artifactId);
-    if (this.speaking !== id && !this.progress.isEmpty) this.progress.add('\n\n');
-    this.speaking = id;
+    if (this.streamedArtifact !== id && !this.progress.isEmpty) this.progress.add('\n\n');
+    this.streamedArtifact = id;
     this.progress.add(partsText(parts));
   }
 
@@ -135,11 +135,11 @@ export class A2aTurn {
     );
   }
 
-  private know(taskId: unknown): void {
+  private setTask(taskId: unknown): void {
     if (typeof taskId === 'string' && taskId !== '') this.taskId = taskId;
   }
 
-  private keep(artifact: Artifact | null, isAppended: boolean): void {
+  private storeArtifact(artifact: Artifact | null, isAppended: boolean): void {
     const id = String(artifact?.artifactId);
     const before = this.artifacts.get(id) ?? '';
     const text = partsText(artifact?.parts);

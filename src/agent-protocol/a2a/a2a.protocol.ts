@@ -8,7 +8,7 @@ import {
   type Deliver,
   type Delivery,
   type Exchange,
-  type Inquiry,
+  type PrepareRequest,
 } from '../protocol.ts';
 import { messageText } from '../message-text.ts';
 import { poll } from '../poll.ts';
@@ -17,7 +17,7 @@ import { parsedEvent, ReplyText, shortened } from '../reply-text.ts';
 const CARD_PATH = '/.well-known/agent-card.json';
 
 /** The names that differ between the versions. */
-const words = {
+const methodNames = {
   '1.0': { send: 'SendMessage', stream: 'SendStreamingMessage', get: 'GetTask', role: 'ROLE_USER' },
   '0.3': { send: 'message/send', stream: 'message/stream', get: 'tasks/get', role: 'user' },
 } satisfies Record<A2aVersion, object>;
@@ -35,14 +35,14 @@ const HISTORY_LENGTH = 10;
  * needs input gets the message.
  */
 export class A2aProtocol extends AgentProtocol {
-  async prepare({ endpoint, timeoutMs, signal, memory, protocol, messageId, conversationId }: Inquiry): Promise<Deliver> {
+  async prepare({ endpoint, timeoutMs, signal, memory, protocol, messageId, conversationId }: PrepareRequest): Promise<Deliver> {
     const exchange = { endpoint, timeoutMs, signal, memory };
     const headers = { 'a2a-version': '1.0' };
     const agent = interfaceIn(await callForJson({ ...exchange, path: protocol.path ?? CARD_PATH, headers }));
     const latest = await latestTask(exchange, agent, conversationId);
     if (latest === null) return deliverTo(agent, null);
     const turn = new A2aTurn(new ReplyText());
-    turn.takeTask(latest);
+    turn.applyTask(latest);
     const isAnswered = turn.lastMessage === messageId && !turn.hasFailed;
     return isAnswered ? () => replyOf(exchange, agent, turn) : deliverTo(agent, turn.needsInput ? turn.task : null);
   }
@@ -56,7 +56,7 @@ function deliverTo(agent: A2aInterface, taskId: string | null): Deliver {
 /** Returns the context's latest task; null if there is none, or the agent does not support the request. */
 async function latestTask(exchange: Exchange, agent: A2aInterface, contextId: string): Promise<object | null> {
   if (agent.version !== '1.0') return null;
-  const query = { contextId, pageSize: 1, historyLength: HISTORY_LENGTH, includeArtifacts: true, ...ofTenant(agent) };
+  const query = { contextId, pageSize: 1, historyLength: HISTORY_LENGTH, includeArtifacts: true, ...tenantParams(agent) };
   try {
     const { tasks } = (resultOf(await callForJson(rpc(exchange, agent, 'ListTasks', contextId, query))) ?? {}) as { tasks?: unknown };
     const [latest] = (Array.isArray(tasks) ? tasks : []) as ({ contextId?: unknown } | null)[];
@@ -69,23 +69,23 @@ async function latestTask(exchange: Exchange, agent: A2aInterface, contextId: st
 
 function deliver(delivery: Delivery, agent: A2aInterface, taskId: string | null): Promise<AgentReply> {
   const { message, onText, endpoint, timeoutMs, signal, memory } = delivery;
-  const { send, stream, role } = words[agent.version];
+  const { send, stream, role } = methodNames[agent.version];
   const isStreamed = onText !== undefined && agent.streams;
   const text = messageText(message);
   const members = { messageId: message.id, contextId: message.conversationId, role, ...(taskId === null ? {} : { taskId }) };
   const params =
     agent.version === '1.0'
-      ? { message: { ...members, parts: [{ text }] }, ...ofTenant(agent) }
+      ? { message: { ...members, parts: [{ text }] }, ...tenantParams(agent) }
       : { message: { ...members, kind: 'message', parts: [{ kind: 'text', text }] }, configuration: { blocking: true } };
   const exchange = { endpoint, timeoutMs, signal, memory };
   const turn = new A2aTurn(new ReplyText(onText));
   const call = rpc(exchange, agent, isStreamed ? stream : send, message.id, params);
   const begun = performance.now();
   return callForEvents(call, ({ data }) => {
-    turn.take(resultOf(parsedEvent(data)));
+    turn.apply(resultOf(parsedEvent(data)));
     return turn.isOver;
   }).then((answer) => {
-    if (answer !== undefined) turn.take(resultOf(answer));
+    if (answer !== undefined) turn.apply(resultOf(answer));
     return replyOf({ ...exchange, timeoutMs: timeoutMs - (performance.now() - begun) }, agent, turn);
   });
 }
@@ -100,15 +100,17 @@ function untilOver(exchange: Exchange, agent: A2aInterface, turn: A2aTurn): Prom
   const { task: id } = turn;
   if (id === null) throw new AgentErrorResponse(200, 'its task has no id');
   return poll(exchange, async (timeoutMs) => {
-    const answer = await callForJson(rpc({ ...exchange, timeoutMs }, agent, words[agent.version].get, id, { id, ...ofTenant(agent) }));
+    const answer = await callForJson(
+      rpc({ ...exchange, timeoutMs }, agent, methodNames[agent.version].get, id, { id, ...tenantParams(agent) }),
+    );
     const task = resultOf(answer);
     if (typeof task !== 'object' || task === null) throw new AgentErrorResponse(200, 'the answer is no task');
-    turn.takeTask(task);
+    turn.applyTask(task);
     return turn.isOver || null;
   });
 }
 
-function ofTenant({ tenant }: A2aInterface): object {
+function tenantParams({ tenant }: A2aInterface): object {
   return tenant === null ? {} : { tenant };
 }
 

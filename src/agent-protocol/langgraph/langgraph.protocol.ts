@@ -6,7 +6,7 @@ import {
   type AgentReply,
   type Deliver,
   type Delivery,
-  type Inquiry,
+  type PrepareRequest,
   type ProtocolSpec,
 } from '../protocol.ts';
 import { RunEvents } from './run-events.ts';
@@ -42,7 +42,7 @@ interface ThreadState {
  * answer.
  */
 export class LangGraphProtocol extends AgentProtocol {
-  async prepare(inquiry: Inquiry): Promise<Deliver> {
+  async prepare(inquiry: PrepareRequest): Promise<Deliver> {
     const found = await poll(inquiry, (timeoutMs) => new AgentThread({ ...inquiry, timeoutMs }).find(inquiry.messageId));
     if ('response' in found) return () => Promise.resolve(found);
     return (delivery) => run(delivery, found.isInterrupted);
@@ -51,7 +51,7 @@ export class LangGraphProtocol extends AgentProtocol {
 
 /** One thread at the agent. */
 class AgentThread {
-  constructor(private readonly inquiry: Inquiry) {}
+  constructor(private readonly inquiry: PrepareRequest) {}
 
   /**
    * Returns the reply of an earlier run for the message, or else whether the thread is interrupted. Returns null while another run is in
@@ -71,18 +71,18 @@ class AgentThread {
 
   private async thread(): Promise<Thread | undefined> {
     const id = threadOf(this.inquiry.conversationId);
-    const found = await this.ask('/threads/search', { ids: [id], limit: 1, select: ['thread_id', 'status', 'interrupts'] });
+    const found = await this.post('/threads/search', { ids: [id], limit: 1, select: ['thread_id', 'status', 'interrupts'] });
     return (found as (Thread | null)[]).find((thread) => thread?.thread_id === id) ?? undefined;
   }
 
   /** Returns the thread's latest state after a run for the message. */
   private async stateAfter(messageId: string): Promise<ThreadState | undefined> {
     const path = `/threads/${threadOf(this.inquiry.conversationId)}/history`;
-    const [state] = await this.ask(path, { limit: 1, metadata: { [MESSAGE_ID]: messageId } });
+    const [state] = await this.post(path, { limit: 1, metadata: { [MESSAGE_ID]: messageId } });
     return state ?? undefined;
   }
 
-  private async ask(path: string, query: object): Promise<unknown[]> {
+  private async post(path: string, query: object): Promise<unknown[]> {
     const { endpoint, timeoutMs, signal, memory, protocol } = this.inquiry;
     const call = { endpoint, timeoutMs, signal, memory, path: pathIn(protocol, path), body: JSON.stringify(query) };
     const answer = await callForJson(call);
@@ -118,7 +118,7 @@ function run(delivery: Delivery, isInterrupted: boolean): Promise<AgentReply> {
   const events = new RunEvents(new ReplyText(onText));
   const path = pathIn(protocol, `/threads/${threadOf(message.conversationId)}/runs/stream`);
   const call = { endpoint, timeoutMs, signal, memory, path, body };
-  return callForEvents(call, (event) => events.take(event)).then((answer) => {
+  return callForEvents(call, (event) => events.apply(event)).then((answer) => {
     if (answer !== undefined) throw new AgentErrorResponse(200, 'the answer is no stream of events');
     return replyIn(events.reply());
   });

@@ -10,17 +10,17 @@ const INTERRUPT = '__interrupt__';
 export class RunEvents {
   private last: string | null = null;
   private questions: string | null = null;
-  private speaking: unknown;
+  private streamedMessage: unknown;
 
   /** `progress` receives the agent's text while the graph runs. */
   constructor(private readonly progress: ReplyText) {}
 
   /** Applies an event. Returns true after the run's last one. Throws `AgentErrorResponse` if the run failed. */
-  take({ event, data }: ReceivedEvent): boolean {
+  apply({ event, data }: ReceivedEvent): boolean {
     if (event === 'end') return true;
     if (event === 'error') throw new AgentErrorResponse(502, errorIn(parsedEvent(data)));
     if (event === 'updates') this.update(parsedEvent(data));
-    else if (event === 'messages') this.say(parsedEvent(data));
+    else if (event === 'messages') this.addMessage(parsedEvent(data));
     return false;
   }
 
@@ -37,13 +37,13 @@ export class RunEvents {
     }
   }
 
-  private say(pair: unknown): void {
+  private addMessage(pair: unknown): void {
     const [message] = (Array.isArray(pair) ? pair : []) as unknown[];
     const text = agentText(message);
     if (text === null || text === '') return;
     const { id } = message as { id?: unknown };
-    if (this.speaking !== id && !this.progress.isEmpty) this.progress.add('\n\n');
-    this.speaking = id;
+    if (this.streamedMessage !== id && !this.progress.isEmpty) this.progress.add('\n\n');
+    this.streamedMessage = id;
     this.progress.add(text);
   }
 }

@@ -28,7 +28,7 @@ function deliver({ message, history, protocol, onText, endpoint, timeoutMs, sign
   const body = JSON.stringify(bodyOf(message, history, protocol.model, onText !== undefined));
   const completion = new StreamedCompletion(new ReplyText(onText));
   const call = { endpoint, timeoutMs, signal, memory, path: protocol.path ?? PATH, body };
-  return callForEvents(call, ({ data }) => completion.take(data)).then((answer) => ({
+  return callForEvents(call, ({ data }) => completion.apply(data)).then((answer) => ({
     response: answer === undefined ? completion.end() : wellFormed(replyIn(answer)),
   }));
 }
@@ -64,7 +64,7 @@ class StreamedCompletion {
   constructor(private readonly reply: ReplyText) {}
 
   /** Applies the data of an event. Returns true after the last one. */
-  take(data: string): boolean {
+  apply(data: string): boolean {
     if (data === '[DONE]') {
       this.isComplete = true;
       return true;

@@ -2,8 +2,8 @@ import type { Builder } from '../../kernel/config/config.ts';
 import { RepositoryRefused } from '../git/repository-refused.ts';
 import { namesSameImage, parseImageReference } from '../../kernel/network/image-reference.ts';
 import { checkedImage, checkFlags, onlyBuildKit, sourcesOfMounts } from './dockerfile-flags.ts';
-import { parseDockerfile, refuse, shown, type Dockerfile, type Instruction } from './dockerfile-parser.ts';
-import { assignmentWords, expand, NestingError, TooLongError, WordError, type Allowance, type Expanded } from './dockerfile-words.ts';
+import { parseDockerfile, refuse, printable, type Dockerfile, type Instruction } from './dockerfile-parser.ts';
+import { assignmentWords, expand, NestingError, TooLongError, WordError, type CharacterBudget, type Expanded } from './dockerfile-words.ts';
 
 const BASES_MAX = 16;
 /** The characters that may be read of words and brought in by variables, in the whole file: values may double with each line. */
@@ -40,19 +40,19 @@ export function basesOf(dockerfile: string, builder: Builder): string[] {
  */
 export function needsOf(dockerfile: string, builder: Builder, given: Readonly<Record<string, string>>): DockerfileNeeds {
   const parsed = parseDockerfile(dockerfile);
-  const check = new Check(parsed, builder, given);
+  const check = new DockerfileCheck(parsed, builder, given);
   for (const instruction of parsed.instructions) check.next(instruction);
   return { bases: check.end(), args: Object.fromEntries(check.args) };
 }
 
 /** One pass over the instructions of a Dockerfile. */
-class Check {
+class DockerfileCheck {
   private readonly bases = new Set<string>();
   private readonly stages: { name: string; line: number }[] = [];
   /** The names of the stages before the one that is being built. */
-  private readonly before = new Set<string>();
+  private readonly stagesBefore = new Set<string>();
   /** The names of all stages. BuildKit knows those that come later, too. */
-  private readonly all: ReadonlySet<string>;
+  private readonly stageNames: ReadonlySet<string>;
   private readonly stagesMax: number;
   /** The variables before the first FROM. */
   private readonly globals: Map<string, string>;
@@ -62,7 +62,7 @@ class Check {
   /** The variables of the stage, as far as this file says them: its base image may have others. */
   private variables = new Map<string, string>();
   private readonly escape: string;
-  private readonly allowance: Allowance = { characters: EXPANDED_CHARACTERS_MAX };
+  private readonly budget: CharacterBudget = { characters: EXPANDED_CHARACTERS_MAX };
 
   constructor(
     { instructions, escape, directives }: Dockerfile,
@@ -71,12 +71,12 @@ class Check {
   ) {
     this.escape = escape;
     const names = instructions.filter(({ name }) => name === 'FROM').map(({ words }) => (words[2] ?? '').toLowerCase());
-    this.all = new Set(names.filter((name) => name !== ''));
+    this.stageNames = new Set(names.filter((name) => name !== ''));
     this.stagesMax = names.length;
     this.globals = builder === 'buildkit' ? platformVariables(names.at(-1) ?? '') : new Map();
     for (const { name, value, line } of directives) {
       if (name === 'syntax' && !ownSyntax.test(value))
-        refuse(line, `asks for the syntax ${shown(value)}, a program that the builder would fetch. Remove the line.`);
+        refuse(line, `asks for the syntax ${printable(value)}, a program that the builder would fetch. Remove the line.`);
       if (name === 'escape' && builder === 'engine' && value !== '\\') refuse(line, `changes the escape character, which ${onlyBuildKit}`);
     }
   }
@@ -118,7 +118,7 @@ class Check {
     if (name === 'ADD') this.add(instruction);
     if (name === 'COPY') this.copy(instruction);
     if (name !== 'RUN') return;
-    for (const source of sourcesOfMounts(instruction)) if (!this.all.has(source.toLowerCase())) this.addBase(source, line);
+    for (const source of sourcesOfMounts(instruction)) if (!this.stageNames.has(source.toLowerCase())) this.addBase(source, line);
   }
 
   private addBase(name: string, line: number): void {
@@ -127,15 +127,16 @@ class Check {
 
   private from({ words: [written = '', as, name = '', ...more], line }: Instruction): void {
     // The engine's own builder differs from version to version in what it makes of quotes.
-    if (this.builder === 'engine' && /["'\\`]/.test(written)) refuse(line, `has FROM ${shown(written)}, with quotes or escape characters.`);
+    if (this.builder === 'engine' && /["'\\`]/.test(written))
+      refuse(line, `has FROM ${printable(written)}, with quotes or escape characters.`);
     const { text, unset } = this.expanded(written, this.globals, line);
     // Another version of the engine might give them a value.
     const unknown = [...unset].find((each) => this.builder === 'engine' && /^(TARGET|BUILD)/.test(each));
-    if (unknown !== undefined) refuse(line, `has FROM with the variable ${shown(unknown)}, which has no value here.`);
+    if (unknown !== undefined) refuse(line, `has FROM with the variable ${printable(unknown)}, which has no value here.`);
     if (text === '') refuse(line, 'has FROM without an image, or with variables that have no value.');
     const last = this.stages.at(-1)?.name ?? '';
-    if (last !== '') this.before.add(last);
-    if (!this.before.has(this.builder === 'engine' ? text.toLowerCase() : text)) this.addBase(text, line);
+    if (last !== '') this.stagesBefore.add(last);
+    if (!this.stagesBefore.has(this.builder === 'engine' ? text.toLowerCase() : text)) this.addBase(text, line);
     const lower = name.toLowerCase();
     if (as !== undefined && (as.toUpperCase() !== 'AS' || !stageName.test(lower) || more.length > 0))
       refuse(line, 'has a FROM that is more than an image and AS with the name of a stage.');
@@ -150,15 +151,15 @@ class Check {
     const takesValues = words.length > 1 && text.includes('$');
     if (words.length === 0) refuse(line, 'has ARG without a name.');
     for (const word of words) {
-      const [name, value] = cut(word);
+      const [name, value] = splitAssignment(word);
       const given = this.argument(name);
       if (!isGlobal) {
         const own = value ?? this.globals.get(name);
         if (given !== undefined) this.variables.set(name, given);
-        else if (own !== undefined) this.variables.set(name, this.known(own, line));
+        else if (own !== undefined) this.variables.set(name, this.resolvedWord(own, line));
         continue;
       }
-      if (!variableName.test(name)) refuse(line, `has ARG ${shown(name)} before FROM, which is no name of a variable.`);
+      if (!variableName.test(name)) refuse(line, `has ARG ${printable(name)} before FROM, which is no name of a variable.`);
       // Builders differ in these, so that the name of another image could come of them.
       if (this.builder === 'engine' && (this.declared.has(name) || takesValues))
         refuse(line, 'has an ARG before FROM that is set twice, or that takes values from its own line.');
@@ -176,7 +177,7 @@ class Check {
   }
 
   private env(instruction: Instruction): void {
-    const found = pairsOf(instruction, this.escape).map(([name, value]) => [name, this.known(value, instruction.line)] as const);
+    const found = pairsOf(instruction, this.escape).map(([name, value]) => [name, this.resolvedWord(value, instruction.line)] as const);
     for (const [name, value] of found) this.variables.set(name, value);
   }
 
@@ -193,8 +194,8 @@ class Check {
     for (const { value: from } of flags.filter((flag) => flag.name === 'from')) {
       const isNumber = /^\d+$/.test(from ?? '');
       // BuildKit knows the stages that come later, and refuses by itself what is taken from them.
-      const [names, count] = this.builder === 'engine' ? [this.before, this.stages.length - 1] : [this.all, this.stagesMax];
-      if (isNumber && Number(from) >= count) refuse(line, `takes files from stage ${shown(from ?? '')}, which does not come before.`);
+      const [names, count] = this.builder === 'engine' ? [this.stagesBefore, this.stages.length - 1] : [this.stageNames, this.stagesMax];
+      if (isNumber && Number(from) >= count) refuse(line, `takes files from stage ${printable(from ?? '')}, which does not come before.`);
       if (!isNumber && !names.has((from ?? '').toLowerCase())) this.addBase(from ?? '', line);
     }
   }
@@ -202,7 +203,9 @@ class Check {
   /** ADD also fetches addresses. For the engine's own builder only plain words are let through, since quotes and variables could hide one. */
   private add({ words, line }: Instruction): void {
     const isFetched = (word: string) =>
-      this.builder === 'engine' ? !plainPath.test(word) || address.test(word) : address.test(word) || address.test(this.known(word, line));
+      this.builder === 'engine'
+        ? !plainPath.test(word) || address.test(word)
+        : address.test(word) || address.test(this.resolvedWord(word, line));
     if (words.some(isFetched))
       refuse(line, 'has an ADD that may fetch an address or a repository, which is refused. Use COPY for files of the repository.');
   }
@@ -212,29 +215,29 @@ class Check {
     const { line } = instruction;
     for (const [name] of pairsOf(instruction, this.escape)) {
       const { text, unset } = this.expanded(name, this.variables, line);
-      if (unset.size > 0) refuse(line, `has a LABEL whose name holds variables, ${shown(name)}, which is refused.`);
+      if (unset.size > 0) refuse(line, `has a LABEL whose name holds variables, ${printable(name)}, which is refused.`);
       if (/^mooring\./i.test(text)) refuse(line, 'sets a label that begins with "mooring.", which is this service\'s own.');
     }
   }
 
   private expanded(word: string, variables: ReadonlyMap<string, string>, line: number): Expanded {
     try {
-      return expand(word, { escape: this.escape, variables, allowance: this.allowance });
+      return expand(word, { escape: this.escape, variables, budget: this.budget });
     } catch (error) {
       if (error instanceof TooLongError) refuse(line, 'has variables whose values are too long together.');
-      if (error instanceof WordError) refuse(line, `has ${shown(word)}, which can't be read: ${error.message}.`);
+      if (error instanceof WordError) refuse(line, `has ${printable(word)}, which can't be read: ${error.message}.`);
       if (error instanceof NestingError) refuse(line, 'has too many variables inside of each other.');
       throw error;
     }
   }
 
   /** Returns the word as far as this file says what it is. What it does not say is held by the source policy. */
-  private known(word: string, line: number): string {
+  private resolvedWord(word: string, line: number): string {
     try {
       return this.expanded(word, this.variables, line).text;
     } catch (error) {
       // Characters that were read in vain count as well.
-      if (error instanceof RepositoryRefused && this.allowance.characters >= 0) return '';
+      if (error instanceof RepositoryRefused && this.budget.characters >= 0) return '';
       throw error;
     }
   }
@@ -249,12 +252,12 @@ function pairsOf({ name, text, line }: Instruction, escape: string): (readonly [
     return [[text.slice(0, nameEnd), text.slice(nameEnd)]];
   }
   return found.map((word) => {
-    const [key, value] = cut(word);
-    return value === null ? refuse(line, `has ${name} with ${shown(word)}, which is not name=value.`) : [key, value];
+    const [key, value] = splitAssignment(word);
+    return value === null ? refuse(line, `has ${name} with ${printable(word)}, which is not name=value.`) : [key, value];
   });
 }
 
-function cut(word: string): [string, string | null] {
+function splitAssignment(word: string): [string, string | null] {
   const at = word.indexOf('=');
   return at === -1 ? [word, null] : [word.slice(0, at), word.slice(at + 1)];
 }

@@ -1,6 +1,6 @@
 import type { Builder } from '../../kernel/config/config.ts';
 import { parseImageReference } from '../../kernel/network/image-reference.ts';
-import { refuse, shown, type Instruction } from './dockerfile-parser.ts';
+import { refuse, printable, type Instruction } from './dockerfile-parser.ts';
 
 export const onlyBuildKit =
   "the engine's own builder does not have, or not safely. The operator can have it built: MOORING_BUILDER=buildkit.";
@@ -34,7 +34,7 @@ const mountTypes = new Set(['bind', 'cache', 'tmpfs', 'secret']);
 /** Throws `RepositoryRefused` for a flag that the instruction may not have. */
 export function checkFlags({ name, flags, line }: Instruction, builder: Builder): void {
   for (const flag of flags) {
-    const written = shown(`--${flag.name}${flag.value === null ? '' : `=${flag.value}`}`);
+    const written = printable(`--${flag.name}${flag.value === null ? '' : `=${flag.value}`}`);
     const reason = refusedFlags[`${name} ${flag.name}`];
     if (reason !== undefined) refuse(line, `has ${name} ${written}, which ${reason}. That is refused.`);
     const isBuildKit = isAllowed(flag, buildKitFlags[name]);
@@ -63,7 +63,7 @@ export function sourcesOfMounts({ flags, line }: Instruction): string[] {
       if (key === 'type' && text.toLowerCase() === 'ssh')
         refuse(line, 'has RUN --mount=type=ssh, and builds have no keys to other machines. That is refused.');
       if (key === 'type' && !mountTypes.has(text.toLowerCase()))
-        refuse(line, `has RUN --mount of the type ${shown(text)}, which is refused.`);
+        refuse(line, `has RUN --mount of the type ${printable(text)}, which is refused.`);
       if (key === 'from') sources.push(text);
     }
   }
@@ -74,6 +74,6 @@ export function sourcesOfMounts({ flags, line }: Instruction): string[] {
 export function checkedImage(name: string, line: number): string {
   // Builders may take a number for one of a stage.
   if (parseImageReference(name) === null || /^\d+$/.test(name))
-    refuse(line, `takes files from ${JSON.stringify(shown(name))}, which is not the name of an image.`);
+    refuse(line, `takes files from ${JSON.stringify(printable(name))}, which is not the name of an image.`);
   return name;
 }

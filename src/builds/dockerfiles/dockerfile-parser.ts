@@ -1,13 +1,13 @@
 import { RepositoryRefused } from '../git/repository-refused.ts';
 import { NestingError, plainWords, rawWords, trim, trimStart, WordError } from './dockerfile-words.ts';
 
-const known = new Set(
+const instructionNames = new Set(
   'ADD ARG CMD COPY ENTRYPOINT ENV EXPOSE FROM HEALTHCHECK LABEL MAINTAINER ONBUILD RUN SHELL STOPSIGNAL USER VOLUME WORKDIR'.split(' '),
 );
 /** The instructions that may have here-documents, unless they are in JSON form. */
-const takesFiles = new Set(['ADD', 'COPY', 'RUN']);
+const heredocInstructions = new Set(['ADD', 'COPY', 'RUN']);
 /** The instructions whose words are read. */
-const readByWords = new Set(['ADD', 'FROM']);
+const wordInstructions = new Set(['ADD', 'FROM']);
 const WORDS_MAX = 1_000;
 /** Builders refuse longer lines. */
 const LINE_BYTES_MAX = 64 * 1024;
@@ -76,7 +76,7 @@ class Lines {
   readonly directives: { name: string; value: string; line: number }[] = [];
   private readonly lines: string[];
   private at = 0;
-  private readonly seen = new Set<string>();
+  private readonly seenDirectives = new Set<string>();
   private isDirectivePossible = true;
   private isAtTop = true;
 
@@ -149,8 +149,8 @@ class Lines {
     if (name !== '') this.directives.push({ name, value, line });
     this.isDirectivePossible &&= directives.has(name);
     if (!this.isDirectivePossible) return;
-    if (this.seen.has(name)) refuse(line, `has the directive ${name} for the second time.`);
-    this.seen.add(name);
+    if (this.seenDirectives.has(name)) refuse(line, `has the directive ${name} for the second time.`);
+    this.seenDirectives.add(name);
     if (name !== 'escape') return;
     if (value !== '\\' && value !== '`') refuse(line, 'names an escape character that is neither a backslash nor a backtick.');
     this.escape = value;
@@ -162,10 +162,10 @@ function instructionOf(source: string, line: number): Instruction {
   const nameEnd = text.search(/[\t\v\f\r ]/);
   const written = nameEnd === -1 ? text : text.slice(0, nameEnd);
   const name = /^[a-zA-Z]+$/.test(written) ? written.toUpperCase() : '';
-  if (!known.has(name)) refuse(line, `has an unknown instruction: ${JSON.stringify(written.slice(0, 40))}.`);
+  if (!instructionNames.has(name)) refuse(line, `has an unknown instruction: ${JSON.stringify(written.slice(0, 40))}.`);
   const { flags, rest } = flagsOf(nameEnd === -1 ? '' : text.slice(nameEnd), name, line);
-  const json = takesFiles.has(name) ? jsonWords(rest, name, line) : null;
-  const words = json ?? (readByWords.has(name) ? wordsOf(rest, name, line) : []);
+  const json = heredocInstructions.has(name) ? jsonWords(rest, name, line) : null;
+  const words = json ?? (wordInstructions.has(name) ? wordsOf(rest, name, line) : []);
   return { name, line, source, flags, text: rest, words, isJson: json !== null, heredocs: [], trigger: triggerOf(name, rest, line) };
 }
 
@@ -195,7 +195,7 @@ function flagsOf(text: string, name: string, line: number): { flags: Flag[]; res
     if (word === '--') return { flags: [...flags, { name: '', value: null }], rest: trim(text.slice(at)) };
     const [, flag, value] = plainFlag.exec(word) ?? [];
     if (flag === undefined)
-      refuse(line, `has ${name} ${shown(word)}, which is not written as --name or --name=value, without quotes and escape characters.`);
+      refuse(line, `has ${name} ${printable(word)}, which is not written as --name or --name=value, without quotes and escape characters.`);
     flags.push({ name: flag, value: value ?? null });
   }
 }
@@ -222,7 +222,7 @@ interface Heredoc {
 
 function heredocsOf(instruction: Instruction): Heredoc[] {
   const owner = instruction.trigger ?? instruction;
-  if (!takesFiles.has(owner.name) || owner.isJson || !instruction.source.includes('<<')) return [];
+  if (!heredocInstructions.has(owner.name) || owner.isJson || !instruction.source.includes('<<')) return [];
   try {
     return rawWords(instruction.source)
       .map(heredocIn)
@@ -249,4 +249,4 @@ function withoutTabs(text: string): string {
 }
 
 /** Returns the text as it can stand in a sentence. */
-export const shown = (text: string): string => (text.length > 60 ? `${text.slice(0, 60)}…` : text).replaceAll(/[^\x20-\x7e…]/g, '?');
+export const printable = (text: string): string => (text.length > 60 ? `${text.slice(0, 60)}…` : text).replaceAll(/[^\x20-\x7e…]/g, '?');

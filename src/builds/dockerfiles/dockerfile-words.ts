@@ -18,7 +18,7 @@ export class NestingError extends Error {}
 export class TooLongError extends Error {}
 
 /** The characters that may still be read. It is shared by the words of a file, and goes below zero when they are used up. */
-export interface Allowance {
+export interface CharacterBudget {
   characters: number;
 }
 
@@ -26,7 +26,7 @@ export interface Reading {
   /** The escape character of the Dockerfile. */
   escape: string;
   variables: ReadonlyMap<string, string>;
-  allowance?: Allowance;
+  budget?: CharacterBudget;
 }
 
 export interface Expanded {
@@ -51,12 +51,12 @@ export function trim(text: string): string {
 
 /** Removes quotes and escape characters, and puts in variables, as builders do with one argument. Throws `WordError`, `NestingError`, `TooLongError`. */
 export function expand(word: string, reading: Reading): Expanded {
-  spend(reading.allowance, word.length);
+  consume(reading.budget, word.length);
   const lexer = new Lexer(word, { ...reading, keepsSyntax: false });
   return { text: lexer.read().text, unset: lexer.unset };
 }
 
-function spend(allowance: Allowance | undefined, characters: number): void {
+function consume(allowance: CharacterBudget | undefined, characters: number): void {
   if (allowance === undefined) return;
   allowance.characters -= characters;
   if (allowance.characters < 0) throw new TooLongError();
@@ -265,7 +265,7 @@ class Lexer {
       throw new WordError('it has a form of ${…} that builders do not know');
     const isPattern = '#%'.includes(modifier);
     const { text: word } = this.readUntil('}', isPattern || this.keepsEscapes);
-    const value = this.given(name);
+    const value = this.variableValue(name);
     if (value === undefined && this.keepsUnset) return `\${${name}${first === ':' ? ':' : ''}${modifier}${word}}`;
     if (isPattern) throw new WordError('a form of ${…} that cuts a value is read only by the build itself: write the value out');
     const isGiven = value !== undefined && (first !== ':' || value !== '');
@@ -285,15 +285,15 @@ class Lexer {
   }
 
   private value(name: string, written: string): string {
-    const value = this.given(name);
+    const value = this.variableValue(name);
     if (value !== undefined) return value;
     this.unset.add(name);
     return this.keepsUnset ? written : '';
   }
 
-  private given(name: string): string | undefined {
+  private variableValue(name: string): string | undefined {
     const value = this.options.variables.get(name);
-    spend(this.options.allowance, value?.length ?? 0);
+    consume(this.options.budget, value?.length ?? 0);
     this.inserted += value?.length ?? 0;
     if (this.inserted > INSERTED_CHARACTERS_MAX) throw new WordError('the values of its variables are too long');
     return value;

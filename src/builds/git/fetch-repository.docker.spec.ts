@@ -8,7 +8,7 @@ import { join } from 'node:path';
 
 import { GitServer } from '../../../test/support/git-server.ts';
 import { until } from '../../../test/support/until.ts';
-import { packZeros } from '../../../test/support/zeros-pack.ts';
+import { packZeros } from '../../../test/support/packed-zero-blob.ts';
 import { fetchRepository, type FetchRequest, removeOldFetches } from './fetch-repository.ts';
 import { parseRepositoryUrl } from './repository-url.ts';
 

@@ -9,7 +9,7 @@ import type { RepositoryUrl } from './repository-url.ts';
 
 const ADVERTISEMENT = 'application/x-git-upload-pack-advertisement';
 /** The headers of Git's requests that are passed on. Git is not offered compression, so that no response grows after it was counted. */
-const passedOn = ['accept', 'content-type', 'content-encoding', 'content-length', 'git-protocol', 'user-agent'] as const;
+const forwardedHeaders = ['accept', 'content-type', 'content-encoding', 'content-length', 'git-protocol', 'user-agent'] as const;
 const SHOWN_ADDRESS_MAX = 300;
 
 /** The least number of bytes that must come within a time. */
@@ -40,10 +40,10 @@ export class GitGateway {
   private received = 0;
   private readonly secret = randomBytes(24).toString('base64url');
   private readonly server: Server;
-  private readonly ending = new AbortController();
+  private readonly closing = new AbortController();
 
   private constructor(private readonly options: GatewayOptions) {
-    this.server = createServer((request, response) => this.answer(request, response));
+    this.server = createServer((request, response) => this.handleRequest(request, response));
   }
 
   static async open(options: GatewayOptions): Promise<GitGateway> {
@@ -60,13 +60,13 @@ export class GitGateway {
 
   /** Ends all connections. */
   async close(): Promise<void> {
-    this.ending.abort();
+    this.closing.abort();
     this.server.closeAllConnections();
     this.server.close();
     await once(this.server, 'close');
   }
 
-  private answer(request: IncomingMessage, response: ServerResponse): void {
+  private handleRequest(request: IncomingMessage, response: ServerResponse): void {
     const path = this.pathOf(request);
     if (path === null) {
       response.writeHead(404).end();
@@ -76,7 +76,7 @@ export class GitGateway {
     const { repository, isAllowed, credential, resolve } = this.options;
     if (!isAllowed && isIP(repository.host) !== 0 && !isPublic(repository.host)) return this.refuse(response, new PrivateAddress());
     const headers: Record<string, string> = {};
-    for (const name of passedOn) {
+    for (const name of forwardedHeaders) {
       const value = request.headers[name];
       if (typeof value === 'string') headers[name] = value;
     }
@@ -87,10 +87,10 @@ export class GitGateway {
       method: request.method,
       headers,
       agent: false,
-      signal: this.ending.signal,
+      signal: this.closing.signal,
       ...(isAllowed ? {} : { lookup: publicLookup(resolve) }),
     });
-    call.once('response', (answer) => this.passBack(answer, response, path));
+    call.once('response', (answer) => this.forwardResponse(answer, response, path));
     call.once('error', (error) => this.refuse(response, error));
     // A server that switches to another protocol is left without an error.
     call.once('close', () => response.headersSent || this.refuse(response, new Error('the connection closed before an answer')));
@@ -115,7 +115,7 @@ export class GitGateway {
     return path !== '' && known[method ?? ''] === path ? path : null;
   }
 
-  private passBack(answer: IncomingMessage, response: ServerResponse, path: string): void {
+  private forwardResponse(answer: IncomingMessage, response: ServerResponse, path: string): void {
     const refusal = refusalOf(answer, this.options, path);
     if (refusal !== null) {
       answer.destroy();
@@ -136,14 +136,14 @@ export class GitGateway {
   }
 
   private refuse(response: ServerResponse, error: Error | null, message = failureOf(error)): void {
-    if (!this.ending.signal.aborted) this.failure ??= message;
+    if (!this.closing.signal.aborted) this.failure ??= message;
     if (!response.headersSent) response.writeHead(502).end();
     else response.destroy();
   }
 
   private fail(message: string): void {
     this.failure ??= message;
-    this.ending.abort();
+    this.closing.abort();
     this.server.closeAllConnections();
   }
 }

@@ -62,7 +62,7 @@ export async function hasGit(): Promise<boolean> {
 const searchPath = () => process.env.PATH ?? PATH_DEFAULT;
 
 /** Settings of each call: no hooks, filters, maintenance or replaced objects, and little memory for big files. */
-const closedSettings = {
+const lockedSettings = {
   'core.hooksPath': '/dev/null',
   'core.fsmonitor': 'false',
   'core.attributesFile': '/dev/null',
@@ -86,7 +86,7 @@ const closedSettings = {
 /** The environment is closed: neither the operator's configuration nor credentials of this machine are visible to Git. */
 function environmentOf({ directory, settings, protocol }: GitCall): Record<string, string> {
   const all = Object.entries({
-    ...closedSettings,
+    ...lockedSettings,
     [`protocol.${protocol}.allow`]: 'always',
     ...settings,
   });
@@ -111,14 +111,14 @@ function environmentOf({ directory, settings, protocol }: GitCall): Record<strin
 }
 
 /** The limits hold after a crash of this process, too. The machine may lack one of them. */
-const limited = 'ulimit -c 0; ulimit -f "$1"; ulimit -v "$2" 2>/dev/null; ulimit -t "$3"; shift 3; git "$@"';
+const limitedShell = 'ulimit -c 0; ulimit -f "$1"; ulimit -v "$2" 2>/dev/null; ulimit -t "$3"; shift 3; git "$@"';
 
 /** Runs Git in a process group of its own, with a closed environment and limits. Throws `GitMissing` and the signal's reason. */
 export async function runGit(call: GitCall): Promise<GitResult> {
   const { args, directory, limits, signal, read } = call;
   signal.throwIfAborted();
   const numbers = [limits.fileBytesMax / FILE_BLOCK_BYTES, limits.memoryBytesMax / 1024, limits.cpuSecondsMax];
-  const script = call.second === undefined ? limited : `${limited} && exec git ${call.second}`;
+  const script = call.second === undefined ? limitedShell : `${limitedShell} && exec git ${call.second}`;
   const child = spawn('/bin/sh', ['-c', script, 'git', ...numbers.map((n) => `${Math.ceil(n)}`), ...args], {
     cwd: directory,
     env: environmentOf(call),

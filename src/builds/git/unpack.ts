@@ -44,7 +44,7 @@ export async function unpackCommit(tar: Readable, directory: string, { entriesMa
     if (bytes > bytesMax)
       throw new RepositoryRefused(`The files of the repository have more than ${Math.floor(bytesMax / 1024 ** 2)} MiB.`);
     if (header.type === 'symlink') {
-      if (links.has(path)) throw twice(path);
+      if (links.has(path)) throw duplicatePath(path);
       // The library gives null for an empty target, against its type.
       const { linkname } = header as { linkname: string | null };
       links.set(path, { target: checkedLink(path, linkname ?? ''), time: timeOf(header) });
@@ -79,7 +79,7 @@ async function write(
       await mkdir(to, { recursive: true, mode: 0o755 });
       return await drain(content);
     }
-    if (type !== 'file') throw new RepositoryRefused(`The repository has an entry that is no file, folder or link: ${shown(path)}.`);
+    if (type !== 'file') throw new RepositoryRefused(`The repository has an entry that is no file, folder or link: ${printable(path)}.`);
     await mkdir(dirname(to), { recursive: true, mode: 0o755 });
     const options = { flag: 'wx', flags: 'wx', mode: mode & 0o100 ? 0o755 : 0o644 };
     if (missing.reads(path, header.size)) await writeFile(to, missing.seen(path, await whole(content)), options);
@@ -108,10 +108,12 @@ function checkedPath(name: string): string {
   const isBad = (part: string) =>
     part === '' || part === '.' || part === '..' || part.toLowerCase() === '.git' || Buffer.byteLength(part) > NAME_BYTES_MAX;
   if (names.length > DEPTH_MAX || Buffer.byteLength(path) > PATH_BYTES_MAX)
-    throw new RepositoryRefused(`The repository has a path of more than ${DEPTH_MAX} folders or ${PATH_BYTES_MAX} bytes: ${shown(path)}.`);
+    throw new RepositoryRefused(
+      `The repository has a path of more than ${DEPTH_MAX} folders or ${PATH_BYTES_MAX} bytes: ${printable(path)}.`,
+    );
   // A name that is not UTF-8 is decoded with this replacement.
   if (names.some(isBad) || /[\p{Cc}\ufffd\\]/u.test(path))
-    throw new RepositoryRefused(`The repository has a file name that is refused: ${shown(path)}.`);
+    throw new RepositoryRefused(`The repository has a file name that is refused: ${printable(path)}.`);
   return path;
 }
 
@@ -130,20 +132,20 @@ function checkedLink(path: string, target: string): string {
     up > path.split('/').length - 1 ||
     names.slice(up).includes('..') ||
     /[\p{Cc}\ufffd]/u.test(target);
-  if (isBad) throw new RepositoryRefused(`The repository has a link that leads out of it, or could: ${shown(path)}.`);
+  if (isBad) throw new RepositoryRefused(`The repository has a link that leads out of it, or could: ${printable(path)}.`);
   return target;
 }
 
 function rethrow(error: unknown, path: string): never {
   const code = (error as NodeJS.ErrnoException).code ?? '';
-  if (['EEXIST', 'EISDIR', 'ENOTDIR'].includes(code)) throw twice(path);
+  if (['EEXIST', 'EISDIR', 'ENOTDIR'].includes(code)) throw duplicatePath(path);
   throw error;
 }
 
-function twice(path: string): RepositoryRefused {
-  return new RepositoryRefused(`The repository has two files whose names are one here: ${shown(path)}.`);
+function duplicatePath(path: string): RepositoryRefused {
+  return new RepositoryRefused(`The repository has two files whose names are one here: ${printable(path)}.`);
 }
 
-function shown(path: string): string {
+function printable(path: string): string {
   return JSON.stringify(path.slice(0, SHOWN_CHARACTERS_MAX));
 }

@@ -45,7 +45,7 @@ export function nodeSteps(files: ProjectFiles, manifest: PackageJson, start: str
   const need = hasDevelopment ? developmentNeed(manifest, start) : null;
   const withDevelopment = hasBuild || (hasDevelopment && (need !== null || hasLifecycle(scripts)));
   const prune = withDevelopment && hasDevelopment && need === null ? manager.prune : [];
-  const needsAll = readsMore(files, manifest);
+  const needsAll = readsBeyondManifests(files, manifest);
   const isBare = manager.lock === null && manager.setup.length === 0 && !hasPackages && !needsAll;
   const install = [...manager.setup, manager.install(withDevelopment), ...(hasBuild ? [] : prune)];
   return {
@@ -62,7 +62,7 @@ function hasMembers({ names }: ProjectFiles, { hasWorkspaces }: PackageJson): bo
 }
 
 /** Returns whether the installation reads more of the project than its manifests: packages in its folders, and scripts of its own. */
-function readsMore({ names }: ProjectFiles, manifest: PackageJson): boolean {
+function readsBeyondManifests({ names }: ProjectFiles, manifest: PackageJson): boolean {
   const { scripts, dependencies, devDependencies, optionalDependencies } = manifest;
   const versions = Object.values({ ...dependencies, ...devDependencies, ...optionalDependencies });
   return (

@@ -5,7 +5,7 @@ import type { ProjectFiles } from './project-files.ts';
 import type { Pyproject } from './pyproject.ts';
 
 /** A line of requirements.txt, without the spaces before it, that reads other files of the project. */
-const otherFiles = /^(-[rcef]\b|--(requirement|constraint|editable|find-links)\b|\.|\/)|\bfile:/;
+const otherFileLine = /^(-[rcef]\b|--(requirement|constraint|editable|find-links)\b|\.|\/)|\bfile:/;
 /** A file of requirements within the project. */
 const innerFile = /^(?!-|\/)(?!(?:.*\/)?\.\.(?:\/|$))/;
 
@@ -76,5 +76,5 @@ function byTool(reader: Parameters<typeof listedInstall>[0], from: string, hasLo
 }
 
 function readsOtherFiles(requirements: string): boolean {
-  return requirements.split(/[\r\n]/).some((line) => otherFiles.test(line.trimStart()));
+  return requirements.split(/[\r\n]/).some((line) => otherFileLine.test(line.trimStart()));
 }

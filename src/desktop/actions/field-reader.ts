@@ -17,7 +17,7 @@ export type CodedError = ActionError & { code: ActionErrorCode };
 export const defaultShot: Shot = { format: 'png', quality: 80, scale: 1, cursor: true, delayMs: 300 };
 
 /** The location of an object in the body. */
-export interface Place {
+export interface FieldLocation {
   index: number | null;
   /** The path to the object within the action, such as `screenshot.`. */
   prefix: string;
@@ -35,11 +35,11 @@ export function isObject(value: unknown): value is Json {
  * that is not used. An optional field may be null, as the vendors' models send it.
  */
 export class FieldReader {
-  private readonly known = new Set<string>();
+  private readonly readFields = new Set<string>();
 
   constructor(
     private readonly object: Json,
-    private readonly place: Place,
+    private readonly location: FieldLocation,
     private readonly errors: CodedError[],
     readonly screen: Size,
     /** The size in which the caller gives coordinates. */
@@ -47,18 +47,18 @@ export class FieldReader {
   ) {}
 
   refuse(field: string, message: string, code: ActionErrorCode = 'invalid_action'): void {
-    this.errors.push({ index: this.place.index, field: `${this.place.prefix}${field}`, message, code });
+    this.errors.push({ index: this.location.index, field: `${this.location.prefix}${field}`, message, code });
   }
 
   /** Allows fields without reading them. */
   ignore(...fields: string[]): void {
-    for (const field of fields) this.known.add(field);
+    for (const field of fields) this.readFields.add(field);
   }
 
   /** Refuses each field that was neither read nor ignored. */
   end(what: string): void {
     for (const field of Object.keys(this.object)) {
-      if (!this.known.has(field)) this.refuse(field.slice(0, KEY_LENGTH_MAX), `is not a field of ${what}`);
+      if (!this.readFields.has(field)) this.refuse(field.slice(0, KEY_LENGTH_MAX), `is not a field of ${what}`);
     }
   }
 
@@ -106,7 +106,7 @@ export class FieldReader {
   }
 
   optionalPoint(field: string): Point | null {
-    this.known.add(field);
+    this.readFields.add(field);
     return this.has(field) ? this.point(field) : null;
   }
 
@@ -152,7 +152,7 @@ export class FieldReader {
   }
 
   /** Reads the keys to hold down, from the first of the fields that is present: a chord, or a list of names. */
-  held(...fields: string[]): number[] {
+  heldKeys(...fields: string[]): number[] {
     this.ignore(...fields);
     const [field, other] = fields.filter((each) => this.has(each));
     if (field === undefined) return [];
@@ -200,7 +200,7 @@ export class FieldReader {
 
   /** Reads the requested picture; null for none. */
   shot(field: string): Shot | null {
-    this.known.add(field);
+    this.readFields.add(field);
     if (!this.has(field)) return null;
     const value = this.object[field];
     if (typeof value === 'boolean') return value ? defaultShot : null;
@@ -222,7 +222,7 @@ export class FieldReader {
 
   /** Reads the size in which the caller sees the screen; null if it is absent. */
   size(field: string): Size | null {
-    this.known.add(field);
+    this.readFields.add(field);
     if (!this.has(field)) return null;
     const value = this.object[field];
     if (!isObject(value)) {
@@ -239,13 +239,13 @@ export class FieldReader {
   }
 
   private inside(field: string, value: Json): FieldReader {
-    const prefix = `${this.place.prefix}${field}.`;
-    return new FieldReader(value, { index: this.place.index, prefix }, this.errors, this.screen, this.display);
+    const prefix = `${this.location.prefix}${field}.`;
+    return new FieldReader(value, { index: this.location.index, prefix }, this.errors, this.screen, this.display);
   }
 
   /** Returns undefined and records an error if the field is absent and there is no fallback. */
   private value(field: string, fallback?: unknown): unknown {
-    this.known.add(field);
+    this.readFields.add(field);
     if (this.has(field)) return this.object[field];
     if (fallback === undefined) this.refuse(field, 'is missing');
     return fallback;

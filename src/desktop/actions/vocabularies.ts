@@ -17,7 +17,13 @@ const WAIT_SECONDS = 2;
 type Builder = (fields: FieldReader) => CanonicalAction;
 
 function click(button: PointerButton, count: 1 | 2 | 3): Builder {
-  return (fields) => ({ kind: 'click', at: fields.optionalPoint('coordinate'), button, count, hold: fields.held('key', 'text', 'keys') });
+  return (fields) => ({
+    kind: 'click',
+    at: fields.optionalPoint('coordinate'),
+    button,
+    count,
+    hold: fields.heldKeys('key', 'text', 'keys'),
+  });
 }
 
 const scrollDirections = { up: [0, -1], down: [0, 1], left: [-1, 0], right: [1, 0] } as const;
@@ -41,13 +47,13 @@ const anthropic: Record<string, Builder> = {
     kind: 'drag',
     from: fields.optionalPoint('start_coordinate'),
     path: [fields.point('coordinate')],
-    hold: fields.held('text', 'keys'),
+    hold: fields.heldKeys('text', 'keys'),
   }),
   scroll: (fields) => {
     const [x, y] = scrollDirections[fields.choice('scroll_direction', ['up', 'down', 'left', 'right'])];
     const notches = fields.integer('scroll_amount', 0, NOTCHES_MAX);
     const at = fields.optionalPoint('coordinate');
-    return { kind: 'scroll', at, dx: x * notches, dy: y * notches, hold: fields.held('text', 'keys') };
+    return { kind: 'scroll', at, dx: x * notches, dy: y * notches, hold: fields.heldKeys('text', 'keys') };
   },
   key: (fields) => {
     const chords = fields.chords('text');
@@ -75,20 +81,20 @@ const openai: Record<string, Builder> = {
   click: (fields) => {
     const button = fields.choice('button', ['left', 'right', 'middle', 'wheel', 'back', 'forward'], 'left');
     const at = fields.xy();
-    return { kind: 'click', at, button: button === 'wheel' ? 'middle' : button, count: 1, hold: fields.held('keys') };
+    return { kind: 'click', at, button: button === 'wheel' ? 'middle' : button, count: 1, hold: fields.heldKeys('keys') };
   },
-  double_click: (fields) => ({ kind: 'click', at: fields.xy(), button: 'left', count: 2, hold: fields.held('keys') }),
+  double_click: (fields) => ({ kind: 'click', at: fields.xy(), button: 'left', count: 2, hold: fields.heldKeys('keys') }),
   drag: (fields) => {
     const [from = null, ...path] = fields.path('path');
-    return { kind: 'drag', from, path, hold: fields.held('keys') };
+    return { kind: 'drag', from, path, hold: fields.heldKeys('keys') };
   },
   keypress: (fields) => ({ kind: 'keys', chords: [fields.keyList('keys', CHORD_KEYS_MAX)], repeat: 1, delayMs: 0 }),
-  move: (fields) => ({ kind: 'move', at: fields.xy(), hold: fields.held('keys') }),
+  move: (fields) => ({ kind: 'move', at: fields.xy(), hold: fields.heldKeys('keys') }),
   screenshot: (fields) => ({ kind: 'screenshot', shot: fields.shot('screenshot') ?? { ...defaultShot } }),
   scroll: (fields) => {
     const at = fields.xy();
     const [dx, dy] = [scrolledNotches(fields, 'scroll_x'), scrolledNotches(fields, 'scroll_y')];
-    return { kind: 'scroll', at, dx, dy, hold: fields.held('keys') };
+    return { kind: 'scroll', at, dx, dy, hold: fields.heldKeys('keys') };
   },
   type: (fields) => ({
     kind: 'type',

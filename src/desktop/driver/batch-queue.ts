@@ -14,22 +14,22 @@ export class DesktopBusy extends Error {
 
 /** Runs one batch at a time, in order of arrival. An aborted batch leaves the queue immediately. */
 export class BatchQueue {
-  private isTaken = false;
+  private isBusy = false;
   private readonly waiting = new Set<() => void>();
 
   /** Runs the work when its turn comes. Throws `DesktopBusy`, and the signal's reason if it aborts before that. */
   async run<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     signal.throwIfAborted();
-    if (this.isTaken) await this.turn(signal);
-    this.isTaken = true;
+    if (this.isBusy) await this.waitForTurn(signal);
+    this.isBusy = true;
     try {
       return await work();
     } finally {
-      this.pass();
+      this.release();
     }
   }
 
-  private async turn(signal: AbortSignal): Promise<void> {
+  private async waitForTurn(signal: AbortSignal): Promise<void> {
     if (this.waiting.size >= WAITING_BATCHES_MAX) throw new DesktopBusy();
     await new Promise<void>((resolve, reject) => {
       const onAbort = () => {
@@ -46,10 +46,10 @@ export class BatchQueue {
   }
 
   /** The turn is passed directly to the next batch, so that no new one overtakes it. */
-  private pass(): void {
+  private release(): void {
     const [next] = this.waiting;
     if (next === undefined) {
-      this.isTaken = false;
+      this.isBusy = false;
       return;
     }
     this.waiting.delete(next);

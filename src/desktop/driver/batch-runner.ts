@@ -50,14 +50,14 @@ export interface BatchOutcome {
 }
 
 /** Returns a picture of what the screen shows, with these options for the frame. */
-export type TakePicture = (withCursor: boolean, optionsFor: (frame: Frame) => ImageOptions) => Promise<EncodedImage>;
+export type CapturePicture = (withCursor: boolean, optionsFor: (frame: Frame) => ImageOptions) => Promise<EncodedImage>;
 
 export interface BatchDesk extends Desk {
   /** Aborts when the caller has gone. The signal for input may abort earlier, which ends the batch with an error. */
   caller: AbortSignal;
-  picture: TakePicture;
+  picture: CapturePicture;
   /** Reserves memory for a picture until the batch ends. Returns false if there is none. */
-  hold: (bytes: number) => boolean;
+  reserveImage: (bytes: number) => boolean;
 }
 
 /**
@@ -103,7 +103,7 @@ class BatchRun {
     try {
       if (action.kind === 'screenshot') result.screenshot = await this.picture(action.shot, display);
       else if (action.kind === 'zoom') result.screenshot = await this.picture(action.shot, null, action.region);
-      else if (action.kind === 'cursor') Object.assign(result, await this.askedCursor(display));
+      else if (action.kind === 'cursor') Object.assign(result, await this.readCursor(display));
       else await performAction(action, this.desk);
       if (shot !== null) result.screenshot = await this.picture(shot, display);
       return result;
@@ -129,7 +129,7 @@ class BatchRun {
   }
 
   /** Returns the place of the pointer after the server has reported movements that programs have made. */
-  private async askedCursor(display: Size): Promise<Point> {
+  private async readCursor(display: Size): Promise<Point> {
     await this.desk.connection.barrier();
     return this.cursor(display);
   }
@@ -150,7 +150,7 @@ class BatchRun {
     this.imageBytes += image.data.length;
     if (this.imageBytes > BATCH_IMAGE_BYTES_MAX)
       throw new ImagesTooLarge(`The pictures of a batch may have at most ${BATCH_IMAGE_BYTES_MAX / 1_048_576} MB together.`);
-    if (!this.desk.hold(image.data.length))
+    if (!this.desk.reserveImage(image.data.length))
       throw new ImagesTooLarge('The pictures of this account’s batches take too much memory at the moment.');
     return image;
   }

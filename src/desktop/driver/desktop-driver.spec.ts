@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream';
 
-import { RfbStandIn, type RfbStandInOptions } from '../../../test/support/rfb-stand-in.ts';
+import { FakeRfbServer, type FakeRfbOptions } from '../../../test/support/fake-rfb-server.ts';
 import { until } from '../../../test/support/until.ts';
 import type { Batch, ImageFormat, Size } from '../actions/canonical-actions.ts';
 import { normaliseBatch } from '../actions/normalise-batch.ts';
@@ -13,8 +13,8 @@ const never = new AbortController().signal;
 const drivers: DesktopDriver[] = [];
 
 /** Returns a desktop whose screen is as large as the smallest display that a caller may see, and what drives it. */
-function driven(options: RfbStandInOptions = {}, ports: Partial<DesktopPorts> = {}): { desktop: RfbStandIn; driver: DesktopDriver } {
-  const desktop = new RfbStandIn({ width: 320, height: 240, ...options });
+function driven(options: FakeRfbOptions = {}, ports: Partial<DesktopPorts> = {}): { desktop: FakeRfbServer; driver: DesktopDriver } {
+  const desktop = new FakeRfbServer({ width: 320, height: 240, ...options });
   const reserve = async () => () => undefined;
   const driver = new DesktopDriver({ dial: async () => desktop.dial(), encode: encodeImage, reserve, ...ports });
   drivers.push(driver);
@@ -40,12 +40,12 @@ function run(driver: DesktopDriver, ...actions: object[]): Promise<BatchOutcome>
 }
 
 function runBatch(driver: DesktopDriver, batch: Batch, signal = never): Promise<BatchOutcome> {
-  return driver.run({ batchFor: async () => batch, hold: () => true }, signal);
+  return driver.run({ batchFor: async () => batch, reserveImage: () => true }, signal);
 }
 
 /** Runs the body as a batch for the screen as it is. */
 function runBody(driver: DesktopDriver, body: object): Promise<BatchOutcome> {
-  return driver.run({ batchFor: async (size) => batchFrom(body, size), hold: () => true }, never);
+  return driver.run({ batchFor: async (size) => batchFrom(body, size), reserveImage: () => true }, never);
 }
 
 /** Takes a picture of the whole screen. */
@@ -219,7 +219,7 @@ describe('what is held down', () => {
 
   it('is released on request if another process left it pressed, unless a batch here was told to keep it pressed', async () => {
     const { desktop, driver } = driven();
-    await driver.answers(never);
+    await driver.checkAnswers(never);
     const { driver: other } = driven({}, { dial: async () => desktop.dial() });
     await run(other, { action: 'left_mouse_down', coordinate: [1, 1] });
     expect(desktop.held).toEqual(['buttons 1']);
@@ -344,7 +344,7 @@ describe('a picture', () => {
 
   it('fails in a batch whose pictures get no memory', async () => {
     const { driver } = driven();
-    const order = { batchFor: async () => batchOf({ action: 'screenshot' }), hold: () => false };
+    const order = { batchFor: async () => batchOf({ action: 'screenshot' }), reserveImage: () => false };
     expect(await driver.run(order, never)).toMatchObject({ results: [{ error: { code: 'payload_too_large' } }] });
   });
 
@@ -366,7 +366,7 @@ describe('a picture', () => {
     expect(driver.keptBytes).toBeGreaterThan(320 * 240 * 4);
     expect(await take(driver)).toMatchObject({ width: 400, height: 300 });
     expect([reserved, inUse]).toEqual([[320 * 240 * 5, 320 * 240 * 5, 400 * 300 * 5], 0]);
-    driver.forgetFrames();
+    driver.evictFrames();
     expect(driver.keptBytes).toBe(0);
   });
 

@@ -18,22 +18,22 @@ import type { Duplex } from 'node:stream';
 
 import type { Batch, Point } from '../actions/canonical-actions.ts';
 import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
-import { unlessAborted } from '../../kernel/async/unless-aborted.ts';
+import { raceAbort } from '../../kernel/async/race-abort.ts';
 import { DesktopTimeout, DesktopUnreachable, ScreenGrew } from '../rfb/desktop-errors.ts';
 import { frameBytes, type Frame, type ScreenSize } from '../rfb/frame.ts';
 import { pointerEvent } from '../rfb/client-messages.ts';
 import { RfbConnection } from '../rfb/rfb-connection.ts';
 import type { EncodedImage, ImageOptions } from '../screen/encode-image.ts';
 import { BatchQueue } from './batch-queue.ts';
-import { runBatch, type BatchOutcome, type TakePicture } from './batch-runner.ts';
+import { runBatch, type BatchOutcome, type CapturePicture } from './batch-runner.ts';
 import { InputDevice } from './input-device.ts';
-import { Reopened } from './reopened.ts';
+import { ReopeningResource } from './reopening-resource.ts';
 import type { LeftInput, Turn } from './turn.ts';
 
 /** The longest time to open a stream to the desktop, in ms. */
 const DIAL_TIMEOUT_MS = 10_000;
 /** A picture is started at most this many times because the screen has grown meanwhile. */
-const GROWTHS_MAX = 3;
+const ATTEMPTS_MAX = 3;
 
 export interface DesktopPorts {
   /** Opens a stream to the desktop's RFB server. */
@@ -48,11 +48,11 @@ export interface DesktopPorts {
 }
 
 /** A batch that waits for its turn. */
-export interface BatchOrder {
+export interface BatchRequest {
   /** Returns the batch for a screen of this size. If it throws, `run` throws the same error and nothing was done. */
   batchFor: (size: ScreenSize) => Promise<Batch>;
   /** Reserves memory for a picture until the caller has sent it. Returns false if there is none. */
-  hold: (bytes: number) => boolean;
+  reserveImage: (bytes: number) => boolean;
   /** Stops the input. Its reason is the error of the interrupted action. */
   stop?: AbortSignal;
 }
@@ -74,12 +74,12 @@ interface Encoded {
  * other, and pictures may be taken while a batch runs.
  */
 export class DesktopDriver {
-  private readonly link = new Reopened<Link>(
+  private readonly link = new ReopeningResource<Link>(
     () => this.openLink(),
     ({ connection }) => connection.isOpen,
   );
   /** A second connection for pictures without the pointer, opened when the first such picture is wanted. */
-  private readonly bare = new Reopened<RfbConnection>(
+  private readonly pointerless = new ReopeningResource<RfbConnection>(
     () => this.dial(true),
     ({ isOpen }) => isOpen,
   );
@@ -103,13 +103,13 @@ export class DesktopDriver {
    * Runs a batch when those before it are done. Throws `DesktopBusy`, `DesktopUnreachable` or `DesktopTimeout` before anything was done, and
    * the signal's reason when it aborts; what fails later is in the outcome.
    */
-  run({ batchFor, hold, stop }: BatchOrder, signal: AbortSignal): Promise<BatchOutcome> {
+  run({ batchFor, reserveImage, stop }: BatchRequest, signal: AbortSignal): Promise<BatchOutcome> {
     return this.inTurn(signal, async (lost) => {
-      const { connection, device } = await unlessAborted(this.inputLink(), signal);
+      const { connection, device } = await raceAbort(this.inputLink(), signal);
       const batch = await batchFor(connection.size);
-      const picture: TakePicture = (withCursor, optionsFor) => this.picture(withCursor, optionsFor, signal);
+      const picture: CapturePicture = (withCursor, optionsFor) => this.picture(withCursor, optionsFor, signal);
       const either = AbortSignal.any([signal, lost, ...(stop === undefined ? [] : [stop])]);
-      return runBatch(batch, { connection, device, signal: either, caller: signal, picture, hold });
+      return runBatch(batch, { connection, device, signal: either, caller: signal, picture, reserveImage });
     });
   }
 
@@ -118,17 +118,17 @@ export class DesktopDriver {
    * frame is kept, so a screen that does not change is encoded once. Throws what `optionsFor` throws.
    */
   async picture(withCursor: boolean, optionsFor: (frame: Frame) => ImageOptions, signal: AbortSignal): Promise<EncodedImage> {
-    for (let growths = 0; growths < GROWTHS_MAX; growths += 1) {
-      const { size } = await unlessAborted(this.connectionFor(withCursor), signal);
+    for (let growths = 0; growths < ATTEMPTS_MAX; growths += 1) {
+      const { size } = await raceAbort(this.connectionFor(withCursor), signal);
       const bytes = frameBytes(size);
       const release = await this.ports.reserve(bytes, signal);
       // D4
-      const taken = this.captured(withCursor, bytes)
-        .then((frame) => this.encoded(frame, optionsFor(frame)))
+      const taken = this.captureFrame(withCursor, bytes)
+        .then((frame) => this.encodeCached(frame, optionsFor(frame)))
         .finally(release);
       taken.catch(() => undefined);
       try {
-        return await unlessAborted(taken, signal);
+        return await raceAbort(taken, signal);
       } catch (error) {
         if (!(error instanceof ScreenGrew)) throw error;
       }
@@ -138,44 +138,44 @@ export class DesktopDriver {
 
   /** The bytes of cached frames and pictures. */
   get keptBytes(): number {
-    const frames = (this.link.value?.connection.keptBytes ?? 0) + (this.bare.value?.keptBytes ?? 0);
+    const frames = (this.link.value?.connection.keptBytes ?? 0) + (this.pointerless.value?.keptBytes ?? 0);
     return frames === 0 ? 0 : frames + this.imageBytes;
   }
 
   /** Evicts cached frames and pictures. The connections stay open. */
-  forgetFrames(): void {
-    this.link.value?.connection.forgetFrame();
-    this.bare.value?.forgetFrame();
+  evictFrames(): void {
+    this.link.value?.connection.evictFrame();
+    this.pointerless.value?.evictFrame();
     this.images = new WeakMap();
     this.imageBytes = 0;
   }
 
   /** Resolves with true once the desktop has answered. Throws `DesktopUnreachable` and `DesktopTimeout`. */
-  async answers(signal: AbortSignal): Promise<true> {
-    await unlessAborted(this.checkedLink(), signal);
+  async checkAnswers(signal: AbortSignal): Promise<true> {
+    await raceAbort(this.checkedLink(), signal);
     return true;
   }
 
   /** Releases keys and buttons that another process may have left pressed, after the batches that wait. Throws what `run` throws. */
   releaseInput(signal: AbortSignal): Promise<void> {
     return this.inTurn(signal, async () => {
-      const { device } = await unlessAborted(this.inputLink(), signal);
-      await unlessAborted(device.releaseAll(), signal);
+      const { device } = await raceAbort(this.inputLink(), signal);
+      await raceAbort(device.releaseAll(), signal);
     });
   }
 
   /** The place of the pointer; null if it is not known. */
-  get place(): Point | null {
+  get pointerPosition(): Point | null {
     return this.pointer?.() ?? null;
   }
 
   /** The value is true if a button stays pressed after the batch that pressed it. */
   get holdsButton(): boolean {
-    return this.left.buttons !== 0;
+    return this.leftInput.buttons !== 0;
   }
 
-  private get left(): LeftInput {
-    return { pointer: this.place, buttons: this.link.value?.device.keptButtons ?? this.buttons };
+  private get leftInput(): LeftInput {
+    return { pointer: this.pointerPosition, buttons: this.link.value?.device.keptButtons ?? this.buttons };
   }
 
   /** Notes where a person has moved the pointer, which the server does not report to its other clients. */
@@ -186,7 +186,7 @@ export class DesktopDriver {
 
   /** Closes the connections. D5 */
   async close(): Promise<void> {
-    const [link, bare] = [this.link.forget(), this.bare.forget()];
+    const [link, bare] = [this.link.detach(), this.pointerless.detach()];
     this.closing.abort(new DesktopUnreachable('the connection was closed'));
     this.images = new WeakMap();
     (await link)?.connection.close();
@@ -195,7 +195,7 @@ export class DesktopDriver {
 
   /** Returns a connection that has just answered. */
   private checkedLink(): Promise<Link> {
-    return this.again(async () => {
+    return this.retryOnce(async () => {
       const link = await this.link.get();
       await link.connection.barrier();
       return link;
@@ -204,7 +204,7 @@ export class DesktopDriver {
 
   /** Does as `checkedLink`, for input. D3 */
   private inputLink(): Promise<Link> {
-    return this.again(async () => {
+    return this.retryOnce(async () => {
       const link = await this.link.get();
       if (link.hasInput) await link.connection.barrier();
       else await link.device.reset();
@@ -219,10 +219,10 @@ export class DesktopDriver {
       const turn = await this.ports.turn?.(signal);
       if (turn === undefined) return work(signal);
       try {
-        if (turn.left !== null) this.resume(turn.left);
+        if (turn.leftInput !== null) this.resume(turn.leftInput);
         return await work(turn.lost);
       } finally {
-        await turn.end(this.left);
+        await turn.end(this.leftInput);
       }
     });
   }
@@ -238,7 +238,7 @@ export class DesktopDriver {
   }
 
   /** D2 */
-  private async again<T>(work: () => Promise<T>): Promise<T> {
+  private async retryOnce<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work();
     } catch (error) {
@@ -248,14 +248,14 @@ export class DesktopDriver {
   }
 
   private async connectionFor(withCursor: boolean): Promise<RfbConnection> {
-    return this.again(async () => (withCursor ? (await this.link.get()).connection : this.bare.get()));
+    return this.retryOnce(async () => (withCursor ? (await this.link.get()).connection : this.pointerless.get()));
   }
 
-  private captured(withCursor: boolean, bytes: number): Promise<Frame> {
-    return this.again(async () => (withCursor ? (await this.link.get()).connection.capture(bytes) : this.captureBare(bytes)));
+  private captureFrame(withCursor: boolean, bytes: number): Promise<Frame> {
+    return this.retryOnce(async () => (withCursor ? (await this.link.get()).connection.capture(bytes) : this.captureWithoutPointer(bytes)));
   }
 
-  private encoded(frame: Frame, options: ImageOptions): Promise<EncodedImage> {
+  private encodeCached(frame: Frame, options: ImageOptions): Promise<EncodedImage> {
     const key = JSON.stringify(options);
     const known = this.images.get(frame);
     if (known?.options === key) return known.image;
@@ -272,9 +272,9 @@ export class DesktopDriver {
   }
 
   /** Returns a frame without the pointer. The server draws it for clients that did not move it to its place, so this one moves it there. */
-  private async captureBare(bytes: number): Promise<Frame> {
+  private async captureWithoutPointer(bytes: number): Promise<Frame> {
     const { device } = await this.link.get();
-    const bare = await this.bare.get();
+    const bare = await this.pointerless.get();
     const { x, y } = device.pointer;
     await bare.input([pointerEvent(0, x, y)]);
     return bare.capture(bytes);
@@ -294,18 +294,18 @@ export class DesktopDriver {
   private async dial(hidePointer: boolean): Promise<RfbConnection> {
     const { signal } = this.closing;
     signal.throwIfAborted();
-    const patience = timeoutSignal(DIAL_TIMEOUT_MS);
-    const either = AbortSignal.any([signal, patience]);
+    const timeout = timeoutSignal(DIAL_TIMEOUT_MS);
+    const either = AbortSignal.any([signal, timeout]);
     const dialled = this.ports.dial(either);
     // D5
     const cut = (): void => void dialled.then((stream) => stream.destroy()).catch(() => undefined);
     signal.addEventListener('abort', cut, { once: true });
     try {
-      return await RfbConnection.open(await unlessAborted(dialled, either), { hidePointer });
+      return await RfbConnection.open(await raceAbort(dialled, either), { hidePointer });
     } catch (error) {
       cut();
       if (error instanceof DesktopTimeout || error instanceof DesktopUnreachable) throw error;
-      if (patience.aborted && error === patience.reason) throw new DesktopTimeout('connection', DIAL_TIMEOUT_MS);
+      if (timeout.aborted && error === timeout.reason) throw new DesktopTimeout('connection', DIAL_TIMEOUT_MS);
       throw new DesktopUnreachable('no connection could be opened');
     } finally {
       signal.removeEventListener('abort', cut);

@@ -37,47 +37,47 @@ export class InputDevice {
   /** `kept` are the bits of the buttons that are pressed and stay pressed. */
   constructor(
     private readonly connection: RfbConnection,
-    private place: Point,
-    private kept = 0,
+    private lastPosition: Point,
+    private keptBits = 0,
   ) {
-    this.buttons = kept;
+    this.buttons = keptBits;
   }
 
   /** Continues with the pointer (if known) and the buttons as another process has left them. */
   resume({ pointer, buttons }: LeftInput): void {
     if (pointer !== null) {
-      this.place = { ...pointer };
+      this.lastPosition = { ...pointer };
       this.connection.pointer = { ...pointer };
     }
     this.buttons = buttons;
-    this.kept = buttons;
+    this.keptBits = buttons;
   }
 
   /** The place of the pointer. Programs of the desktop, and people, may have moved it. */
   get pointer(): Point {
-    return this.connection.pointer ?? this.place;
+    return this.connection.pointer ?? this.lastPosition;
   }
 
   /** The bits of the buttons that stay down after the batch. */
   get keptButtons(): number {
-    return this.kept;
+    return this.keptBits;
   }
 
   move(point: Point): void {
-    this.place = { ...point };
+    this.lastPosition = { ...point };
     this.connection.pointer = { ...point };
     this.addPointerEvent();
   }
 
   button(bit: number, isDown: boolean): void {
     this.buttons = isDown ? this.buttons | bit : this.buttons & ~bit;
-    if (!isDown) this.kept &= ~bit; // I4
+    if (!isDown) this.keptBits &= ~bit; // I4
     this.addPointerEvent();
   }
 
   /** Keeps a pressed button pressed after the batch. */
-  keep(bit: number): void {
-    this.kept |= bit;
+  keepPressed(bit: number): void {
+    this.keptBits |= bit;
   }
 
   key(keysym: number, isDown: boolean): void {
@@ -116,8 +116,8 @@ export class InputDevice {
   async release(): Promise<void> {
     this.events = []; // I3
     this.releaseKeys([...this.keys]);
-    if (this.buttons !== this.kept) {
-      this.buttons = this.kept;
+    if (this.buttons !== this.keptBits) {
+      this.buttons = this.keptBits;
       this.addPointerEvent();
     }
     await this.flush();
@@ -133,7 +133,7 @@ export class InputDevice {
   async releaseAll(): Promise<void> {
     this.events = []; // I3
     this.keys = [];
-    this.buttons = this.kept;
+    this.buttons = this.keptBits;
     this.releaseKeys(MODIFIERS);
     this.addPointerEvent();
     await this.flush();

@@ -32,27 +32,27 @@ export async function performAction(action: InputAction, desk: Desk): Promise<vo
     case 'press':
       moveInside(desk, action.at);
       device.button(BUTTON.left, true);
-      device.keep(BUTTON.left);
+      device.keepPressed(BUTTON.left);
       break;
     case 'release':
       moveInside(desk, action.at);
       device.button(BUTTON.left, false);
       break;
     case 'move':
-      await held(action.hold, desk, () => moveInside(desk, action.at));
+      await withKeysHeld(action.hold, desk, () => moveInside(desk, action.at));
       break;
     case 'drag':
-      await held(action.hold, desk, () => drag(action.from, action.path, desk));
+      await withKeysHeld(action.hold, desk, () => drag(action.from, action.path, desk));
       break;
     case 'scroll':
       moveInside(desk, action.at);
-      await held(action.hold, desk, () => scroll(action, desk));
+      await withKeysHeld(action.hold, desk, () => scroll(action, desk));
       break;
     case 'keys':
       await pressChords(action, desk);
       break;
     case 'hold':
-      await held(action.chord, desk, () => wait(action.seconds * 1_000, desk));
+      await withKeysHeld(action.chord, desk, () => waitAfterInput(action.seconds * 1_000, desk));
       break;
     case 'type':
       await type(action.text, action.delayMs, desk);
@@ -61,20 +61,20 @@ export async function performAction(action: InputAction, desk: Desk): Promise<vo
       await paste(action.text, desk);
       break;
     case 'wait':
-      await wait(action.seconds * 1_000, desk);
+      await waitAfterInput(action.seconds * 1_000, desk);
       break;
   }
   await device.flush(signal);
 }
 
 /** Sends all input so far, and then waits. */
-async function wait(ms: number, { device, signal }: Desk): Promise<void> {
+async function waitAfterInput(ms: number, { device, signal }: Desk): Promise<void> {
   await device.flush(signal);
   await pause(ms, signal);
   signal.throwIfAborted();
 }
 
-async function held(keysyms: readonly number[], { device }: Desk, work: () => Promise<void> | void): Promise<void> {
+async function withKeysHeld(keysyms: readonly number[], { device }: Desk, work: () => Promise<void> | void): Promise<void> {
   device.pressKeys(keysyms);
   await work();
   device.releaseKeys(keysyms);
@@ -92,7 +92,7 @@ async function click({ button, count, hold }: Extract<InputAction, { kind: 'clic
   const { device } = desk;
   // RFB has no such buttons, but programs support these keys.
   if (button === 'back' || button === 'forward') return pressOnce([...hold, KEY.altL, button === 'back' ? KEY.left : KEY.right], device);
-  await held(hold, desk, () => {
+  await withKeysHeld(hold, desk, () => {
     for (let index = 0; index < count; index += 1) pressButton(BUTTON[button], device);
   });
 }
@@ -131,7 +131,7 @@ async function pressChords({ chords, repeat, delayMs }: Extract<InputAction, { k
   for (let time = 0; time < repeat; time += 1) {
     for (const chord of chords) {
       pressOnce(chord, desk.device);
-      if (delayMs > 0) await wait(delayMs, desk);
+      if (delayMs > 0) await waitAfterInput(delayMs, desk);
       else await desk.device.flushSome(desk.signal);
     }
   }
@@ -148,7 +148,7 @@ async function type(text: string, delayMs: number, desk: Desk): Promise<void> {
   await paste(pasted, desk);
   for (const character of lines.slice(pasted.length)) {
     pressOnce([keysymOfTyped(character)], desk.device);
-    if (delayMs > 0) await wait(delayMs, desk);
+    if (delayMs > 0) await waitAfterInput(delayMs, desk);
     else await desk.device.flushSome(desk.signal);
   }
 }

@@ -32,7 +32,7 @@ async function run(...actions: object[]): Promise<BatchOutcome> {
     if (!normalised.ok) throw new Error(JSON.stringify(normalised.errors));
     return normalised.batch;
   };
-  return driver.run({ batchFor, hold: () => true }, never);
+  return driver.run({ batchFor, reserveImage: () => true }, never);
 }
 
 /** Takes a picture of the whole screen. */

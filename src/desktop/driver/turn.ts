@@ -11,7 +11,7 @@ export interface LeftInput {
 /** The right to put input into a desktop, until `end` is called. */
 export interface Turn {
   /** The state of the input as another process has left it; null if no other process had the turn meanwhile. */
-  left: LeftInput | null;
+  leftInput: LeftInput | null;
   /** Aborts when another process may have the turn. */
   lost: AbortSignal;
   end(left: LeftInput): Promise<void>;

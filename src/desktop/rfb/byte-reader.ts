@@ -30,7 +30,7 @@ export class ByteReader {
   /** Returns the next bytes. The buffer stays valid. */
   async read(length: number): Promise<Buffer> {
     if (length > PIECE_BYTES_MAX) throw new DesktopUnreachable(`it announced ${length} bytes at once`);
-    if (this.chunk.length >= length) return this.cut(length);
+    if (this.chunk.length >= length) return this.sliceChunk(length);
     const piece = Buffer.allocUnsafe(length);
     await this.copy(piece, 0, length);
     return piece;
@@ -40,7 +40,7 @@ export class ByteReader {
   async copy(target: Buffer, offset: number, length: number): Promise<void> {
     for (let done = 0; done < length;) {
       if (this.chunk.length === 0) await this.next();
-      const part = this.cut(Math.min(this.chunk.length, length - done));
+      const part = this.sliceChunk(Math.min(this.chunk.length, length - done));
       part.copy(target, offset + done);
       done += part.length;
     }
@@ -49,11 +49,11 @@ export class ByteReader {
   async skip(length: number): Promise<void> {
     for (let left = length; left > 0;) {
       if (this.chunk.length === 0) await this.next();
-      left -= this.cut(Math.min(this.chunk.length, left)).length;
+      left -= this.sliceChunk(Math.min(this.chunk.length, left)).length;
     }
   }
 
-  private cut(length: number): Buffer {
+  private sliceChunk(length: number): Buffer {
     const part = this.chunk.subarray(0, length);
     this.chunk = this.chunk.subarray(length);
     return part;

@@ -2,14 +2,14 @@ import { duplexPair, type Duplex } from 'node:stream';
 
 import fc from 'fast-check';
 
-import { cutText, fenceOf, greeting, rectangle, RfbStandIn, serverInit, updateHead } from '../../../test/support/rfb-stand-in.ts';
+import { cutText, fenceOf, greeting, rectangle, FakeRfbServer, serverInit, updateHead } from '../../../test/support/fake-rfb-server.ts';
 import { until } from '../../../test/support/until.ts';
 import { keyEvent, pointerEvent } from './client-messages.ts';
 import { RfbConnection } from './rfb-connection.ts';
 
 const open: RfbConnection[] = [];
 
-async function connect(desktop: RfbStandIn, timeoutMs = 10_000): Promise<RfbConnection> {
+async function connect(desktop: FakeRfbServer, timeoutMs = 10_000): Promise<RfbConnection> {
   const connection = await RfbConnection.open(desktop.dial(), { timeoutMs });
   open.push(connection);
   return connection;
@@ -29,7 +29,7 @@ describe.each([
   ['without fences', false],
 ])('a frame of a desktop %s', (_, isModern) => {
   it('has the pixels of all rectangles', async () => {
-    const desktop = new RfbStandIn({ isModern });
+    const desktop = new FakeRfbServer({ isModern });
     const frame = await (await connect(desktop)).capture();
     expect(frame).toMatchObject({ width: 64, height: 48, version: 1 });
     const pixel = Buffer.of(0x10, 0x20, 0x30, 255);
@@ -37,7 +37,7 @@ describe.each([
   });
 
   it('is another one once the desktop shows something else, and else the same', async () => {
-    const desktop = new RfbStandIn({ isModern });
+    const desktop = new FakeRfbServer({ isModern });
     const connection = await connect(desktop);
     const first = await connection.capture();
     expect(await connection.capture()).toBe(first);
@@ -59,7 +59,7 @@ describe.each([
       [{ ...whole, y: 10, height: 38 }],
     ],
   ])('is whole of a desktop that %s', async (_case, first, rest) => {
-    const desktop = new RfbStandIn({ isModern });
+    const desktop = new FakeRfbServer({ isModern });
     const connection = await connect(desktop);
     desktop.leavesOut = { first, rest };
     const frame = await connection.capture();
@@ -69,7 +69,7 @@ describe.each([
   });
 
   it('has the new size of a screen that was resized', async () => {
-    const desktop = new RfbStandIn({ isModern });
+    const desktop = new FakeRfbServer({ isModern });
     const connection = await connect(desktop);
     await connection.capture();
     desktop.resize(80, 20);
@@ -80,14 +80,14 @@ describe.each([
   });
 
   it('is requested once for all concurrent callers', async () => {
-    const desktop = new RfbStandIn({ isModern });
+    const desktop = new FakeRfbServer({ isModern });
     const connection = await connect(desktop);
     await Promise.all(Array.from({ length: 20 }, () => connection.capture()));
     expect(desktop.wholeFrames).toBeLessThanOrEqual(2);
   });
 
   it('shows the effect of earlier input', async () => {
-    const desktop = new RfbStandIn({ isModern });
+    const desktop = new FakeRfbServer({ isModern });
     const connection = await connect(desktop);
     await connection.input([keyEvent(0x61, true), keyEvent(0x61, false), pointerEvent(1, 3, 4)]);
     expect(desktop.events).toEqual(['key 61 down', 'key 61 up', 'pointer 3,4 1']);
@@ -96,7 +96,7 @@ describe.each([
 
 describe('a screen that does not change', () => {
   it('is not sent again, and is when it has changed', async () => {
-    const desktop = new RfbStandIn();
+    const desktop = new FakeRfbServer();
     const connection = await connect(desktop);
     const first = await connection.capture();
     const reused = async () => {
@@ -112,7 +112,7 @@ describe('a screen that does not change', () => {
 
 describe('a text for the desktop', () => {
   it.each(['Größe café 你好 🚀', 'two\nlines\r\nand a third', 'x'.repeat(10_000)])('arrives exact', async (text) => {
-    const desktop = new RfbStandIn();
+    const desktop = new FakeRfbServer();
     const { requested } = await (await connect(desktop)).offerText(text);
     await requested;
     await until('the text', () => (desktop.pasted.length > 0 ? true : undefined));
@@ -120,7 +120,7 @@ describe('a text for the desktop', () => {
   });
 
   it('is sent as Latin-1 to a desktop that supports nothing else, and is refused if it has other characters', async () => {
-    const desktop = new RfbStandIn({ isModern: false });
+    const desktop = new FakeRfbServer({ isModern: false });
     const connection = await connect(desktop);
     await connection.offerText('Größe');
     expect(desktop.pasted).toEqual(['Größe']);
@@ -178,7 +178,7 @@ describe('a hostile desktop', () => {
   });
 
   it('that goes silent later times out too', async () => {
-    const desktop = new RfbStandIn();
+    const desktop = new FakeRfbServer();
     const connection = await connect(desktop, 1_000);
     desktop.isSilent = true;
     await expect(connection.barrier()).rejects.toMatchObject({ code: 'desktop_timeout' });
@@ -187,7 +187,7 @@ describe('a hostile desktop', () => {
   });
 
   it('that hangs up is unreachable', async () => {
-    const desktop = new RfbStandIn();
+    const desktop = new FakeRfbServer();
     const connection = await connect(desktop);
     const waiting = connection.capture();
     desktop.hangUp();
@@ -204,7 +204,7 @@ describe('a hostile desktop', () => {
     ['tells of its pointer in place of the frame', pointerMoved, 'capture'],
     ['sends the same row in place of the frame', sameRow, 'capture'],
   ] as const)('that %s without end is read slowly, until it times out', async (_, message, waiting) => {
-    const desktop = new RfbStandIn();
+    const desktop = new FakeRfbServer();
     const connection = await connect(desktop, 2_000);
     await connection.capture();
     desktop.isSilent = true;
@@ -222,7 +222,7 @@ describe('a hostile desktop', () => {
   });
 
   it('that changes its size without end is left', async () => {
-    const desktop = new RfbStandIn();
+    const desktop = new FakeRfbServer();
     const connection = await connect(desktop, 60_000);
     desktop.isSilent = true;
     const sizes = Array.from({ length: 20 }, (_, index) => rectangle({ x: 0, y: 0, width: 64 - (index % 2), height: 48 }, -223));

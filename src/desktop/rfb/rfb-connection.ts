@@ -35,13 +35,13 @@ const SETTLED_MS = 100;
 /** C5: the most bytes that wait for a server that does not read. */
 const OUTPUT_BYTES_MAX = 1_048_576;
 /** C5: after this many bytes that were not requested, reading pauses. A message counts as at least MESSAGE_BYTES_MIN. */
-const UNASKED_BYTES_MAX = 65_536;
+const UNREQUESTED_BYTES_MAX = 65_536;
 const MESSAGE_BYTES_MIN = 64;
-const UNASKED_PAUSE_MS = 100;
+const UNREQUESTED_PAUSE_MS = 100;
 /** A frame is started again at most this many times because the screen has changed its size. */
-const SIZES_MAX = 8;
+const FRAME_STARTS_MAX = 8;
 /** A frame that is not asked for again is freed after this time, in ms. */
-const FRAME_KEPT_MS = 10_000;
+const FRAME_CACHED_MS = 10_000;
 
 export interface RfbOptions {
   /** Leaves the pointer out of the frames. */
@@ -59,8 +59,8 @@ export class RfbConnection implements ServerListener {
 
   private readonly reader: ByteReader;
   private failure: Error | null = null;
-  private knowsFences = false;
-  private knowsClipboard = false;
+  private supportsFences = false;
+  private supportsClipboard = false;
   private readonly fences = new Map<number, () => void>();
   private nextFence = 1;
 
@@ -69,7 +69,7 @@ export class RfbConnection implements ServerListener {
   private frameTimer: NodeJS.Timeout | undefined;
   private assembly: FrameAssembly | null = null;
   /** The pixels that the assembly lacked when the update began. */
-  private lacked = 0;
+  private missingBefore = 0;
   /** Called at the end of an update, or of the connection. */
   private onUpdate: (() => void)[] = [];
   /** The time since which a report of the next change is pending; null once the change was reported. */
@@ -78,7 +78,7 @@ export class RfbConnection implements ServerListener {
   private readonly captures = new SerialQueue();
   private nextCapture: Promise<Frame> | null = null;
 
-  private provided: Buffer | null = null;
+  private offeredText: Buffer | null = null;
   private onTextRequest: (() => void)[] = [];
 
   private constructor(
@@ -93,7 +93,7 @@ export class RfbConnection implements ServerListener {
   /** Returns the connection once the server has answered. Destroys the stream if it throws. */
   static async open(stream: Duplex, options: RfbOptions = {}): Promise<RfbConnection> {
     const connection = new RfbConnection(stream, options);
-    await connection.within('greeting', connection.greet());
+    await connection.withTimeout('greeting', connection.greet());
     void connection.receive();
     // A server that supports fences sends one before it answers this.
     await connection.captures.run(() => connection.requestPixel());
@@ -118,7 +118,7 @@ export class RfbConnection implements ServerListener {
 
   /** C3: resolves when the server has processed everything that was sent. */
   async barrier(): Promise<void> {
-    if (!this.knowsFences) {
+    if (!this.supportsFences) {
       await this.captures.run(() => this.requestPixel());
       return;
     }
@@ -128,7 +128,7 @@ export class RfbConnection implements ServerListener {
     payload.writeUInt32BE(id);
     const answered = new Promise<void>((resolve) => this.fences.set(id, resolve));
     this.write(client.fence(client.FENCE_REQUEST | client.FENCE_BLOCK_BEFORE, payload));
-    await this.within('answer to input', answered);
+    await this.withTimeout('answer to input', answered);
   }
 
   /**
@@ -149,7 +149,7 @@ export class RfbConnection implements ServerListener {
   }
 
   /** Evicts the cached frame. */
-  forgetFrame(): void {
+  evictFrame(): void {
     clearTimeout(this.frameTimer);
     this.frame = null;
   }
@@ -159,13 +159,13 @@ export class RfbConnection implements ServerListener {
    * clipboard and receives the text right away. Throws `RangeError` for a text that such a server can't hold.
    */
   async offerText(text: string): Promise<{ requested: Promise<void> }> {
-    if (!this.knowsClipboard) {
+    if (!this.supportsClipboard) {
       if (Buffer.from(text, 'latin1').toString('latin1') !== text)
         throw new RangeError('the clipboard of this desktop holds Latin-1 characters only');
       await this.input([clientCutText(text)]);
       return { requested: Promise.resolve() };
     }
-    this.provided = clipboardProvide(text);
+    this.offeredText = clipboardProvide(text);
     const requested = new Promise<void>((resolve) => this.onTextRequest.push(resolve));
     await this.input([clipboardNotify()]);
     return { requested };
@@ -174,7 +174,7 @@ export class RfbConnection implements ServerListener {
   beginUpdate(): boolean {
     const isAsked = this.onUpdate.length > 0 || this.watchedSince !== null;
     this.watchedSince = null;
-    this.lacked = this.assembly?.missing ?? 0;
+    this.missingBefore = this.assembly?.missing ?? 0;
     return isAsked;
   }
 
@@ -185,7 +185,7 @@ export class RfbConnection implements ServerListener {
 
   endUpdate(): boolean {
     this.resolveAll('onUpdate');
-    return this.assembly === null || this.assembly.missing < this.lacked;
+    return this.assembly === null || this.assembly.missing < this.missingBefore;
   }
 
   resize(size: ScreenSize): void {
@@ -200,7 +200,7 @@ export class RfbConnection implements ServerListener {
   }
 
   receiveFence(flags: number, payload: Buffer): void {
-    this.knowsFences = true;
+    this.supportsFences = true;
     if ((flags & client.FENCE_REQUEST) !== 0) {
       this.write(client.fenceReply(flags, payload));
       return;
@@ -212,10 +212,10 @@ export class RfbConnection implements ServerListener {
 
   receiveClipboard(action: 'caps' | 'request'): void {
     if (action === 'caps') {
-      this.knowsClipboard = true;
+      this.supportsClipboard = true;
       this.write(clipboardCaps());
-    } else if (this.provided !== null) {
-      this.write(this.provided);
+    } else if (this.offeredText !== null) {
+      this.write(this.offeredText);
       this.resolveAll('onTextRequest');
     }
   }
@@ -228,14 +228,14 @@ export class RfbConnection implements ServerListener {
   }
 
   private async receive(): Promise<void> {
-    let unasked = 0;
+    let unrequested = 0;
     try {
       for (;;) {
         const bytes = await readMessage(this.reader, this);
-        unasked += bytes === 0 ? 0 : Math.max(bytes, MESSAGE_BYTES_MIN);
-        if (unasked > UNASKED_BYTES_MAX) {
-          unasked = 0;
-          await pause(UNASKED_PAUSE_MS, undefined, { ref: false });
+        unrequested += bytes === 0 ? 0 : Math.max(bytes, MESSAGE_BYTES_MIN);
+        if (unrequested > UNREQUESTED_BYTES_MAX) {
+          unrequested = 0;
+          await pause(UNREQUESTED_PAUSE_MS, undefined, { ref: false });
         }
       }
     } catch (error) {
@@ -246,9 +246,9 @@ export class RfbConnection implements ServerListener {
   private async currentFrame(bytesMax: number): Promise<Frame> {
     if (this.isUnchanged()) {
       await this.barrier();
-      if (this.isUnchanged() && this.frame !== null) return this.keep(this.frame);
+      if (this.isUnchanged() && this.frame !== null) return this.cacheFrame(this.frame);
     }
-    const frame = await this.within('frame', this.requestFrame(bytesMax));
+    const frame = await this.withTimeout('frame', this.requestFrame(bytesMax));
     if (frame === null) throw new ScreenGrew();
     return frame;
   }
@@ -270,7 +270,7 @@ export class RfbConnection implements ServerListener {
         // It is the first request, or the screen has changed its size meanwhile.
         if (wanted === null || this.assembly !== wanted) {
           begun += 1;
-          if (begun > SIZES_MAX) throw new DesktopUnreachable('its screen keeps changing its size');
+          if (begun > FRAME_STARTS_MAX) throw new DesktopUnreachable('its screen keeps changing its size');
           if (frameBytes(this.size) > bytesMax) return null;
           wanted = new FrameAssembly(this.size);
           this.assembly = wanted;
@@ -287,23 +287,23 @@ export class RfbConnection implements ServerListener {
     const pixels = wanted.finish();
     const isSame = this.frame?.pixels.equals(pixels) === true;
     const frame = isSame && this.frame !== null ? this.frame : { ...size, pixels, version: (this.versions += 1) };
-    if (this.knowsFences) {
+    if (this.supportsFences) {
       this.write(client.updateRequest(true, size.width, size.height));
       this.watchedSince = performance.now();
     }
-    return this.keep(frame);
+    return this.cacheFrame(frame);
   }
 
-  private keep(frame: Frame): Frame {
+  private cacheFrame(frame: Frame): Frame {
     clearTimeout(this.frameTimer);
     this.frame = frame;
-    this.frameTimer = setTimeout(() => (this.frame = null), FRAME_KEPT_MS).unref();
+    this.frameTimer = setTimeout(() => (this.frame = null), FRAME_CACHED_MS).unref();
     return frame;
   }
 
   private async requestPixel(): Promise<void> {
     this.write(client.updateRequest(false, 1, 1));
-    await this.within('frame', this.updated());
+    await this.withTimeout('frame', this.updated());
   }
 
   private async updated(): Promise<void> {
@@ -313,7 +313,7 @@ export class RfbConnection implements ServerListener {
   }
 
   /** C4: ends the connection if the work takes too long. */
-  private async within<T>(what: string, work: Promise<T>): Promise<T> {
+  private async withTimeout<T>(what: string, work: Promise<T>): Promise<T> {
     const ms = this.options.timeoutMs ?? ANSWER_TIMEOUT_MS;
     const timer = setTimeout(() => this.fail(new DesktopTimeout(what, ms)), ms);
     try {
@@ -345,8 +345,8 @@ export class RfbConnection implements ServerListener {
     this.failure = error;
     this.reader.fail(error);
     this.stream.destroy();
-    this.forgetFrame();
-    this.provided = null;
+    this.evictFrame();
+    this.offeredText = null;
     for (const resolve of this.fences.values()) resolve();
     this.fences.clear();
     this.resolveAll('onUpdate');

@@ -1,7 +1,7 @@
 import { AbsentStreams } from './absent-streams.ts';
 
 describe('Streams that are known not to exist', () => {
-  it('are remembered, and those that strangers asked for push out no others', () => {
+  it('are remembered, and those that strangers requested evict no others', () => {
     const absences = new AbsentStreams();
     absences.add('agent-known', '1', false);
     absences.add('agent-of-a-stranger', '2', true);
@@ -14,7 +14,7 @@ describe('Streams that are known not to exist', () => {
     const absences = new AbsentStreams();
     absences.add('agent-a', '1', false);
     absences.add('agent-a', '1', true);
-    absences.forget('agent-a');
+    absences.evict('agent-a');
     expect(absences.get('agent-a')).toBeUndefined();
   });
 });

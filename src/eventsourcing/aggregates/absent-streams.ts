@@ -4,7 +4,7 @@ import type { Position } from '../event-store/event-store.ts';
 
 /** The most streams that are remembered as absent: those that known callers requested, and those that only unknown callers requested. */
 const KNOWN_MAX = 10_000;
-const STRANGERS_MAX = 1_000;
+const ANONYMOUS_MAX = 1_000;
 
 /**
  * Remembers streams that do not exist, each with the position of the log at which that was found. The first event of a stream ends its
@@ -13,24 +13,24 @@ const STRANGERS_MAX = 1_000;
  */
 export class AbsentStreams {
   private readonly known = new LRUCache<string, Position>({ max: KNOWN_MAX });
-  private readonly ofStrangers = new LRUCache<string, Position>({ max: STRANGERS_MAX });
+  private readonly byAnonymous = new LRUCache<string, Position>({ max: ANONYMOUS_MAX });
 
   /** Returns the position up to which the stream was found not to exist; undefined if that is not known. */
   get(stream: string): Position | undefined {
-    return this.known.get(stream) ?? this.ofStrangers.get(stream);
+    return this.known.get(stream) ?? this.byAnonymous.get(stream);
   }
 
   add(stream: string, position: Position, isForStranger: boolean): void {
-    (isForStranger ? this.ofStrangers : this.known).set(stream, position);
+    (isForStranger ? this.byAnonymous : this.known).set(stream, position);
   }
 
-  forget(stream: string): void {
+  evict(stream: string): void {
     this.known.delete(stream);
-    this.ofStrangers.delete(stream);
+    this.byAnonymous.delete(stream);
   }
 
   clear(): void {
     this.known.clear();
-    this.ofStrangers.clear();
+    this.byAnonymous.clear();
   }
 }

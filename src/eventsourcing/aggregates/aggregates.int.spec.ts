@@ -5,7 +5,7 @@ import { freshDatabase, type TestDatabase } from '../../../test/support/postgres
 import type { Database } from '../../postgres/database/database.ts';
 import { openDatabase } from '../../postgres/database/open-database.ts';
 import { systemContext } from '../../kernel/context/command-context.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import type { Aggregates } from './aggregates.ts';
 import { EventCatalogue } from '../event-store/event-catalogue.ts';
 import { defineEvent, type Decider } from '../event-store/event-definition.ts';
@@ -25,7 +25,7 @@ type Counted = { type: 'Counted'; data: { by: number } };
 const counter: Decider<number, { by: number; limit?: number }, Counted> = {
   initialState: () => 0,
   decide({ by, limit = Infinity }, state) {
-    if (state + by > limit) throw new Refusal('invalid_state', 'over the limit');
+    if (state + by > limit) throw new ProblemError('invalid_state', 'over the limit');
     return by === 0 ? [] : [{ type: 'Counted', data: { by } }];
   },
   evolve: (state, { data }) => state + data.by,

@@ -19,7 +19,7 @@ import type { Loaded } from './dated-state.ts';
 
 export type AnyEvent = { type: string; data: unknown };
 
-export interface Executed<S> extends Loaded<S> {
+export interface CommandResult<S> extends Loaded<S> {
   /** The state that the command was decided on; `state` is the state after it. */
   before: S;
   /** The events that were appended; none if the command changed nothing. */
@@ -42,7 +42,7 @@ export interface ExecuteOptions<E> {
 export abstract class Aggregates {
   /**
    * Returns the stream's newest state; if `upTo` is given, the state at that end of the log, or later, so that a request asks for the log's
-   * end only once (`CommandContext.seenUpTo`). Throws Refusal `event_store_unavailable`.
+   * end only once (`CommandContext.seenUpTo`). Throws ProblemError `event_store_unavailable`.
    */
   abstract load<S, C, E extends AnyEvent>(stream: string, decider: Decider<S, C, E>, upTo?: Position): Promise<Loaded<S>>;
 
@@ -50,7 +50,7 @@ export abstract class Aggregates {
    * Loads the state for a caller of that network who is not known. Such callers have a small share of the database, so this also throws
    * `rate_limited` if many of them ask for streams that are not in memory.
    */
-  abstract loadForStranger<S, C, E extends AnyEvent>(
+  abstract loadForAnonymous<S, C, E extends AnyEvent>(
     network: string,
     stream: string,
     decider: Decider<S, C, E>,
@@ -60,8 +60,8 @@ export abstract class Aggregates {
   /**
    * Decides the command on the stream's state and appends the resulting events; decides again if another writer was faster. The returned
    * events are on disk. A record that another replica has stored, and that has not arrived here yet, returns what its first attempt
-   * returned: the event and the state right after it, though other events may have followed. Throws what `decide` throws, Refusal
-   * `revision_mismatch`, Refusal `event_store_unavailable` (also if, after several repeats, it is unknown whether the events were stored),
+   * returned: the event and the state right after it, though other events may have followed. Throws what `decide` throws, ProblemError
+   * `revision_mismatch`, ProblemError `event_store_unavailable` (also if, after several repeats, it is unknown whether the events were stored),
    * `StreamClosed`.
    */
   abstract execute<S, C, E extends AnyEvent>(
@@ -70,7 +70,7 @@ export abstract class Aggregates {
     command: C,
     context: CommandContext,
     options?: ExecuteOptions<E>,
-  ): Promise<Executed<S>>;
+  ): Promise<CommandResult<S>>;
 
   /** Removes the snapshots that hold states of the subject. Call it when the subject's data key is destroyed. */
   abstract removeSnapshotsOf(subject: string): Promise<void>;

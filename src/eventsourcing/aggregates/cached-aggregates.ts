@@ -4,7 +4,7 @@ import { Backoff } from '../../kernel/async/retry.ts';
 import { Clock } from '../../kernel/clock.ts';
 import { noteWritten, type CommandContext } from '../../kernel/context/command-context.ts';
 import { newId } from '../../kernel/ids.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import { EventCatalogue } from '../event-store/event-catalogue.ts';
 import type { Decider, JsonObject } from '../event-store/event-definition.ts';
 import {
@@ -21,7 +21,7 @@ import {
 } from '../event-store/event-store.ts';
 import type { Loaded } from './dated-state.ts';
 import { DerivedIds } from './derived-ids.ts';
-import { Aggregates, type AnyEvent, type Executed, type ExecuteOptions } from './aggregates.ts';
+import { Aggregates, type AnyEvent, type CommandResult, type ExecuteOptions } from './aggregates.ts';
 import { Snapshots } from './snapshots.ts';
 import type { StreamState } from './stream-state.ts';
 import { StreamStates } from './stream-states.ts';
@@ -32,7 +32,7 @@ import { StreamQueues } from './stream-queues.ts';
  * milliseconds, which grows with each.
  */
 const DECISIONS_MAX = 20;
-const DECISIONS_AT_ONCE = 5;
+const IMMEDIATE_DECISIONS = 5;
 const DECISION_WAIT_MS = 5;
 const REPEATS_MAX = 8;
 /** The time after which no further repeat begins, in milliseconds: a store that hangs takes seconds for each. */
@@ -41,10 +41,10 @@ const REPEAT_FOR_MS = 10_000;
 const FIRST_REPEAT_MS = 50;
 const LAST_REPEAT_MS = 2_000;
 
-const REPEAT = 'Send the request again with the same Idempotency-Key: what was stored is found, and not done twice.';
+const REPEAT_HINT = 'Send the request again with the same Idempotency-Key: what was stored is found, and not done twice.';
 
 /** The command, with all that is needed to execute it. */
-interface Work<S, C, E extends AnyEvent> {
+interface CommandExecution<S, C, E extends AnyEvent> {
   stream: string;
   decider: Decider<S, C, E>;
   command: C;
@@ -72,16 +72,16 @@ export class CachedAggregates extends Aggregates {
   }
 
   async load<S, C, E extends AnyEvent>(stream: string, decider: Decider<S, C, E>, upTo?: Position): Promise<Loaded<S>> {
-    return loaded(await available(() => this.states.newest<S>(stream, decider, { upTo })));
+    return loadedStateOf(await translateOutage(() => this.states.newest<S>(stream, decider, { upTo })));
   }
 
-  async loadForStranger<S, C, E extends AnyEvent>(
+  async loadForAnonymous<S, C, E extends AnyEvent>(
     network: string,
     stream: string,
     decider: Decider<S, C, E>,
     upTo?: Position,
   ): Promise<Loaded<S>> {
-    return loaded(await available(() => this.states.newest<S>(stream, decider, { upTo, stranger: network })));
+    return loadedStateOf(await translateOutage(() => this.states.newest<S>(stream, decider, { upTo, anonymousNetwork: network })));
   }
 
   execute<S, C, E extends AnyEvent>(
@@ -90,17 +90,17 @@ export class CachedAggregates extends Aggregates {
     command: C,
     context: CommandContext,
     options: ExecuteOptions<E> = {},
-  ): Promise<Executed<S>> {
-    return this.queues.run(stream, () => available(() => this.run({ stream, decider, command, context, options }), context));
+  ): Promise<CommandResult<S>> {
+    return this.queues.run(stream, () => translateOutage(() => this.run({ stream, decider, command, context, options }), context));
   }
 
   async removeSnapshotsOf(subject: string): Promise<void> {
     await this.snapshots.removeOf(subject);
   }
 
-  private async run<S, C, E extends AnyEvent>(work: Work<S, C, E>): Promise<Executed<S>> {
+  private async run<S, C, E extends AnyEvent>(work: CommandExecution<S, C, E>): Promise<CommandResult<S>> {
     const { stream, decider } = work;
-    let before = this.states.known<S>(stream, decider);
+    let before = this.states.cached<S>(stream, decider);
     let events = before === undefined ? [] : this.decideOnStale(before, work);
     let mayBeStale = events.length > 0;
     if (before === undefined || events.length === 0) {
@@ -113,20 +113,20 @@ export class CachedAggregates extends Aggregates {
       } catch (error) {
         if (!(error instanceof WrongExpectedRevision || (mayBeStale && error instanceof StreamClosed))) throw error;
         // The stream ends before its cached state: the log was restored to an older state.
-        if (error instanceof WrongExpectedRevision && error.actual < before.revision) this.states.forget(stream);
+        if (error instanceof WrongExpectedRevision && error.actual < before.revision) this.states.evict(stream);
         if (decisions === DECISIONS_MAX) throw new EventStoreUnavailable(error);
       }
       mayBeStale = false;
-      if (decisions > DECISIONS_AT_ONCE) await pause(Math.random() * DECISION_WAIT_MS * decisions);
+      if (decisions > IMMEDIATE_DECISIONS) await pause(Math.random() * DECISION_WAIT_MS * decisions);
       before = await this.states.read<S>(stream, decider);
       events = this.decide(before, work);
     }
     noteEnd(work.context, before);
-    return { ...loaded(before), before: before.state, events: [] };
+    return { ...loadedStateOf(before), before: before.state, events: [] };
   }
 
   /** Returns the events, or none if the command would be refused or change nothing: then it is decided on the newest state. */
-  private decideOnStale<S, C, E extends AnyEvent>(before: StreamState<S>, work: Work<S, C, E>): NewEvent[] {
+  private decideOnStale<S, C, E extends AnyEvent>(before: StreamState<S>, work: CommandExecution<S, C, E>): NewEvent[] {
     try {
       return this.decide(before, work);
     } catch {
@@ -135,10 +135,13 @@ export class CachedAggregates extends Aggregates {
   }
 
   /** Returns the events to append, without those that are recorded already. */
-  private decide<S, C, E extends AnyEvent>(before: StreamState<S>, { decider, command, context, options }: Work<S, C, E>): NewEvent[] {
+  private decide<S, C, E extends AnyEvent>(
+    before: StreamState<S>,
+    { decider, command, context, options }: CommandExecution<S, C, E>,
+  ): NewEvent[] {
     const { expectedRevision, eventId } = options;
     if (expectedRevision !== undefined && expectedRevision !== before.revision)
-      throw new Refusal('revision_mismatch', `It was changed meanwhile: revision ${before.revision}, not ${expectedRevision}.`);
+      throw new ProblemError('revision_mismatch', `It was changed meanwhile: revision ${before.revision}, not ${expectedRevision}.`);
     const metadata = metadataOf(context, options.accountId);
     const decided = decider.decide(command, before.state, this.clock.now());
     if (eventId === undefined) return decided.map((event) => this.newEvent(event, newId(), metadata));
@@ -147,13 +150,17 @@ export class CachedAggregates extends Aggregates {
     return events.filter(({ id }) => !before.derivedIds.has(id));
   }
 
-  private async write<S, C, E extends AnyEvent>(before: StreamState<S>, work: Work<S, C, E>, newEvents: NewEvent[]): Promise<Executed<S>> {
+  private async write<S, C, E extends AnyEvent>(
+    before: StreamState<S>,
+    work: CommandExecution<S, C, E>,
+    newEvents: NewEvent[],
+  ): Promise<CommandResult<S>> {
     const { stream, decider, context } = work;
-    const since = this.states.moment;
+    const since = this.states.receivedCount;
     const { events } = await this.append(stream, before.revision, newEvents);
-    const after = this.states.appended(stream, decider, before, events, since);
+    const after = this.states.applyAppended(stream, decider, before, events, since);
     noteEnd(context, after);
-    return { ...loaded(after), before: before.state, events };
+    return { ...loadedStateOf(after), before: before.state, events };
   }
 
   private newEvent(event: AnyEvent, id: string, metadata: EventMetadata): NewEvent {
@@ -182,7 +189,7 @@ export class CachedAggregates extends Aggregates {
   }
 }
 
-function loaded<S>({ state, createdAt, changedAt, revision, position }: StreamState<S>): Loaded<S> {
+function loadedStateOf<S>({ state, createdAt, changedAt, revision, position }: StreamState<S>): Loaded<S> {
   return { state, createdAt, changedAt, revision, position };
 }
 
@@ -195,19 +202,19 @@ function metadataOf({ actor, accountId, requestId, causationId, ip }: CommandCon
   return { actor, account_id: owner, request_id: requestId, causation_id: causationId, ip };
 }
 
-async function available<T>(work: () => Promise<T>, context?: CommandContext): Promise<T> {
+async function translateOutage<T>(work: () => Promise<T>, context?: CommandContext): Promise<T> {
   try {
     return await work();
   } catch (error) {
     if (error instanceof OutcomeUnknown)
-      throw unavailable(`The event store did not answer; the change may or may not have been stored. ${REPEAT}`);
+      throw unavailableError(`The event store did not answer; the change may or may not have been stored. ${REPEAT_HINT}`);
     if (!(error instanceof EventStoreUnavailable)) throw error;
     // One request may change several streams, so some of its events may have been stored.
-    if (context?.writtenUpTo === undefined) throw unavailable('The event store is not available; nothing was changed.');
-    throw unavailable(`The event store is not available; a part of the change has been stored. ${REPEAT}`);
+    if (context?.writtenUpTo === undefined) throw unavailableError('The event store is not available; nothing was changed.');
+    throw unavailableError(`The event store is not available; a part of the change has been stored. ${REPEAT_HINT}`);
   }
 }
 
-function unavailable(detail: string): Refusal {
-  return new Refusal('event_store_unavailable', detail, { retryAfterSeconds: 1 });
+function unavailableError(detail: string): ProblemError {
+  return new ProblemError('event_store_unavailable', detail, { retryAfterSeconds: 1 });
 }

@@ -6,7 +6,7 @@ import { freshDatabase, type TestDatabase } from '../../../test/support/postgres
 import type { Database } from '../../postgres/database/database.ts';
 import { openDatabase } from '../../postgres/database/open-database.ts';
 import { systemContext } from '../../kernel/context/command-context.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import { EventCatalogue } from '../event-store/event-catalogue.ts';
 import { defineEvent, type Decider } from '../event-store/event-definition.ts';
 import type { EventStore, StoredEvent } from '../event-store/event-store.ts';
@@ -34,7 +34,7 @@ const sum: Decider<Sum, Add, Added> = {
   initialState: () => ({ count: 0, total: 0 }),
   decide({ by, key }, { count, total }) {
     if (by === 0) return [];
-    if (total + by > LIMIT) throw new Refusal('invalid_state', 'over the limit', { members: { count } });
+    if (total + by > LIMIT) throw new ProblemError('invalid_state', 'over the limit', { members: { count } });
     return [{ type: 'Added', data: { by, key } }];
   },
   evolve: ({ count, total }, { data }) => ({ count: count + 1, total: total + data.by }),
@@ -127,7 +127,7 @@ describe('Several replicas on one log', () => {
         Object.assign(outcome, { state: done.state, count: done.revision + 1, before: done.before, events: done.events });
         acknowledged[did.stream] = Math.max(acknowledged[did.stream] as number, done.revision + 1);
       } catch (error) {
-        if (!(error instanceof Refusal)) throw error;
+        if (!(error instanceof ProblemError)) throw error;
         outcome.refused = error.code;
         outcome.count = (error.facts.members?.count as number | undefined) ?? null;
       }
@@ -140,7 +140,7 @@ describe('Several replicas on one log', () => {
     } else if (did.kind === 'load') {
       const { state, revision } = await aggregates.load(stream, sum);
       Object.assign(outcome, { state, count: revision + 1 });
-    } else if (did.kind === 'evict') states.forget(stream);
+    } else if (did.kind === 'evict') states.evict(stream);
     else await follower.onApplicationBootstrap();
     return outcome;
   }

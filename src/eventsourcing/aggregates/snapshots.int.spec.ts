@@ -9,7 +9,7 @@ import { systemContext } from '../../kernel/context/command-context.ts';
 import { EventCatalogue } from '../event-store/event-catalogue.ts';
 import { defineEvent, type Decider } from '../event-store/event-definition.ts';
 import { idOf, type EventStore, type StoredEvent } from '../event-store/event-store.ts';
-import { absent, advanced, type StreamState } from './stream-state.ts';
+import { absentState, applyEvents, type StreamState } from './stream-state.ts';
 
 interface Tally {
   sum: number;
@@ -64,7 +64,7 @@ describe('Snapshots of long streams', () => {
     return { stream, events };
   }
 
-  const foldedTo = (events: StoredEvent[]): StreamState<Tally> => advanced(tally, absent(tally), events);
+  const foldedTo = (events: StoredEvent[]): StreamState<Tally> => applyEvents(tally, absentState(tally), events);
   const kept = (stream: string) =>
     database.query<{ revision: string; version: number; state: Tally; subject: string }>(
       'select revision, version, state, subject from aggregate_snapshots where stream = $1',
@@ -91,7 +91,7 @@ describe('Snapshots of long streams', () => {
           const state = isTrue ? before : { ...before, state: { sum: -1, last: [-1] } };
           const revision = state.revision + lost;
           const eventId = isOfAnotherPast || lost > 0 || state.revision < 0 ? uuidv4() : state.eventId;
-          cache.take(stream, { name: 'tally', version }, { ...state, revision, eventId });
+          cache.schedule(stream, { name: 'tally', version }, { ...state, revision, eventId });
           await cache.settle();
         }
         const { state, createdAt, changedAt, revision, position } = foldedTo(events);

@@ -64,7 +64,7 @@ export class Snapshots {
   }
 
   /** Writes the state in the background: one snapshot at a time, and only the latest of each stream. Never fails. */
-  take<S>(stream: string, shape: SnapshotShape<S>, state: StreamState<S>): void {
+  schedule<S>(stream: string, shape: SnapshotShape<S>, state: StreamState<S>): void {
     const key = `${shape.name} ${stream}`;
     if (this.waiting.size >= WAITING_MAX && !this.waiting.has(key)) return;
     this.waiting.set(key, () => this.write(stream, shape, state));

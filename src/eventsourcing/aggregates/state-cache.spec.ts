@@ -3,7 +3,7 @@ import type { StoredEvent } from '../event-store/event-store.ts';
 import { DERIVED_IDS_MAX, DerivedIds } from './derived-ids.ts';
 import { sizeOf } from './size.ts';
 import { StateCache } from './state-cache.ts';
-import { absent, type StreamState } from './stream-state.ts';
+import { absentState, type StreamState } from './stream-state.ts';
 
 const MIB = 1024 * 1024;
 const text: Decider<string, string, { type: string; data: { text: string } }> = {
@@ -12,7 +12,7 @@ const text: Decider<string, string, { type: string; data: { text: string } }> = 
   evolve: (state, { data }) => state + data.text,
 };
 const stateOf = (bytes: number, account = 'a', revision = 0): StreamState<string> => ({
-  ...absent(text),
+  ...absentState(text),
   state: 'x'.repeat(bytes),
   revision,
   account,

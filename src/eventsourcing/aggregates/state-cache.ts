@@ -12,7 +12,7 @@ const ENTRY_BYTES = 400;
 /** The growth in bytes up to which a state is not measured again, however small the state is. */
 const UNMEASURED_BYTES = 4_096;
 
-interface Kept {
+interface CachedState {
   state: StreamState;
   /** The size at the last measurement, in bytes. */
   measured: number;
@@ -21,12 +21,12 @@ interface Kept {
 }
 
 interface Entry {
-  states: ReadonlyMap<AnyDecider, Kept>;
+  states: ReadonlyMap<AnyDecider, CachedState>;
   bytes: number;
   account: string;
 }
 
-interface Share {
+interface AccountUsage {
   bytes: number;
   /** The streams, in the order of their last change. */
   streams: Set<string>;
@@ -39,14 +39,14 @@ interface Share {
  */
 export class StateCache {
   private readonly entries: LRUCache<string, Entry>;
-  private readonly shares = new Map<string, Share>();
+  private readonly usageByAccount = new Map<string, AccountUsage>();
 
   constructor(private readonly maxBytes: number) {
     this.entries = new LRUCache({
       maxSize: maxBytes,
       maxEntrySize: Math.max(1, Math.floor(maxBytes * STREAM_SHARE)),
       sizeCalculation: ({ bytes }) => bytes,
-      dispose: (entry, stream) => this.left(entry, stream),
+      dispose: (entry, stream) => this.removeFromAccount(entry, stream),
     });
   }
 
@@ -77,7 +77,7 @@ export class StateCache {
     else this.set(stream, decider, { state, measured: kept.measured, grown });
   }
 
-  forget(stream: string): void {
+  evict(stream: string): void {
     this.entries.delete(stream);
   }
 
@@ -85,19 +85,19 @@ export class StateCache {
     this.entries.clear();
   }
 
-  private set(stream: string, decider: AnyDecider, kept: Kept): void {
+  private set(stream: string, decider: AnyDecider, kept: CachedState): void {
     const states = new Map(this.entries.peek(stream)?.states).set(decider, kept);
     const bytes = [...states.values()].reduce((sum, { measured, grown }) => sum + measured + grown, ENTRY_BYTES);
     const entry = { states, bytes, account: kept.state.account ?? '' };
-    this.makeRoom(stream, entry);
+    this.evictForAccount(stream, entry);
     this.entries.set(stream, entry);
     // The cache refuses an entry that is too large.
-    if (this.entries.peek(stream) === entry) this.cameIn(entry, stream);
+    if (this.entries.peek(stream) === entry) this.addToAccount(entry, stream);
   }
 
   /** Evicts other entries of an account that holds a large part of a full cache, so that its new entry evicts none of other accounts. */
-  private makeRoom(stream: string, { account, bytes }: Entry): void {
-    const share = this.shares.get(account);
+  private evictForAccount(stream: string, { account, bytes }: Entry): void {
+    const share = this.usageByAccount.get(account);
     if (share === undefined || this.bytes + bytes <= this.maxBytes) return;
     for (const own of share.streams) {
       if (share.bytes <= this.maxBytes * ACCOUNT_SHARE || this.bytes + bytes <= this.maxBytes) return;
@@ -105,19 +105,19 @@ export class StateCache {
     }
   }
 
-  private cameIn({ account, bytes }: Entry, stream: string): void {
-    const share = this.shares.get(account) ?? { bytes: 0, streams: new Set() };
+  private addToAccount({ account, bytes }: Entry, stream: string): void {
+    const share = this.usageByAccount.get(account) ?? { bytes: 0, streams: new Set() };
     share.bytes += bytes;
     share.streams.add(stream);
-    this.shares.set(account, share);
+    this.usageByAccount.set(account, share);
   }
 
-  private left({ account, bytes }: Entry, stream: string): void {
-    const share = this.shares.get(account);
+  private removeFromAccount({ account, bytes }: Entry, stream: string): void {
+    const share = this.usageByAccount.get(account);
     if (share === undefined) return;
     share.bytes -= bytes;
     share.streams.delete(stream);
-    if (share.streams.size === 0) this.shares.delete(account);
+    if (share.streams.size === 0) this.usageByAccount.delete(account);
   }
 }
 

@@ -1,4 +1,4 @@
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 
 const WAITING_MAX = 1_000;
 
@@ -12,13 +12,13 @@ export class StreamQueues {
   private readonly queues = new Map<string, Queue>();
 
   /**
-   * Runs the work after all earlier work on the stream. Throws Refusal `event_store_unavailable` if 1 000 are already waiting for the
+   * Runs the work after all earlier work on the stream. Throws ProblemError `event_store_unavailable` if 1 000 are already waiting for the
    * stream.
    */
   async run<T>(stream: string, work: () => Promise<T>): Promise<T> {
     const queue = this.queues.get(stream) ?? { last: Promise.resolve(), length: 0 };
     if (queue.length >= WAITING_MAX)
-      throw new Refusal('event_store_unavailable', 'Too many commands for this resource are waiting.', { retryAfterSeconds: 1 });
+      throw new ProblemError('event_store_unavailable', 'Too many commands for this resource are waiting.', { retryAfterSeconds: 1 });
     this.queues.set(stream, queue);
     queue.length += 1;
     const result = queue.last.then(work);

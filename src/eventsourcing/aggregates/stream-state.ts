@@ -23,7 +23,7 @@ export interface StreamState<S = unknown> extends DatedState<S> {
 // oxlint-disable-next-line typescript/no-explicit-any -- as above
 export type AnyDecider<S = any> = Decider<S, any, any>;
 
-export function absent<S>(decider: AnyDecider<S>): StreamState<S> {
+export function absentState<S>(decider: AnyDecider<S>): StreamState<S> {
   return {
     state: decider.initialState(),
     createdAt: '',
@@ -38,7 +38,7 @@ export function absent<S>(decider: AnyDecider<S>): StreamState<S> {
 }
 
 /** Returns the state after the events. Throws `RangeError` if an event does not directly follow the one before. */
-export function advanced<S>(decider: AnyDecider<S>, from: StreamState<S>, events: readonly StoredEvent[]): StreamState<S> {
+export function applyEvents<S>(decider: AnyDecider<S>, from: StreamState<S>, events: readonly StoredEvent[]): StreamState<S> {
   const last = events.at(-1);
   if (last === undefined) return from;
   let dated: DatedState<S> = from;

@@ -116,12 +116,12 @@ describe('The states of streams in a process', () => {
     return { ...opened, read };
   }
 
-  it('asks once for a stream that does not exist, until somebody appends to it', async () => {
+  it('reads a stream that does not exist only once, until an event is appended to it', async () => {
     const stream = `counter-${uuidv4()}`;
     const { aggregates: writer } = await another();
     const { aggregates, follower, read } = await counted();
     for (let n = 0; n < 3; n += 1) expect(await aggregates.load(stream, counter)).toMatchObject({ state: 0, revision: -1 });
-    expect(await aggregates.loadForStranger('network', stream, counter)).toMatchObject({ revision: -1 });
+    expect(await aggregates.loadForAnonymous('network', stream, counter)).toMatchObject({ revision: -1 });
     expect(await aggregates.load(stream, counter, follower.position)).toMatchObject({ revision: -1 });
     expect(read).toEqual([stream]);
     const { position } = await writer.execute(stream, counter, 1, context);
@@ -130,11 +130,11 @@ describe('The states of streams in a process', () => {
     expect(await aggregates.load(stream, counter)).toMatchObject({ state: 2, revision: 1 });
   });
 
-  it('shows a stream to strangers, too, from the moment on in which another process appended to it', async () => {
+  it('shows a stream to unknown callers as soon as another process has appended to it', async () => {
     const stream = `counter-${uuidv4()}`;
     const { aggregates: writer } = await another();
     const { aggregates, read } = await counted();
-    const asked = () => aggregates.loadForStranger('network', stream, counter);
+    const asked = () => aggregates.loadForAnonymous('network', stream, counter);
     expect([(await asked()).revision, (await asked()).revision]).toEqual([-1, -1]);
     expect(read).toEqual([stream]);
     await writer.execute(stream, counter, 1, context);

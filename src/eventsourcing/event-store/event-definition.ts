@@ -61,7 +61,7 @@ export interface SnapshotShape<State> {
 /** The rules of one aggregate: pure functions without a clock, ids or I/O. The command contains everything that a decision needs. */
 export interface Decider<State, Command, Event extends { type: string; data: unknown }> {
   initialState: () => State;
-  /** Returns the events that follow from the command, or none if it changes nothing. Throws `Refusal` if a rule is broken. */
+  /** Returns the events that follow from the command, or none if it changes nothing. Throws `ProblemError` if a rule is broken. */
   decide: (command: Command, state: State, now: Date) => Event[];
   /**
    * Returns the state after the event; the same object if the event does not change it, as one of a type that the aggregate does not know. A

@@ -96,7 +96,7 @@ export interface RetentionStatus {
   /** The last time at which no event was left to remove, whichever process found that, ISO 8601; null if no process has checked yet. */
   caughtUpAt: string | null;
   /** The number of events that this process has removed since it started. */
-  forgotten: number;
+  removed: number;
   /** The reason why this process failed the last time; null if it did not fail. */
   error: string | null;
 }

@@ -115,7 +115,7 @@ export class LogSubscription implements Subscription {
     const { watch } = this.log;
     const reader = { position: () => this.after, moveOn: () => this.moveOn() };
     for (let woken = false; !signal.aborted;) {
-      const { events, upTo } = await this.readOn(this.after, woken);
+      const { events, upTo } = await this.readBatch(this.after, woken);
       if (signal.aborted) return;
       if (upTo > this.after) {
         await this.onBatch(events, upTo);
@@ -144,7 +144,7 @@ export class LogSubscription implements Subscription {
   }
 
   /** Reads, and retries until that succeeds: the store may be unavailable for hours. */
-  private async readOn(after: Position, atHead: boolean): Promise<Batch> {
+  private async readBatch(after: Position, atHead: boolean): Promise<Batch> {
     const { signal } = this.stopping;
     const backoff = new Backoff({ firstMs: FIRST_RETRY_MS, lastMs: LAST_RETRY_MS });
     while (!signal.aborted) {

@@ -59,7 +59,7 @@ export function checkName(stream: string): void {
 }
 
 /** Throws `RangeError` if the stream is not of the class `log`, or the bound is not a positive integer. */
-export function checkForgettable(stream: string, bound: number): void {
+export function checkTrimmable(stream: string, bound: number): void {
   if (!stream.startsWith('log-')) throw new RangeError(`${stream} is not of the class log: core events are kept forever`);
   if (!(Number.isSafeInteger(bound) && bound > 0)) throw new RangeError(`${bound} is not a valid bound of a retention`);
 }

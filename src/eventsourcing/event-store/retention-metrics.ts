@@ -18,7 +18,11 @@ export class RetentionMetrics implements OnModuleInit {
     this.gauge('mooring_log_retention_failed', '1 where this process could not remove old output the last time.', ({ error }) =>
       Number(error !== null),
     );
-    this.gauge('mooring_log_retention_forgotten_events', 'Events of output that this process has removed.', ({ forgotten }) => forgotten);
+    this.gauge(
+      'mooring_log_retention_forgotten_events',
+      'Events of output that this process has removed.',
+      ({ removed: forgotten }) => forgotten,
+    );
   }
 
   private gauge(name: string, help: string, valueOf: (status: RetentionStatus) => number | null): void {

@@ -1,4 +1,4 @@
-import { harbourEvent } from '../../../test/support/harbour-event.ts';
+import { sampleEvent } from '../../../test/support/sample-event.ts';
 import { appendTo, openLog, type OpenedLog } from '../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { AccountPositions } from './account-positions.ts';
@@ -24,7 +24,7 @@ describe('the last events of an account', () => {
     return { log, of };
   };
   const by = (accountId: string, kind: 'api_key' | 'system' = 'api_key', type = 'BoatArrived'): NewEvent => {
-    const event = harbourEvent(type);
+    const event = sampleEvent(type);
     return { ...event, metadata: { ...event.metadata, account_id: accountId, actor: { kind, id: 'x', name: 'x' } } };
   };
 

@@ -32,16 +32,16 @@ export class AccountPositions {
   private readonly ofAll = new Map<string, OfType>();
   private remembered = 0;
   /** No event of an account that is not remembered comes after this position. */
-  private forgotten: Position = START;
+  private evictedUpTo: Position = START;
 
   constructor(follower: LogFollower) {
-    follower.listen({ onEvents: (events) => events.forEach((event) => this.hear(event)), onGap: (from) => this.forgetAll(from) });
+    follower.listen({ onEvents: (events) => events.forEach((event) => this.onEvent(event)), onGap: (from) => this.clear(from) });
   }
 
   /** Returns the last positions of the account's events that pass the filter; of all accounts' events if the account is null. */
   of(accountId: string | null, filter: EventFilter): AccountPosition {
     const isWanted = matches(filter);
-    const found: AccountPosition = { last: this.forgotten, written: START };
+    const found: AccountPosition = { last: this.evictedUpTo, written: START };
     const known = accountId === null ? this.ofAll : this.byAccount.get(accountId);
     for (const { category, type, last, written } of known?.values() ?? []) {
       // A category stands for each of its streams.
@@ -52,7 +52,7 @@ export class AccountPositions {
     return found;
   }
 
-  private hear({ stream, type, position, metadata }: StoredEvent): void {
+  private onEvent({ stream, type, position, metadata }: StoredEvent): void {
     const { account_id: accountId, actor } = metadata;
     const heard = { category: categoryOf(stream), type, last: position, written: actor.kind === 'system' ? START : position };
     note(this.ofAll, { ...heard, written: START });
@@ -61,36 +61,36 @@ export class AccountPositions {
     this.byAccount.delete(accountId);
     this.byAccount.set(accountId, ofAccount);
     this.remembered += note(ofAccount, heard);
-    while (this.remembered > REMEMBERED_MAX) this.forgetOldest();
+    while (this.remembered > REMEMBERED_MAX) this.evictOldest();
   }
 
-  private forgetOldest(): void {
+  private evictOldest(): void {
     for (const [accountId, ofAccount] of this.byAccount) {
       this.byAccount.delete(accountId);
       this.remembered -= ofAccount.size;
-      for (const { last } of ofAccount.values()) if (last > this.forgotten) this.forgotten = last;
+      for (const { last } of ofAccount.values()) if (last > this.evictedUpTo) this.evictedUpTo = last;
       return;
     }
   }
 
   /** Forgets all positions: any account may have events up to `from`. */
-  private forgetAll(from: Position): void {
+  private clear(from: Position): void {
     this.byAccount.clear();
     this.ofAll.clear();
     this.remembered = 0;
-    this.forgotten = from;
+    this.evictedUpTo = from;
   }
 }
 
 /** Returns the number of entries that it added: 0 or 1. */
-function note(known: Map<string, OfType>, heard: OfType): number {
-  const key = `${heard.category} ${heard.type}`;
+function note(known: Map<string, OfType>, received: OfType): number {
+  const key = `${received.category} ${received.type}`;
   const before = known.get(key);
   if (before === undefined) {
-    known.set(key, heard);
+    known.set(key, received);
     return 1;
   }
-  before.last = heard.last;
-  if (heard.written > START) before.written = heard.written;
+  before.last = received.last;
+  if (received.written > START) before.written = received.written;
   return 0;
 }

@@ -1,4 +1,4 @@
-import { harbourEvent } from '../../../test/support/harbour-event.ts';
+import { sampleEvent } from '../../../test/support/sample-event.ts';
 import { appendTo, openLog, type OpenedLog } from '../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { EventWaits } from './event-waits.ts';
@@ -9,7 +9,7 @@ describe('waiting for events', () => {
   let log: OpenedLog;
   let follower: LogFollower;
   let waits: EventWaits;
-  const arrive = (boat: string, type = 'BoatArrived') => appendTo(log.store, `boat-${boat}`, harbourEvent(type));
+  const arrive = (boat: string, type = 'BoatArrived') => appendTo(log.store, `boat-${boat}`, sampleEvent(type));
 
   beforeAll(async () => {
     test = await freshDatabase();
@@ -40,8 +40,8 @@ describe('waiting for events', () => {
   it('returns the events of the stream in order, also those of another process', async () => {
     using watch = waits.watch('boat-Beagle');
     const other = await openLog(test.url);
-    await appendTo(other.store, 'boat-Beagle', harbourEvent('BoatArrived'), harbourEvent('BoatLoaded'));
-    await appendTo(other.store, 'boat-Beagle', harbourEvent('BoatLeft'));
+    await appendTo(other.store, 'boat-Beagle', sampleEvent('BoatArrived'), sampleEvent('BoatLoaded'));
+    await appendTo(other.store, 'boat-Beagle', sampleEvent('BoatLeft'));
     await other.close();
     const types = [await watch.next(90_000), await watch.next(90_000), await watch.next(90_000)].map((event) => event?.type);
     expect(types).toEqual(['BoatArrived', 'BoatLoaded', 'BoatLeft']);

@@ -1,7 +1,7 @@
 import type { BeforeApplicationShutdown } from '@nestjs/common';
 import { Injectable } from '@nestjs/common';
 
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import type { StoredEvent } from '../event-store/event-store.ts';
 import { LogFollower } from './log-follower.ts';
 
@@ -49,7 +49,7 @@ export class EventWatch implements Disposable {
     }
   }
 
-  arrived(event: StoredEvent): void {
+  push(event: StoredEvent): void {
     if (this.unread.length >= UNREAD_MAX) this.unread.shift();
     this.unread.push(event);
     this.wake();
@@ -85,7 +85,7 @@ export class EventWaits implements BeforeApplicationShutdown {
   constructor(private readonly follower: LogFollower) {
     follower.listen({
       onEvents: (events) => {
-        for (const event of events) for (const watch of this.watches.get(event.stream) ?? []) watch.arrived(event);
+        for (const event of events) for (const watch of this.watches.get(event.stream) ?? []) watch.push(event);
       },
     });
   }
@@ -96,11 +96,11 @@ export class EventWaits implements BeforeApplicationShutdown {
     for (const watches of this.watches.values()) for (const watch of watches) watch.end();
   }
 
-  /** Starts a watch, which keeps the streams' events (class `core`) from now on. Throws Refusal `rate_limited` if 10 000 watches exist. */
+  /** Starts a watch, which keeps the streams' events (class `core`) from now on. Throws ProblemError `rate_limited` if 10 000 watches exist. */
   watch(...streams: string[]): EventWatch {
     if (!this.follower.started) throw new Error('events are not watched before the application has started');
-    if (this.count >= WATCHES_MAX) throw new Refusal('rate_limited', 'Too many requests wait already.', { retryAfterSeconds: 1 });
-    const watch = new EventWatch((done) => this.forget(streams, done));
+    if (this.count >= WATCHES_MAX) throw new ProblemError('rate_limited', 'Too many requests wait already.', { retryAfterSeconds: 1 });
+    const watch = new EventWatch((done) => this.removeWatch(streams, done));
     if (this.stopping) watch.end();
     for (const stream of streams) this.watches.set(stream, (this.watches.get(stream) ?? new Set()).add(watch));
     this.count += 1;
@@ -127,7 +127,7 @@ export class EventWaits implements BeforeApplicationShutdown {
     return null;
   }
 
-  private forget(streams: string[], watch: EventWatch): void {
+  private removeWatch(streams: string[], watch: EventWatch): void {
     let known = false;
     for (const stream of streams) {
       const watches = this.watches.get(stream);

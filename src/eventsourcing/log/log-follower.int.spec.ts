@@ -1,4 +1,4 @@
-import { harbourEvent } from '../../../test/support/harbour-event.ts';
+import { sampleEvent } from '../../../test/support/sample-event.ts';
 import { appendTo, eventually, openLog, openStore, type OpenedLog } from '../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { EventCatalogue } from '../event-store/event-catalogue.ts';
@@ -50,7 +50,7 @@ describe('following the log', () => {
     const types = ['BoatArrived', 'BoatLoaded', 'BoatLeft'];
     const positions: Position[] = [];
     for (const type of types) {
-      positions.push((await appendTo(log.store, 'boat-Ark', harbourEvent(type))).position);
+      positions.push((await appendTo(log.store, 'boat-Ark', sampleEvent(type))).position);
       expect(await follower.catchUpToHead()).toBe(positions.at(-1));
       expect(follower.position).toBe(positions.at(-1));
     }
@@ -61,7 +61,7 @@ describe('following the log', () => {
   it('has received all events that another replica stored before, once it was asked to catch up', async () => {
     const [one, two] = [await replica(), await replica()];
     for (let round = 0; round < 100; round += 1) {
-      const { position } = await appendTo(one.log.store, 'boat-Ark', harbourEvent('BoatArrived'));
+      const { position } = await appendTo(one.log.store, 'boat-Ark', sampleEvent('BoatArrived'));
       expect(await two.follower.catchUpToHead()).toBe(position);
       expect(two.notes.told).toHaveLength(round + 2);
     }
@@ -69,7 +69,7 @@ describe('following the log', () => {
 
   it('reads the head once for many callers, and resolves with null while the store is unavailable', async () => {
     const { log, follower } = await replica();
-    await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
+    await appendTo(log.store, 'boat-Ark', sampleEvent('BoatArrived'));
     let asked = 0;
     const head = log.store.head.bind(log.store);
     log.store.head = (eventClass) => ((asked += 1), head(eventClass));
@@ -84,7 +84,7 @@ describe('following the log', () => {
     let told = 0;
     const stop = follower.listen({ onEvents: () => (told += 1) });
     stop();
-    await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
+    await appendTo(log.store, 'boat-Ark', sampleEvent('BoatArrived'));
     await follower.catchUpToHead();
     expect(told).toBe(0);
   });
@@ -92,10 +92,10 @@ describe('following the log', () => {
   it('reports a gap after an event that this program does not know, and continues after it', async () => {
     const { log, follower, notes } = await replica();
     const newer = openStore(log.database, test.url, new EventCatalogue([defineEvent<JsonObject>()('WhirlpoolSeen', () => '')]));
-    await appendTo(newer, 'boat-Ark', harbourEvent('WhirlpoolSeen'));
+    await appendTo(newer, 'boat-Ark', sampleEvent('WhirlpoolSeen'));
     await newer.close();
     await eventually(() => notes.told.length === 2);
-    await appendTo(log.store, 'boat-Dory', harbourEvent('BoatArrived'));
+    await appendTo(log.store, 'boat-Dory', sampleEvent('BoatArrived'));
     await follower.catchUpToHead();
     expect(notes.told).toEqual(['gap', 'gap', 'BoatArrived']);
   });

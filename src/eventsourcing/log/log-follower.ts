@@ -2,7 +2,7 @@ import type { BeforeApplicationShutdown, OnApplicationBootstrap } from '@nestjs/
 import { Injectable, Logger } from '@nestjs/common';
 
 import { pause } from '../../kernel/async/pause.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import { Startup } from '../../kernel/startup.ts';
 import { EventStore, START, type Position, type StoredEvent, type Subscription } from '../event-store/event-store.ts';
 import { isOutage } from '../event-store/outage.ts';
@@ -24,7 +24,7 @@ export interface LogListener {
 
 interface Waiter {
   position: Position;
-  settle(error?: Refusal): void;
+  settle(error?: ProblemError): void;
 }
 
 /**
@@ -39,8 +39,8 @@ export class LogFollower implements OnApplicationBootstrap, BeforeApplicationShu
   private readonly stopping = new AbortController();
   private reached: Position = START;
   private subscription: Subscription | null = null;
-  private lastQuestion: Promise<unknown> = Promise.resolve();
-  private nextQuestion: Promise<Position | null> | null = null;
+  private lastHeadRead: Promise<unknown> = Promise.resolve();
+  private nextHeadRead: Promise<Position | null> | null = null;
   private lastCurrentAt = -Infinity;
 
   constructor(
@@ -84,19 +84,19 @@ export class LogFollower implements OnApplicationBootstrap, BeforeApplicationShu
 
   /**
    * Resolves with the position of the log's head at the time of the call, once all events up to it were handed over; with null if the store
-   * does not answer. Callers that ask while a question to the store is in flight share the next one. Throws Refusal `read_model_behind`
+   * does not answer. Callers that ask while a question to the store is in flight share the next one. Throws ProblemError `read_model_behind`
    * after 5 s.
    */
   catchUpToHead(): Promise<Position | null> {
     // The question that is in flight is not shared: its answer may be older than this call.
-    this.nextQuestion ??= this.lastQuestion.then(() => {
-      this.nextQuestion = null;
+    this.nextHeadRead ??= this.lastHeadRead.then(() => {
+      this.nextHeadRead = null;
       const askedAt = performance.now();
       const head = this.store.head('core').catch(() => null);
-      this.lastQuestion = head;
+      this.lastHeadRead = head;
       return this.waitFor(head, askedAt);
     });
-    return this.nextQuestion;
+    return this.nextHeadRead;
   }
 
   private async waitFor(head: Promise<Position | null>, askedAt: number): Promise<Position | null> {
@@ -109,7 +109,7 @@ export class LogFollower implements OnApplicationBootstrap, BeforeApplicationShu
   private async waitUntil(position: Position): Promise<void> {
     if (this.stopping.signal.aborted) throw notCaughtUp('the service is stopping');
     await new Promise<void>((resolve, reject) => {
-      const settle = (error?: Refusal) => {
+      const settle = (error?: ProblemError) => {
         clearTimeout(timer);
         this.waiters.delete(waiter);
         if (error === undefined) resolve();
@@ -127,10 +127,10 @@ export class LogFollower implements OnApplicationBootstrap, BeforeApplicationShu
     for (const listener of this.listeners) listener.onGap?.(head);
     this.moveTo(head);
     this.subscription = this.store.subscribe(head, { eventClass: 'core' }, async (events, upTo) => this.onBatch(events, upTo));
-    this.subscription.ended.catch((error: Error) => this.followAgain(error));
+    this.subscription.ended.catch((error: Error) => this.restart(error));
   }
 
-  private async followAgain(error: Error): Promise<void> {
+  private async restart(error: Error): Promise<void> {
     this.logger.error(`Following the log begins again at its end: ${error.message}`);
     for (let again = true; again && !this.stopping.signal.aborted;) {
       await pause(RETRY_MS, this.stopping.signal);
@@ -153,6 +153,6 @@ export class LogFollower implements OnApplicationBootstrap, BeforeApplicationShu
   }
 }
 
-function notCaughtUp(why: string): Refusal {
-  return new Refusal('read_model_behind', `The newest events have not been heard here yet: ${why}.`, { retryAfterSeconds: 1 });
+function notCaughtUp(why: string): ProblemError {
+  return new ProblemError('read_model_behind', `The newest events have not been heard here yet: ${why}.`, { retryAfterSeconds: 1 });
 }

@@ -1,7 +1,7 @@
 import { Client } from 'pg';
 
-import { Harbour } from '../../../test/support/boats.ts';
-import { harbourEvent } from '../../../test/support/harbour-event.ts';
+import { ProjectionProcess } from '../../../test/support/sample-projection.ts';
+import { sampleEvent } from '../../../test/support/sample-event.ts';
 import { appendTo, eventually } from '../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 
@@ -59,10 +59,10 @@ class CrashingDatabase {
 describe('read models on a database that crashes', () => {
   let test: TestDatabase;
   let database: CrashingDatabase;
-  const replicas: Harbour[] = [];
+  const replicas: ProjectionProcess[] = [];
 
-  const start = async (): Promise<Harbour> => {
-    const replica = await Harbour.open(test.url);
+  const start = async (): Promise<ProjectionProcess> => {
+    const replica = await ProjectionProcess.open(test.url);
     replicas.push(replica);
     return replica;
   };
@@ -83,10 +83,10 @@ describe('read models on a database that crashes', () => {
     const both = [await start(), await start()] as const;
     const { store } = both[0].log;
     const reached = (position: string) => Promise.all(both.map(({ projections }) => projections.waitFor('boats', position)));
-    const arrived = await appendTo(store, 'boat-Ark', harbourEvent('BoatArrived'));
+    const arrived = await appendTo(store, 'boat-Ark', sampleEvent('BoatArrived'));
     await reached(arrived.position);
     await database.keep();
-    const { position } = await appendTo(store, 'boat-Ark', harbourEvent('BoatLoaded', { tons: 10 }));
+    const { position } = await appendTo(store, 'boat-Ark', sampleEvent('BoatLoaded', { tons: 10 }));
     await reached(position);
     expect(await database.cargo()).toEqual([10]);
     const sessions = both.map(({ leases }) => leases.sessionId);
@@ -103,7 +103,7 @@ describe('read models on a database that crashes', () => {
 
   it('are not read at a position that was learned while no session could reveal a crash', async () => {
     const { log, leases, projections } = await start();
-    const { position } = await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
+    const { position } = await appendTo(log.store, 'boat-Ark', sampleEvent('BoatArrived'));
     await projections.waitFor('boats', position);
     const session = jest.spyOn(leases, 'sessionId', 'get').mockReturnValue(null);
     await projections.status();

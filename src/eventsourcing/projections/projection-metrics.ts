@@ -4,7 +4,7 @@ import { Metrics } from '../../kernel/observability/metrics.ts';
 import type { ProjectionStatus } from './tables/projection-registry.ts';
 import { Projections } from './projections.ts';
 
-interface Standing extends ProjectionStatus {
+interface ProjectionProgress extends ProjectionStatus {
   lag: { events: number; seconds: number };
 }
 
@@ -29,11 +29,11 @@ export class ProjectionMetrics implements OnModuleInit {
     );
   }
 
-  private gauge(name: string, help: string, valueOf: (standing: Standing) => number): void {
-    this.metrics?.gauge(name, help, async () => new Map((await this.standings()).map((each) => [each.name, valueOf(each)])));
+  private gauge(name: string, help: string, valueOf: (standing: ProjectionProgress) => number): void {
+    this.metrics?.gauge(name, help, async () => new Map((await this.progress()).map((each) => [each.name, valueOf(each)])));
   }
 
-  private async standings(): Promise<Standing[]> {
+  private async progress(): Promise<ProjectionProgress[]> {
     const statuses = await this.projections.status();
     return Promise.all(statuses.map(async (status) => ({ ...status, lag: await this.projections.lag(status.name) })));
   }

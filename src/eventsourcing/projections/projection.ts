@@ -63,7 +63,7 @@ export abstract class ReadModels {
   /** Returns the filter of the events that the projection applies. */
   abstract filterOf(projection: string): EventFilter;
   /**
-   * Resolves when the projection has applied everything up to the position. Throws Refusal `read_model_behind` after the timeout (in ms, by
+   * Resolves when the projection has applied everything up to the position. Throws ProblemError `read_model_behind` after the timeout (in ms, by
    * default 5,000).
    */
   abstract waitFor(projection: string, position: string, timeoutMs?: number): Promise<void>;
@@ -73,7 +73,7 @@ export abstract class ReadModels {
    */
   abstract waitIfRunning(projection: string, position: string): Promise<void>;
   /**
-   * Throws Refusal `read_model_behind` while rows are missing that existed before, because the table was lost and is being filled again.
+   * Throws ProblemError `read_model_behind` while rows are missing that existed before, because the table was lost and is being filled again.
    */
   abstract waitUntilFilled(projection: string): Promise<void>;
   /** Returns the progress of each read model: whether this program is ready, and if not, why. */

@@ -1,4 +1,4 @@
-import { harbourEvent } from '../../../test/support/harbour-event.ts';
+import { sampleEvent } from '../../../test/support/sample-event.ts';
 import { appendTo, eventually, everything, openLog, openPasses, operate, type OpenedLog } from '../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { typed } from '../../postgres/database/table.ts';
@@ -81,8 +81,8 @@ describe('read models', () => {
   const rowsOf = (table: string, version = 1) => log.database.query(`select * from "${table}_v${version}" order by name`);
   const textOf = async (table: string) => JSON.stringify(await log.database.query(`select t::text from "${table}_v1" t order by name`));
   const arrive = async (boat: string, tons = 0, ...more: string[]) => {
-    const loads = tons === 0 ? [] : [harbourEvent('BoatLoaded', { tons })];
-    return appendTo(log.store, `boat-${boat}`, harbourEvent('BoatArrived'), ...loads, ...more.map((type) => harbourEvent(type)));
+    const loads = tons === 0 ? [] : [sampleEvent('BoatLoaded', { tons })];
+    return appendTo(log.store, `boat-${boat}`, sampleEvent('BoatArrived'), ...loads, ...more.map((type) => sampleEvent(type)));
   };
 
   beforeEach(async () => {
@@ -145,7 +145,7 @@ describe('read models', () => {
     const { position } = await arrive('Ark', 3);
     await first.projections.waitFor('boats', position);
     await stop(first);
-    await appendTo(log.store, 'boat-Ark', harbourEvent('BoatLoaded', { tons: 4 }));
+    await appendTo(log.store, 'boat-Ark', sampleEvent('BoatLoaded', { tons: 4 }));
     const second = await start(boats('boats'));
     await second.projections.waitFor('boats', await log.store.head('core'));
     expect(await rowsOf('boats')).toMatchObject([{ name: 'Ark', cargo: '7' }]);
@@ -165,7 +165,7 @@ describe('read models', () => {
       `create constraint trigger cut after update on projection_checkpoints deferrable initially deferred
       for each row execute function refuse()`,
     );
-    const { position } = await appendTo(log.store, 'boat-Ark', harbourEvent('BoatLoaded', { tons: 10 }));
+    const { position } = await appendTo(log.store, 'boat-Ark', sampleEvent('BoatLoaded', { tons: 10 }));
     await expect(projections.waitFor('boats', position, 500)).rejects.toMatchObject({ code: 'read_model_behind' });
     expect(await rowsOf('boats')).toMatchObject([{ cargo: '1' }]);
     await operate(test.url, 'drop trigger cut on projection_checkpoints');
@@ -177,7 +177,7 @@ describe('read models', () => {
     const { projections } = await start(boats('boats'));
     await arrive('Ark');
     for (let n = 0; n < 20; n += 1) {
-      await appendTo(log.store, 'boat-Ark', harbourEvent('BoatLoaded', { tons: 1 }), harbourEvent('BoatLoaded', { tons: 1 }));
+      await appendTo(log.store, 'boat-Ark', sampleEvent('BoatLoaded', { tons: 1 }), sampleEvent('BoatLoaded', { tons: 1 }));
       const victims = `datname = current_database() and query like '%projection_checkpoints%' and pid <> pg_backend_pid()`;
       await operate(test.url, `select pg_terminate_backend(pid) from pg_stat_activity where ${victims}`);
     }
@@ -200,7 +200,7 @@ describe('read models', () => {
       const { rows } = (await query(...of)) as { rows: unknown[] };
       return { rows: (late = rows) };
     };
-    await appendTo(log.store, 'boat-Ark', harbourEvent('BoatLoaded', { tons: 10 }));
+    await appendTo(log.store, 'boat-Ark', sampleEvent('BoatLoaded', { tons: 10 }));
     await eventually(() => stall !== null, 'the stall');
     const other = await start(boats('boats'));
     // This ends the session that holds the lease, as a kill -9 would.
@@ -208,7 +208,7 @@ describe('read models', () => {
       test.url,
       'select pg_terminate_backend(pid) from pg_stat_activity where application_name in (select owner from consumer_leases)',
     );
-    const { position } = await appendTo(log.store, 'boat-Ark', harbourEvent('BoatLoaded', { tons: 100 }));
+    const { position } = await appendTo(log.store, 'boat-Ark', sampleEvent('BoatLoaded', { tons: 100 }));
     await other.projections.waitFor('boats', position);
     const right = [{ cargo: '111', seen: ['arrived', 'loaded', 'loaded', 'loaded'] }];
     expect(await rowsOf('boats')).toMatchObject(right);
@@ -221,19 +221,19 @@ describe('read models', () => {
     const both = [await start(boats('boats')), await start(boats('boats'))] as const;
     await arrive('Ark');
     for (let n = 0; n < 10; n += 1) {
-      const { position } = await appendTo(log.store, 'boat-Ark', harbourEvent('BoatLoaded', { tons: 1 }));
+      const { position } = await appendTo(log.store, 'boat-Ark', sampleEvent('BoatLoaded', { tons: 1 }));
       await Promise.all(both.map(({ projections }) => projections.waitFor('boats', position)));
       expect(await rowsOf('boats')).toMatchObject([{ cargo: String(n + 1) }]);
     }
     await stop(both[0]);
-    const { position } = await appendTo(log.store, 'boat-Ark', harbourEvent('BoatLoaded', { tons: 1 }));
+    const { position } = await appendTo(log.store, 'boat-Ark', sampleEvent('BoatLoaded', { tons: 1 }));
     await both[1].projections.waitFor('boats', position);
     expect(await rowsOf('boats')).toMatchObject([{ cargo: '11' }]);
   });
 
   it('has reached an event that does not concern it, also after a restart', async () => {
     const { projections } = await start(boats('boats'));
-    const { position } = await appendTo(log.store, 'tide-1', harbourEvent('TideTurned'));
+    const { position } = await appendTo(log.store, 'tide-1', sampleEvent('TideTurned'));
     await projections.waitFor('boats', position);
     await eventually(
       async () => (await log.database.query('select from projection_checkpoints where position = $1', [position])).length > 0,

@@ -7,7 +7,7 @@ import { isOutage } from '../event-store/outage.ts';
 import { Startup } from '../../kernel/startup.ts';
 import { ReadModels } from './projection.ts';
 import { ProjectionMetrics } from './projection-metrics.ts';
-import { ProgramReplicas } from './program-replicas.ts';
+import { ReplicaRegistry } from './replica-registry.ts';
 import { Projections } from './projections.ts';
 import { LogPasses } from './rebuild/log-pass.ts';
 
@@ -22,12 +22,12 @@ function logPasses(store: EventStore, { dataDir }: Config, { foldGatherMs }: Int
 @Module({
   providers: [
     Projections,
-    ProgramReplicas,
+    ReplicaRegistry,
     ProjectionMetrics,
     { provide: ReadModels, useExisting: Projections },
     { provide: LogPasses, useFactory: logPasses, inject: [EventStore, Config, Intervals] },
   ],
-  exports: [Projections, ProgramReplicas, ReadModels],
+  exports: [Projections, ReplicaRegistry, ReadModels],
 })
 export class ProjectionsModule implements OnApplicationBootstrap {
   constructor(

@@ -29,7 +29,7 @@ import {
   type Subscription,
   type StoredEvent,
 } from '../event-store/event-store.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import { Leases } from '../../postgres/leases/leases.ts';
 import { LogPasses, WRITERS } from './rebuild/log-pass.ts';
 import { type Projection, type ReadModelProgress, ReadModels, tableOf } from './projection.ts';
@@ -40,11 +40,11 @@ import { ProjectionRunner } from './live/projection-runner.ts';
 import { checkTable } from './tables/projection-sql.ts';
 import { type Comparison, compareWithLog } from './verify/projection-verification.ts';
 import { RebuildOrders } from './rebuild/rebuild-orders.ts';
-import { rebuildsUnderWay, type RebuildProgress } from './rebuild/rebuild-progress.ts';
+import { runningRebuilds, type RebuildProgress } from './rebuild/rebuild-progress.ts';
 
 const REACHED_TIMEOUT_MS = 5_000;
 /** P3: The interval at which a replica polls checkpoints that another one moves, while a read waits for one of them, in ms. */
-const LOOK_EVERY_MS = 20;
+const POLL_INTERVAL_MS = 20;
 /** The first position after `START`. A read model that is being filled stays at `START` until it is done. */
 const FIRST: Position = START.replace(/0$/, '1');
 const WAITERS_MAX = 10_000;
@@ -57,16 +57,16 @@ interface Waiter {
   position: Position;
   /** The value is true if the read can continue without the projection once that has stopped. */
   isOptional: boolean;
-  settle(refusal: Refusal | null): void;
+  settle(refusal: ProblemError | null): void;
 }
 
 /** The state of one projection as this process knows it. */
-interface Entry {
+interface ProjectionEntry {
   runner: ProjectionRunner;
   /** The newest position that any process is known to have reached. */
-  known: Position;
+  reached: Position;
   /** P2: The session of the leases in which `known` was learned. */
-  knownIn: string | null;
+  reachedInSession: string | null;
   waiters: Set<Waiter>;
   /** The value is true once it has been near the end of the log since this process started. */
   caughtUp: boolean;
@@ -76,9 +76,9 @@ interface Entry {
 @Injectable()
 export class Projections extends ReadModels implements BeforeApplicationShutdown {
   private readonly registry: ProjectionRegistry;
-  private readonly entries = new Map<string, Entry>();
+  private readonly entries = new Map<string, ProjectionEntry>();
   private waiting = 0;
-  private looking = false;
+  private polling = false;
   private stopped = false;
   private readonly parts: RebuildParts;
   private bulkPool: pg.Pool | null = null;
@@ -111,11 +111,11 @@ export class Projections extends ReadModels implements BeforeApplicationShutdown
     checkTable(projection);
     if (this.entries.has(projection.name)) throw new Error(`the projection ${projection.name} is registered twice`);
     const orders = new RebuildOrders(this.aggregates, tableOf(projection));
-    const owner = { moved: () => this.moved(entry), isAwaited: () => entry.waiters.size > 0 };
-    const entry: Entry = {
+    const owner = { onProgress: () => this.onProgress(entry), isAwaited: () => entry.waiters.size > 0 };
+    const entry: ProjectionEntry = {
       runner: new ProjectionRunner(projection, this.parts, this.leases, orders, owner),
-      known: START,
-      knownIn: null,
+      reached: START,
+      reachedInSession: null,
       waiters: new Set(),
       caughtUp: false,
     };
@@ -140,7 +140,8 @@ export class Projections extends ReadModels implements BeforeApplicationShutdown
 
   async beforeApplicationShutdown(): Promise<void> {
     this.stopped = true;
-    for (const entry of this.entries.values()) for (const waiter of entry.waiters) waiter.settle(behind(entry, 'the service is stopping'));
+    for (const entry of this.entries.values())
+      for (const waiter of entry.waiters) waiter.settle(behindError(entry, 'the service is stopping'));
     await this.orders?.stop();
     await Promise.all([...this.entries.values()].map(({ runner }) => runner.stop()));
   }
@@ -151,7 +152,7 @@ export class Projections extends ReadModels implements BeforeApplicationShutdown
 
   /** Returns the running rebuilds of this program's tables, on any replica, by projection. */
   async rebuilds(): Promise<Map<string, RebuildProgress>> {
-    const all = new Map((await rebuildsUnderWay(this.database)).map((progress) => [progress.table, progress]));
+    const all = new Map((await runningRebuilds(this.database)).map((progress) => [progress.table, progress]));
     return new Map(
       [...this.entries].flatMap(([name, { runner }]) => {
         const progress = all.get(tableOf(runner.projection));
@@ -167,7 +168,7 @@ export class Projections extends ReadModels implements BeforeApplicationShutdown
 
   /**
    * Folds the log into tables of its own and compares them with the serving rows as of the same position, without disturbing readers or
-   * writers. Throws Refusal `invalid_state` if the table is not filled for this version.
+   * writers. Throws ProblemError `invalid_state` if the table is not filled for this version.
    */
   verify(projection: string): Promise<Comparison> {
     const { runner } = this.entryOf(projection);
@@ -176,7 +177,7 @@ export class Projections extends ReadModels implements BeforeApplicationShutdown
 
   /** Returns how much of the log the projection has not applied. */
   async lag(projection: string): Promise<{ head: Position; events: number; seconds: number }> {
-    const { runner, known } = this.entryOf(projection);
+    const { runner, reached: known } = this.entryOf(projection);
     const { eventClass } = runner.projection.filter;
     const head = await this.store.head(eventClass);
     if (known >= head) return { head, events: 0, seconds: 0 };
@@ -203,7 +204,7 @@ export class Projections extends ReadModels implements BeforeApplicationShutdown
         const lag = entry.caughtUp ? 0 : (await this.lag(name)).events;
         if (filled && lag <= NEAR_EVENTS) entry.caughtUp = true;
         const rebuild = rebuilds.get(name);
-        const folded = rebuild === undefined ? 0 : shareOf(rebuild);
+        const folded = rebuild === undefined ? 0 : progressRatio(rebuild);
         const outdatedBy = entry.runner.outdatedBy ?? (outdated ? error : null);
         if (outdatedBy !== null) return { name, ready: false, serving: filled, reason: outdatedBy };
         if (status === 'failed') return { name, ready: filled, serving: false, reason: `stopped: ${error}` };
@@ -233,7 +234,7 @@ export class Projections extends ReadModels implements BeforeApplicationShutdown
   /** Returns the newest position that this process knows the projection to have reached, or `START` while that is in doubt. */
   checkpoint(projection: string): Position {
     const entry = this.entryOf(projection);
-    return this.isInDoubt(entry) ? START : entry.known;
+    return this.isInDoubt(entry) ? START : entry.reached;
   }
 
   /** Returns the position and the state of each projection registered here. */
@@ -246,11 +247,11 @@ export class Projections extends ReadModels implements BeforeApplicationShutdown
       const entry = this.entries.get(stored.name);
       if (entry === undefined || entry.runner.projection.version !== stored.version) return [];
       if (stored.filled) entry.runner.filled = true;
-      if (isCurrent) this.learn(entry, stored.position);
+      if (isCurrent) this.noteReached(entry, stored.position);
       // It failed on another replica, or here before the last start, and may run again soon. Only reads that can do without it stop
       // waiting.
-      if (stored.status === 'failed') for (const waiter of entry.waiters) if (waiter.isOptional) waiter.settle(stopped(entry));
-      return [{ ...stored, position: entry.known }];
+      if (stored.status === 'failed') for (const waiter of entry.waiters) if (waiter.isOptional) waiter.settle(stoppedError(entry));
+      return [{ ...stored, position: entry.reached }];
     });
   }
 
@@ -270,20 +271,20 @@ export class Projections extends ReadModels implements BeforeApplicationShutdown
     this.store.head('core').then(follow, () => undefined);
   }
 
-  private entryOf(projection: string): Entry {
+  private entryOf(projection: string): ProjectionEntry {
     const entry = this.entries.get(projection);
     if (entry === undefined) throw new Error(`there is no projection ${projection}`);
     return entry;
   }
 
-  private async wait(entry: Entry, position: Position, timeoutMs: number, isOptional: boolean): Promise<Refusal | null> {
+  private async wait(entry: ProjectionEntry, position: Position, timeoutMs: number, isOptional: boolean): Promise<ProblemError | null> {
     const isInDoubt = this.isInDoubt(entry);
-    if (position <= entry.known && !isInDoubt) return null;
-    if (this.stopped) return behind(entry, 'the service is stopping');
-    if (entry.runner.state === 'failed' && !isInDoubt) return stopped(entry);
-    if (this.waiting >= WAITERS_MAX) return behind(entry, 'too many reads wait already');
+    if (position <= entry.reached && !isInDoubt) return null;
+    if (this.stopped) return behindError(entry, 'the service is stopping');
+    if (entry.runner.state === 'failed' && !isInDoubt) return stoppedError(entry);
+    if (this.waiting >= WAITERS_MAX) return behindError(entry, 'too many reads wait already');
     return new Promise((resolve) => {
-      const timer = setTimeout(() => waiter.settle(behind(entry, `it was not there within ${timeoutMs} ms`)), timeoutMs);
+      const timer = setTimeout(() => waiter.settle(behindError(entry, `it was not there within ${timeoutMs} ms`)), timeoutMs);
       const waiter: Waiter = {
         position,
         isOptional,
@@ -296,62 +297,62 @@ export class Projections extends ReadModels implements BeforeApplicationShutdown
       entry.waiters.add(waiter);
       this.waiting += 1;
       entry.runner.flushSoon();
-      this.lookWhileNeeded();
+      this.pollWhileNeeded();
     });
   }
 
-  private moved(entry: Entry): void {
-    if (entry.runner.state === 'failed') for (const waiter of entry.waiters) waiter.settle(stopped(entry));
-    else if (entry.runner.state === 'live') this.learn(entry, entry.runner.position);
-    this.lookWhileNeeded();
+  private onProgress(entry: ProjectionEntry): void {
+    if (entry.runner.state === 'failed') for (const waiter of entry.waiters) waiter.settle(stoppedError(entry));
+    else if (entry.runner.state === 'live') this.noteReached(entry, entry.runner.position);
+    this.pollWhileNeeded();
   }
 
   /** P2: Returns whether the rows of the known position may be gone. */
-  private isInDoubt({ knownIn }: Entry): boolean {
+  private isInDoubt({ reachedInSession: knownIn }: ProjectionEntry): boolean {
     return knownIn === null || knownIn !== this.leases.sessionId;
   }
 
   /**
    * P1, P2: Notes the position and lets the reads that waited for it go on. A position learned in doubt may be older than the known one.
    */
-  private learn(entry: Entry, position: Position): void {
-    if (position <= entry.known && !this.isInDoubt(entry)) return;
-    entry.known = position;
-    entry.knownIn = this.leases.sessionId;
+  private noteReached(entry: ProjectionEntry, position: Position): void {
+    if (position <= entry.reached && !this.isInDoubt(entry)) return;
+    entry.reached = position;
+    entry.reachedInSession = this.leases.sessionId;
     for (const waiter of entry.waiters) if (waiter.position <= position) waiter.settle(null);
   }
 
   /** P3: Polls the checkpoints while a read waits for a projection that this process does not run, or whose position is in doubt. */
-  private lookWhileNeeded(): void {
-    if (this.looking || this.stopped) return;
+  private pollWhileNeeded(): void {
+    if (this.polling || this.stopped) return;
     const needed = [...this.entries.values()].some(
       (entry) => entry.waiters.size > 0 && (entry.runner.state === 'standby' || this.isInDoubt(entry)),
     );
     if (!needed) return;
-    this.looking = true;
+    this.polling = true;
     setTimeout(() => {
       this.status()
         .catch(() => undefined)
         .finally(() => {
-          this.looking = false;
-          this.lookWhileNeeded();
+          this.polling = false;
+          this.pollWhileNeeded();
         });
-    }, LOOK_EVERY_MS);
+    }, POLL_INTERVAL_MS);
   }
 }
 
-function stopped(entry: Entry): Refusal {
-  return behind(entry, 'it stopped at an event that it can not apply');
+function stoppedError(entry: ProjectionEntry): ProblemError {
+  return behindError(entry, 'it stopped at an event that it can not apply');
 }
 
-function behind({ runner }: Entry, why: string): Refusal {
-  return new Refusal('read_model_behind', `The read model ${runner.projection.name} does not show that position yet: ${why}.`, {
+function behindError({ runner }: ProjectionEntry, why: string): ProblemError {
+  return new ProblemError('read_model_behind', `The read model ${runner.projection.name} does not show that position yet: ${why}.`, {
     retryAfterSeconds: 1,
   });
 }
 
 /** Returns the fraction of its log that a rebuild has folded, from 0 to 1, estimated from positions. */
-export function shareOf({ phase, position, target }: RebuildProgress): number {
+export function progressRatio({ phase, position, target }: RebuildProgress): number {
   if (phase !== 'folding') return phase === 'waiting' ? 0 : 1;
   const [done, all] = [BigInt(position), BigInt(target)];
   return all === 0n ? 1 : Math.min(1, Number((done * 10_000n) / all) / 10_000);

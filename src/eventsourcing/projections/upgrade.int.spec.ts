@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 
-import { type BoatProjection, boats, Harbour } from '../../../test/support/boats.ts';
-import { harbourEvent } from '../../../test/support/harbour-event.ts';
+import { type SampleProjection, sampleProjection, ProjectionProcess } from '../../../test/support/sample-projection.ts';
+import { sampleEvent } from '../../../test/support/sample-event.ts';
 import { appendTo, eventually, openLog, operate } from '../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { defineEvent, type JsonObject } from '../event-store/event-definition.ts';
@@ -10,7 +10,7 @@ import { TABLES_LOCK } from './tables/projection-registry.ts';
 import { rebuildDecider, rebuildStream } from './rebuild/rebuild.decider.ts';
 
 let test: TestDatabase;
-const open: Harbour[] = [];
+const open: ProjectionProcess[] = [];
 
 beforeEach(async () => {
   test = await freshDatabase();
@@ -21,13 +21,13 @@ afterEach(async () => {
 });
 
 /** Returns the read model as a program of that version defines it: the notes in its rows name the version. */
-function version(number: number, name = 'boats'): BoatProjection {
+function version(number: number, name = 'boats'): SampleProjection {
   return {
-    ...boats,
+    ...sampleProjection,
     name,
     version: number,
     project(event, rows) {
-      boats.project(event, {
+      sampleProjection.project(event, {
         ...rows,
         get: (key) => rows.get(key),
         delete: (key) => rows.delete(key),
@@ -37,20 +37,22 @@ function version(number: number, name = 'boats'): BoatProjection {
   };
 }
 
-async function start(...of: Parameters<typeof Harbour.open> extends [string, ...infer Rest] ? Rest : never): Promise<Harbour> {
-  const harbour = await Harbour.open(test.url, ...of);
+async function start(
+  ...of: Parameters<typeof ProjectionProcess.open> extends [string, ...infer Rest] ? Rest : never
+): Promise<ProjectionProcess> {
+  const harbour = await ProjectionProcess.open(test.url, ...of);
   open.push(harbour);
   return harbour;
 }
 
-async function end(harbour: Harbour): Promise<void> {
+async function end(harbour: ProjectionProcess): Promise<void> {
   open.splice(open.indexOf(harbour), 1);
   await harbour.close();
 }
 
-const arrive = (harbour: Harbour, boat: string) => appendTo(harbour.log.store, `boat-${boat}`, harbourEvent('BoatArrived'));
-const isReady = async (harbour: Harbour) => (await harbour.projections.progress()).every(({ ready }) => ready);
-const notes = async (harbour: Harbour, table: string) =>
+const arrive = (harbour: ProjectionProcess, boat: string) => appendTo(harbour.log.store, `boat-${boat}`, sampleEvent('BoatArrived'));
+const isReady = async (harbour: ProjectionProcess) => (await harbour.projections.progress()).every(({ ready }) => ready);
+const notes = async (harbour: ProjectionProcess, table: string) =>
   (await harbour.log.database.query<{ note: string }>(`select note from ${table} order by name`)).map(({ note }) => note);
 const tables = async () =>
   (await operate(test.url, `select tablename from pg_tables where tablename like 'boats%' order by 1`)).map(({ tablename }) => tablename);
@@ -117,8 +119,8 @@ describe('a newer program beside an older one', () => {
     const old = await start([version(1)]);
     await eventually(() => isReady(old));
     const next = await start([version(1)], undefined, [sunk]);
-    expect(next.replicas.unlike).toMatchObject([{ cannotRead: ['BoatSunk v1'], mayWrite: [] }]);
-    const { position } = await appendTo(next.log.store, 'boat-Ark', harbourEvent('BoatArrived'), harbourEvent('BoatSunk'));
+    expect(next.replicas.incompatible).toMatchObject([{ cannotRead: ['BoatSunk v1'], mayWrite: [] }]);
+    const { position } = await appendTo(next.log.store, 'boat-Ark', sampleEvent('BoatArrived'), sampleEvent('BoatSunk'));
     await eventually(async () => (await old.projections.progress())[0]?.reason?.includes('BoatSunk is not known'));
     expect(await isReady(old)).toBe(false);
     await next.projections.waitFor('boats', position, 8_000);
@@ -149,12 +151,12 @@ describe('a read model that is far behind', () => {
   async function loaded(url: string, count: number): Promise<void> {
     const log = await openLog(url);
     for (let left = count; left > 0; left -= 500)
-      await appendTo(log.store, 'boat-Ark', ...Array.from({ length: Math.min(left, 500) }, () => harbourEvent('BoatLoaded', { tons: 1 })));
+      await appendTo(log.store, 'boat-Ark', ...Array.from({ length: Math.min(left, 500) }, () => sampleEvent('BoatLoaded', { tons: 1 })));
     await log.close();
   }
 
   /** Returns the reasons of the rebuilds that begin, in order. */
-  function rebuildsOf({ database }: Harbour['log']): string[] {
+  function rebuildsOf({ database }: ProjectionProcess['log']): string[] {
     const reasons: string[] = [];
     const query = database.query.bind(database);
     database.query = (text, values, ...more) => {
@@ -165,7 +167,10 @@ describe('a read model that is far behind', () => {
   }
 
   /** Starts a program again after `meanwhile` events were added while none ran, to a log of `before` events. */
-  async function afterAbsence(before: number, meanwhile: number): Promise<{ harbour: Harbour; reasons: string[]; readings: () => number }> {
+  async function afterAbsence(
+    before: number,
+    meanwhile: number,
+  ): Promise<{ harbour: ProjectionProcess; reasons: string[]; readings: () => number }> {
     await loaded(test.url, before);
     const first = await start();
     await arrive(first, 'Ark');
@@ -174,7 +179,7 @@ describe('a read model that is far behind', () => {
     await loaded(test.url, meanwhile);
     let reasons: string[] = [];
     let readings = 0;
-    const harbour = await start([boats], (log) => {
+    const harbour = await start([sampleProjection], (log) => {
       reasons = rebuildsOf(log);
       const read = log.store.readBulk.bind(log.store);
       log.store.readBulk = (...of) => {
@@ -211,7 +216,7 @@ describe('a read model that is far behind', () => {
     await end(first);
     await loaded(test.url, 2_100);
     const log = await openLog(test.url);
-    await appendTo(log.store, 'boat-Ark', harbourEvent('BoatLoaded', { tons: 'not a number' }));
+    await appendTo(log.store, 'boat-Ark', sampleEvent('BoatLoaded', { tons: 'not a number' }));
     await log.close();
     const harbour = await start();
     await eventually(async () => (await harbour.projections.status()).some(({ status }) => status === 'failed'));
@@ -231,7 +236,7 @@ describe('a read model that is far behind', () => {
     const perform = async (what: { do: 'append'; boat: string } | { do: 'rebuild' | 'raise' | 'be away' | 'break' }) => {
       const { store, aggregates } = harbour.log;
       if (what.do === 'append')
-        await appendTo(store, `boat-${what.boat}`, harbourEvent('BoatArrived'), harbourEvent('BoatLoaded', { tons: 3 }));
+        await appendTo(store, `boat-${what.boat}`, sampleEvent('BoatArrived'), sampleEvent('BoatLoaded', { tons: 3 }));
       else if (what.do === 'rebuild') {
         const command = { type: 'RequestRebuild', rebuildId: crypto.randomUUID() } as const;
         await aggregates.execute(rebuildStream(`boats_v${number}`), rebuildDecider, command, systemContext('test', null));

@@ -10,7 +10,7 @@ const GRAIN_MS = 10;
 /** The longest timer in ms, which bounds the time until a clock that was set forward is noticed. */
 const LONGEST_TIMER_MS = 60_000;
 /** The pause in ms before a due key that the queue dropped is reported again. */
-const REPORT_AGAIN_MS = 1_000;
+const REPORT_RETRY_MS = 1_000;
 /** The number of superseded reminders, beyond the number of current ones, at which they are removed. */
 const SUPERSEDED_MAX = 1_000;
 
@@ -38,7 +38,7 @@ export class Deadlines {
   /** The current reminder by key. A key that was reported and has not run since has none. */
   private readonly reminders = new Map<string, Reminder>();
   /** All reminders, the earliest first, including superseded ones. */
-  private line = earliestFirst([]);
+  private queue = earliestFirst([]);
   private timer: NodeJS.Timeout | null = null;
   private timerAt = Infinity;
   private stopped = false;
@@ -64,7 +64,7 @@ export class Deadlines {
 
   /** Stops reporting these keys. The stored deadlines stay. */
   drop(concerns: (key: string) => boolean): void {
-    for (const key of this.dueAt.keys()) if (concerns(key)) this.forget(key);
+    for (const key of this.dueAt.keys()) if (concerns(key)) this.remove(key);
   }
 
   /** Stores the time at which the key wants to be woken, or null for none. Throws if the lease of its shard was lost. */
@@ -73,7 +73,7 @@ export class Deadlines {
     if (due !== this.dueAt.get(key)) await this.write(key, dueAt, lease);
     // The lease was lost meanwhile, and another process reports the key.
     if (lease.signal.aborted) return;
-    if (due === undefined) this.forget(key);
+    if (due === undefined) this.remove(key);
     else {
       this.dueAt.set(key, due);
       this.remind(key, due);
@@ -86,12 +86,12 @@ export class Deadlines {
     if (this.timer !== null) clearTimeout(this.timer);
   }
 
-  private forget(key: string): void {
+  private remove(key: string): void {
     this.dueAt.delete(key);
     this.reminders.delete(key);
   }
 
-  private async write(key: string, dueAt: Date | null, { name, epoch, signal }: Lease): Promise<void> {
+  private async write(key: string, dueAt: Date | null, { name, fencingToken: epoch, signal }: Lease): Promise<void> {
     const { rowCount } =
       dueAt === null
         ? await this.database.pool.query(CLEAR, [this.saga, key, name, epoch])
@@ -103,8 +103,8 @@ export class Deadlines {
   private remind(key: string, at: number): void {
     const reminder = { key, at };
     this.reminders.set(key, reminder);
-    this.line.push(reminder);
-    if (this.line.length > 2 * this.reminders.size + SUPERSEDED_MAX) this.line = earliestFirst([...this.reminders.values()]);
+    this.queue.push(reminder);
+    if (this.queue.length > 2 * this.reminders.size + SUPERSEDED_MAX) this.queue = earliestFirst([...this.reminders.values()]);
   }
 
   /** Reports the overdue keys now, and the other keys when they are due. */
@@ -112,13 +112,13 @@ export class Deadlines {
     if (this.stopped) return;
     const now = this.clock.now().getTime();
     this.timerAt = Infinity;
-    for (let next = this.line.peek(); next !== undefined; next = this.line.peek()) {
-      if (this.reminders.get(next.key) !== next) this.line.pop();
+    for (let next = this.queue.peek(); next !== undefined; next = this.queue.peek()) {
+      if (this.reminders.get(next.key) !== next) this.queue.pop();
       else if (next.at > now) return this.reportAt(next.at);
       else {
-        this.line.pop();
+        this.queue.pop();
         if (this.onDue(next.key)) this.reminders.delete(next.key);
-        else this.remind(next.key, now + REPORT_AGAIN_MS);
+        else this.remind(next.key, now + REPORT_RETRY_MS);
       }
     }
   }

@@ -7,7 +7,7 @@ import { LogFollower } from '../log/log-follower.ts';
 import type { Lease } from '../../postgres/leases/leases.ts';
 import type { KeyedQueueStats } from './keyed-queue.ts';
 import { type Saga, Sagas } from './saga.ts';
-import { RESYNC_EVERY_MS, restAfter } from './resync-rest.ts';
+import { RESYNC_EVERY_MS, pauseAfter } from './resync-pause.ts';
 import type { SagaRunner } from './saga-runner.ts';
 import { SagaRunners } from './saga-runners.ts';
 import { type ShardHolder, ShardLeases } from './shard-leases.ts';
@@ -22,9 +22,9 @@ export class DurableSagas extends Sagas implements ShardHolder, OnApplicationBoo
   private readonly leases = new Map<number, Lease>();
   private readonly stopping = new AbortController();
   /** The lost shards that the runners have not dropped yet; they drop all of them together. */
-  private lost = new Set<number>();
+  private lostShards = new Set<number>();
   private stopListening: () => void = () => undefined;
-  private holding: Promise<void> = Promise.resolve();
+  private holdingShards: Promise<void> = Promise.resolve();
 
   constructor(
     private readonly makers: SagaRunners,
@@ -64,24 +64,24 @@ export class DurableSagas extends Sagas implements ShardHolder, OnApplicationBoo
       onGap: () => this.takeOver(this.leases),
     });
     void this.resyncRegularly();
-    this.holding = this.shards.hold(this, this.stopping.signal);
+    this.holdingShards = this.shards.hold(this, this.stopping.signal);
   }
 
   async beforeApplicationShutdown(): Promise<void> {
     this.stopListening();
     this.stopping.abort();
     await Promise.all(this.all.map((runner) => runner.stop()));
-    await this.holding;
+    await this.holdingShards;
   }
 
-  onTaken(leases: ReadonlyMap<number, Lease>): void {
+  onAcquired(leases: ReadonlyMap<number, Lease>): void {
     for (const [shard, lease] of leases) this.leases.set(shard, lease);
     this.takeOver(leases);
   }
 
   onLost(shard: number): void {
-    if (this.lost.size === 0) queueMicrotask(() => void this.releaseShards(this.lost));
-    this.lost.add(shard);
+    if (this.lostShards.size === 0) queueMicrotask(() => void this.releaseShards(this.lostShards));
+    this.lostShards.add(shard);
   }
 
   busyShards(): Set<number> {
@@ -89,9 +89,9 @@ export class DurableSagas extends Sagas implements ShardHolder, OnApplicationBoo
   }
 
   async releaseShards(shards: ReadonlySet<number>): Promise<void> {
-    if (shards === this.lost) this.lost = new Set();
+    if (shards === this.lostShards) this.lostShards = new Set();
     for (const shard of shards) this.leases.delete(shard);
-    await Promise.all(this.all.map((runner) => runner.giveUp(shards)));
+    await Promise.all(this.all.map((runner) => runner.releaseShards(shards)));
   }
 
   private get all(): SagaRunner[] {
@@ -105,7 +105,7 @@ export class DurableSagas extends Sagas implements ShardHolder, OnApplicationBoo
       await pause(restMs, signal);
       const began = performance.now();
       const failed = await this.resync(this.all);
-      restMs = restAfter(performance.now() - began);
+      restMs = pauseAfter(performance.now() - began);
       if (failed.length > 0) {
         await pause(this.intervals.sagaRetryMs, signal);
         await this.resync(failed);

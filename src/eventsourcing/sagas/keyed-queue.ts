@@ -81,7 +81,7 @@ interface KeyState {
   phase: 'queued' | 'running' | 'retrying';
   claim: Claim;
   /** Q1: The value is true if the key was woken while it runs. */
-  again: boolean;
+  rerun: boolean;
   failures: number;
   failedAt: number;
   retry: NodeJS.Timeout | null;
@@ -113,7 +113,7 @@ export class KeyedQueue {
     const state = this.keys.get(key);
     if (state === undefined) return this.add(key, account, 'signal');
     this.classify(state, account ?? state.claim.account, 'signal');
-    if (state.phase === 'running') state.again = true;
+    if (state.phase === 'running') state.rerun = true;
     // Q3: A signal shortens no wait below the first one, or the events that a failing run itself appends would make it run without a pause.
     else if (state.phase === 'retrying') {
       const { firstRetryMs } = this.options;
@@ -164,8 +164,8 @@ export class KeyedQueue {
     const running: KeyState[] = [];
     for (const state of [...this.keys.values()].filter(({ key }) => concerns(key))) {
       if (state.phase === 'running') running.push(state);
-      else this.forget(state);
-      state.again = false;
+      else this.remove(state);
+      state.rerun = false;
       state.abort?.abort();
     }
     const ended = Promise.all(running.flatMap((state) => this.runs.get(state) ?? []));
@@ -189,7 +189,7 @@ export class KeyedQueue {
       key,
       phase: 'queued',
       claim,
-      again: false,
+      rerun: false,
       failures: 0,
       failedAt: 0,
       retry: null,
@@ -202,7 +202,7 @@ export class KeyedQueue {
     return true;
   }
 
-  private forget(state: KeyState): void {
+  private remove(state: KeyState): void {
     if (state.phase === 'retrying') this.retrying -= 1;
     if (state.retry !== null) clearTimeout(state.retry);
     this.keys.delete(state.key);
@@ -227,7 +227,7 @@ export class KeyedQueue {
   private start(state: KeyState): void {
     const abort = new AbortController();
     state.phase = 'running';
-    state.again = false;
+    state.rerun = false;
     state.abort = abort;
     this.runs.set(state, this.runOnce(state, abort));
   }
@@ -260,8 +260,8 @@ export class KeyedQueue {
     this.slots.release(state.claim);
     if (failure !== null) return this.fail(state, failure.error);
     state.failures = 0;
-    if (state.again) this.enqueue(state);
-    else this.forget(state);
+    if (state.rerun) this.enqueue(state);
+    else this.remove(state);
   }
 
   private async withoutSlot<T>(state: KeyState, run: AbortController, work: () => Promise<T>): Promise<T> {
@@ -296,7 +296,7 @@ export class KeyedQueue {
     this.options.onFailure(state.key, error, waitMs);
     state.phase = 'retrying';
     this.retrying += 1;
-    this.retryIn(state, state.again ? firstRetryMs : waitMs);
+    this.retryIn(state, state.rerun ? firstRetryMs : waitMs);
   }
 
   private retryIn(state: KeyState, ms: number): void {

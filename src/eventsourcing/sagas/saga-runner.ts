@@ -26,19 +26,19 @@ import { Deadlines } from './deadlines.ts';
 import { KeyedQueue, type KeyedQueueStats, type Run } from './keyed-queue.ts';
 import type { Saga } from './saga.ts';
 import { shardOf } from './shards.ts';
-import type { UnseenEvents } from './unseen-events.ts';
+import type { UnprojectedEvents } from './unprojected-events.ts';
 
 /** The longest pause before a failed take-over is retried, in ms. The first is that of every retry of a saga, and each doubles it. */
-const AGAIN_MS_MAX = 30_000;
+const TAKEOVER_RETRY_MS_MAX = 30_000;
 
 /** The oldest container list that a regular resync accepts, in ms: all sagas resync at about the same time and share one list. */
-const LOOK_AGE_MS_MAX = 5_000;
+const LIST_AGE_MS_MAX = 5_000;
 
 /** The services that a saga runner uses. */
 export interface SagaTools {
   database: Database;
   clock: Clock;
-  unseen: UnseenEvents;
+  unprojected: UnprojectedEvents;
   follower: LogFollower;
   intervals: Intervals;
 }
@@ -67,7 +67,7 @@ export class SagaRunner {
     this.queue = new KeyedQueue({
       concurrency,
       firstRetryMs: tools.intervals.sagaRetryMs,
-      run: (run) => this.pass(run),
+      run: (run) => this.runPass(run),
       isOutage,
       onFailure: (key, error, retryInMs) =>
         this.logger.warn(`The saga ${name} failed for ${key} and tries again in ${Math.round(retryInMs)} ms: ${(error as Error).message}`),
@@ -102,7 +102,7 @@ export class SagaRunner {
   async takeOver(taken: ReadonlyMap<number, Lease>): Promise<void> {
     const left = () => new Map([...taken].filter(([, { signal }]) => !signal.aborted && !this.stopping.signal.aborted));
     const takenAt = performance.now();
-    const backoff = new Backoff({ firstMs: this.tools.intervals.sagaRetryMs, lastMs: AGAIN_MS_MAX });
+    const backoff = new Backoff({ firstMs: this.tools.intervals.sagaRetryMs, lastMs: TAKEOVER_RETRY_MS_MAX });
     for (let shards = left(); shards.size > 0; shards = left()) {
       try {
         await this.deadlines.load(shards);
@@ -121,7 +121,7 @@ export class SagaRunner {
   async resync(): Promise<boolean> {
     if (this.shards.size === 0 || this.stopping.signal.aborted) return true;
     try {
-      await this.queueFoundByResync(this.shards, LOOK_AGE_MS_MAX);
+      await this.queueFoundByResync(this.shards, LIST_AGE_MS_MAX);
       return true;
     } catch (error) {
       this.logger.warn(`The saga ${this.saga.name} could not resync: ${(error as Error).message}`);
@@ -130,7 +130,7 @@ export class SagaRunner {
   }
 
   /** R3: Aborts the passes over keys in these shards, waits for them, and stops working on the shards. */
-  async giveUp(shards: ReadonlySet<number>): Promise<void> {
+  async releaseShards(shards: ReadonlySet<number>): Promise<void> {
     for (const shard of shards) this.shards.delete(shard);
     const concerns = (key: string) => shards.has(shardOf(key));
     this.deadlines.drop(concerns);
@@ -155,7 +155,7 @@ export class SagaRunner {
       this.logger.error(`The saga ${this.saga.name} released its shards, but its runs of ${stillRunning.join(', ')} ignore the abort`);
   }
 
-  private async pass({ key, isRepeat, signal, withoutSlot, setAccount }: Run): Promise<void> {
+  private async runPass({ key, isRepeat, signal, withoutSlot, setAccount }: Run): Promise<void> {
     const shard = this.shards.get(shardOf(key));
     if (shard === undefined) return;
     const { lease } = shard;
@@ -175,10 +175,10 @@ export class SagaRunner {
    */
   private async queueMissed(shards: ReadonlyMap<number, Lease>, takenAt: number): Promise<boolean> {
     const { filter } = this.saga;
-    const reached = await this.tools.unseen.oldestCheckpoint(filter);
+    const reached = await this.tools.unprojected.oldestCheckpoint(filter);
     await this.queueFoundByResync(shards, performance.now() - takenAt);
     if (reached === null) return true;
-    const unseen = await this.tools.unseen.after(reached, filter);
+    const unseen = await this.tools.unprojected.after(reached, filter);
     for await (const events of unseen ?? []) this.onEvents(events);
     return unseen !== null;
   }

@@ -6,15 +6,15 @@ import { Database } from '../../postgres/database/database.ts';
 import { LogFollower } from '../log/log-follower.ts';
 import type { Saga } from './saga.ts';
 import { SagaRunner, type SagaTools } from './saga-runner.ts';
-import { UnseenEvents } from './unseen-events.ts';
+import { UnprojectedEvents } from './unprojected-events.ts';
 
 /** Makes the runners of sagas. */
 @Injectable()
 export class SagaRunners {
   private readonly tools: SagaTools;
 
-  constructor(database: Database, clock: Clock, unseen: UnseenEvents, follower: LogFollower, intervals: Intervals) {
-    this.tools = { database, clock, unseen, follower, intervals };
+  constructor(database: Database, clock: Clock, unseen: UnprojectedEvents, follower: LogFollower, intervals: Intervals) {
+    this.tools = { database, clock, unprojected: unseen, follower, intervals };
   }
 
   of(saga: Saga): SagaRunner {

@@ -56,7 +56,7 @@ export interface Saga {
   reconcile(key: string, pass: SagaPass): Promise<Date | null>;
   /**
    * Returns exactly the keys that need work although no signal arrived. It is called at a take-over and every 30 s, less often if it takes
-   * long (`restAfter`); the keys run at low priority. The container list that it uses may be `maxAgeMs` old. At a take-over that is the
+   * long (`pauseAfter`); the keys run at low priority. The container list that it uses may be `maxAgeMs` old. At a take-over that is the
    * time since the take-over, since the previous holder knew of everything before.
    */
   resync(maxAgeMs: number): Promise<SagaKey[]>;

@@ -1,9 +1,9 @@
 import { Injectable, Module, type OnModuleInit } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 
-import { harbourEvent } from '../../../test/support/harbour-event.ts';
+import { sampleEvent } from '../../../test/support/sample-event.ts';
 import { appendTo, eventually, everything } from '../../../test/support/log.ts';
-import { eventStoreEnvironment } from '../../../test/support/eventstoredb/place.ts';
+import { eventStoreEnvironment } from '../../../test/support/eventstoredb/location.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { ConfigModule } from '../../kernel/config/config.module.ts';
 import { readConfig } from '../../kernel/config/read-config.ts';
@@ -84,7 +84,7 @@ describe('the modules below the features, in an application', () => {
 
     const store = application.get(EventStore);
     using watch = application.get(EventWaits).watch('boat-Ark');
-    const { position } = await appendTo(store, 'boat-Ark', harbourEvent('BoatArrived'));
+    const { position } = await appendTo(store, 'boat-Ark', sampleEvent('BoatArrived'));
     await application.get(ReadModels).waitFor('boats', position);
     expect(await application.get(Database).query('select * from boats_v1')).toEqual([{ name: 'Ark' }]);
     expect(await watch.next(5_000)).toMatchObject({ position });

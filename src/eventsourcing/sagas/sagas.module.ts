@@ -5,11 +5,11 @@ import { Sagas } from './saga.ts';
 import { SagaRunners } from './saga-runners.ts';
 import { SagaMetrics } from './saga-metrics.ts';
 import { ShardLeases } from './shard-leases.ts';
-import { UnseenEvents } from './unseen-events.ts';
+import { UnprojectedEvents } from './unprojected-events.ts';
 
 @Global()
 @Module({
-  providers: [DurableSagas, SagaRunners, ShardLeases, UnseenEvents, SagaMetrics, { provide: Sagas, useExisting: DurableSagas }],
+  providers: [DurableSagas, SagaRunners, ShardLeases, UnprojectedEvents, SagaMetrics, { provide: Sagas, useExisting: DurableSagas }],
   exports: [DurableSagas, Sagas],
 })
 export class SagasModule {}

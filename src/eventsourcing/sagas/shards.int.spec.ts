@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 
-import { harbourEvent } from '../../../test/support/harbour-event.ts';
+import { sampleEvent } from '../../../test/support/sample-event.ts';
 import { appendTo, eventually, everything, openLog, operate, type OpenedLog } from '../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { SagaProcess } from '../../../test/support/saga-process.ts';
@@ -157,7 +157,7 @@ describe('the shards of several replicas', () => {
     };
     const one = await start({ reconcile, resync: async () => [] });
     await shared([SHARDS]);
-    await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
+    await appendTo(log.store, 'boat-Ark', sampleEvent('BoatArrived'));
     await eventually(() => outcomes.includes('begun'));
     // The lease has expired by the database's clock, but the replica does not know, as if it were suspended.
     jest.spyOn(one.leases as unknown as { beat(): Promise<void> }, 'beat').mockResolvedValue();

@@ -6,7 +6,7 @@ export type Priority = 'signal' | 'reminder';
 /** A reminder gets a slot after this many signals while both wait. */
 const SIGNALS_PER_REMINDER = 15;
 /** The fraction of all slots that reminders may hold, so that signals find free ones. */
-const REMINDERS_PART = 0.5;
+const REMINDERS_FRACTION = 0.5;
 
 /** The claim of one key to a slot, which is reused for as long as the key is known. */
 export interface Claim {
@@ -25,14 +25,14 @@ export interface Claim {
  * The cost of an operation does not depend on the number of waiting claims.
  */
 export class Slots {
-  private readonly lines = { signal: new FairQueue<Claim>(), reminder: new FairQueue<Claim>() };
+  private readonly queues = { signal: new FairQueue<Claim>(), reminder: new FairQueue<Claim>() };
   private readonly held = { signal: 0, reminder: 0 };
   private readonly remindersMax: number;
   /** The number of slots given to signals while a reminder waited, since the last slot that a reminder got. */
   private signalsInARow = 0;
 
   constructor(private readonly limit: number) {
-    this.remindersMax = Math.max(1, Math.floor(limit * REMINDERS_PART));
+    this.remindersMax = Math.max(1, Math.floor(limit * REMINDERS_FRACTION));
   }
 
   /**
@@ -42,13 +42,13 @@ export class Slots {
   request(claim: Claim, ahead = false): void {
     claim.phase = 'waiting';
     claim.since = performance.now();
-    claim.place = this.lines[claim.priority].enqueue(claim.account, claim, ahead);
+    claim.place = this.queues[claim.priority].enqueue(claim.account, claim, ahead);
     this.grant();
   }
 
   /** Releases the slot, or withdraws the request. */
   release(claim: Claim): void {
-    if (claim.place !== null) this.lines[claim.priority].remove(claim.place);
+    if (claim.place !== null) this.queues[claim.priority].remove(claim.place);
     if (claim.phase === 'held') this.held[claim.priority] -= 1;
     claim.place = null;
     claim.phase = 'idle';
@@ -59,20 +59,20 @@ export class Slots {
   reclassify(claim: Claim, account: string, priority: Priority): void {
     const { place } = claim;
     if (claim.account === account && claim.priority === priority) return;
-    if (place !== null) this.lines[claim.priority].remove(place);
+    if (place !== null) this.queues[claim.priority].remove(place);
     if (claim.phase === 'held') {
       this.held[claim.priority] -= 1;
       this.held[priority] += 1;
     }
     claim.account = account;
     claim.priority = priority;
-    if (place !== null) claim.place = this.lines[priority].enqueue(account, claim, place.ahead);
+    if (place !== null) claim.place = this.queues[priority].enqueue(account, claim, place.ahead);
     this.grant();
   }
 
   /** Returns the number of waiting claims by priority. */
   get waiting(): Record<Priority, number> {
-    return { signal: this.lines.signal.size, reminder: this.lines.reminder.size };
+    return { signal: this.queues.signal.size, reminder: this.queues.reminder.size };
   }
 
   /** Returns the number of claims that hold a slot. */
@@ -83,7 +83,7 @@ export class Slots {
   /** The longest time that a claim has waited, in ms; 0 if none waits. It takes time in proportion to the accounts that wait. */
   get oldestWaitMs(): number {
     let oldest = Infinity;
-    for (const line of Object.values(this.lines)) for (const { since } of line.heads()) oldest = Math.min(oldest, since);
+    for (const line of Object.values(this.queues)) for (const { since } of line.heads()) oldest = Math.min(oldest, since);
     return oldest === Infinity ? 0 : performance.now() - oldest;
   }
 
@@ -99,7 +99,7 @@ export class Slots {
   }
 
   private next(): Claim | undefined {
-    const { signal, reminder } = this.lines;
+    const { signal, reminder } = this.queues;
     const mayRemind = reminder.isReady && this.held.reminder < this.remindersMax;
     if (mayRemind && (!signal.isReady || this.signalsInARow >= SIGNALS_PER_REMINDER)) {
       this.signalsInARow = 0;

@@ -2,7 +2,7 @@ import { Body, Controller, Get, Param, Post, Put, Query } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
 import { RequireAdmin } from '../../http/auth/access.ts';
-import { type Call, CurrentCall } from '../../http/server/call.ts';
+import { type RequestContext, CurrentRequest } from '../../http/server/request-context.ts';
 import { Idempotent } from '../../http/idempotency/idempotency.interceptor.ts';
 import { PageQueryDto } from '../../http/requests/page.dto.ts';
 import { ReadsModel } from '../../http/responses/reads-model.ts';
@@ -22,7 +22,7 @@ export class AccountsController {
   /** Lists all accounts, newest first. */
   @Get()
   @ReadsModel(accountsProjection.name)
-  async list(@Query() query: PageQueryDto, @CurrentCall() call: Call): Promise<AccountDto[]> {
+  async list(@Query() query: PageQueryDto, @CurrentRequest() call: RequestContext): Promise<AccountDto[]> {
     const { limit, place } = call.page(query, 'time', 'text');
     const rows = await this.queries.execute(new ListAccounts(limit, place));
     call.linkAfter(rows, limit, (last) => [last.created_at.toISOString(), last.account_id]);
@@ -34,7 +34,7 @@ export class AccountsController {
   @Idempotent()
   async create(
     @Body() { email, password, name, role = 'member' }: CreateAccountDto,
-    @CurrentCall() { context, seed }: Call,
+    @CurrentRequest() { context, seed }: RequestContext,
   ): Promise<AccountDto> {
     return toAccountDto(await this.commands.execute(new OpenAccount(context, { email, password, name, role }, seed)));
   }
@@ -44,7 +44,7 @@ export class AccountsController {
   async assignPlan(
     @Param('accountId') accountId: string,
     @Body() { plan, seats, payment_method, computers }: AssignPlanDto,
-    @CurrentCall() { context }: Call,
+    @CurrentRequest() { context }: RequestContext,
   ): Promise<AccountDto> {
     const assigned = { name: plan, seats, paymentMethod: payment_method, computers };
     return toAccountDto(await this.commands.execute(new AssignPlan(context, accountId, assigned)));

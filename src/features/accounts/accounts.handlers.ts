@@ -4,7 +4,7 @@ import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
 
 import { Aggregates } from '../../eventsourcing/aggregates/aggregates.ts';
 import type { CommandContext } from '../../kernel/context/command-context.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import { accountDecider, accountNotFound, agentFor, computerFor, type AccountCommand } from './aggregate/accounts.decider.ts';
 import { Credentials } from './credentials/credentials.ts';
 import { normalizeEmail } from './credentials/email.ts';
@@ -46,10 +46,10 @@ export class OpenAccountHandler implements ICommandHandler<OpenAccount> {
     const { password, name, role } = account;
     const id = seed === null ? uuidv7() : uuidv5('account', seed);
     const owner = await this.credentials.claim(normalizeEmail(account.email), id, password);
-    if (owner === null) throw exists();
+    if (owner === null) throw accountExists();
     if (owner.accountId !== id) {
       const standing = await this.aggregates.load(`account-${owner.accountId}`, accountDecider);
-      if (standing.state !== null || owner.young) throw exists();
+      if (standing.state !== null || owner.isRecent) throw accountExists();
       await this.credentials.setPassword(owner.accountId, password);
     } else if (!owner.isNew) {
       // An earlier attempt of the same request was interrupted. If it generated a password, that password was never returned.
@@ -59,8 +59,8 @@ export class OpenAccountHandler implements ICommandHandler<OpenAccount> {
   }
 }
 
-function exists(): Refusal {
-  return new Refusal('account_exists', 'An account with this address exists.');
+function accountExists(): ProblemError {
+  return new ProblemError('account_exists', 'An account with this address exists.');
 }
 
 @CommandHandler(AssignPlan)

@@ -4,7 +4,7 @@ import { type Account, accountDecider, agentFor, computerFor, type AccountComman
 import type { AccountEvent } from './aggregate/accounts.events.ts';
 import { normalizeEmail } from './credentials/email.ts';
 import { hashPassword, verifyPassword } from './credentials/passwords.ts';
-import { SeatMap } from './aggregate/seat-map.decider.ts';
+import { SeatMap } from './aggregate/seat-map.rules.ts';
 
 const now = new Date('2026-01-01T00:00:00Z');
 

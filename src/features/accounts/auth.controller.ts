@@ -3,10 +3,10 @@ import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
 import { Config } from '../../kernel/config/config.ts';
 import { Public, RequireCaller, RequireSession } from '../../http/auth/access.ts';
-import { type Call, CurrentCall } from '../../http/server/call.ts';
+import { type RequestContext, CurrentRequest } from '../../http/server/request-context.ts';
 import { LoginLimiter } from '../../http/limits/login-limiter.ts';
 import { ReadsModel } from '../../http/responses/reads-model.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import { AccountDto, LoginDto, RegisterDto, SessionDto, toAccountDto } from './accounts.dto.ts';
 import { OpenAccount } from './accounts.commands.ts';
 import { accountsProjection } from './accounts.projection.ts';
@@ -26,10 +26,10 @@ export class AuthController {
   /** Opens an account for the caller, if the operator allows it. Ten tries an hour come from one address (429 with `Retry-After`). */
   @Post('register')
   @Public()
-  async register(@Body() { email, password, name }: RegisterDto, @CurrentCall() { context }: Call): Promise<AccountDto> {
+  async register(@Body() { email, password, name }: RegisterDto, @CurrentRequest() { context }: RequestContext): Promise<AccountDto> {
     if (!this.config.openRegistration)
-      throw new Refusal('registration_closed', 'Registration is closed. Ask an administrator for an account.');
-    await this.limiter.takeRegistration(context.ip ?? '');
+      throw new ProblemError('registration_closed', 'Registration is closed. Ask an administrator for an account.');
+    await this.limiter.consumeRegistration(context.ip ?? '');
     return toAccountDto(await this.commands.execute(new OpenAccount(context, { email, password, name, role: 'member' }, null)));
   }
 
@@ -37,7 +37,7 @@ export class AuthController {
   @Post('login')
   @HttpCode(200)
   @Public()
-  async login(@Body() { email, password }: LoginDto, @CurrentCall() { context }: Call): Promise<SessionDto> {
+  async login(@Body() { email, password }: LoginDto, @CurrentRequest() { context }: RequestContext): Promise<SessionDto> {
     const { token, expiresAt } = await this.signIn.signIn(email, password, context);
     return { session_token: token, expires_at: expiresAt.toISOString() };
   }
@@ -46,7 +46,7 @@ export class AuthController {
   @Post('logout')
   @HttpCode(204)
   @RequireSession()
-  logout(@CurrentCall() call: Call): Promise<void> {
+  logout(@CurrentRequest() call: RequestContext): Promise<void> {
     call.outliveCredential();
     return this.signIn.signOut(call.credential, call.accountId, call.context);
   }
@@ -54,7 +54,7 @@ export class AuthController {
   @Get('me')
   @RequireCaller()
   @ReadsModel(accountsProjection.name)
-  async me(@CurrentCall() { accountId }: Call): Promise<AccountDto> {
+  async me(@CurrentRequest() { accountId }: RequestContext): Promise<AccountDto> {
     return toAccountDto(await this.queries.execute(new GetAccount(accountId)));
   }
 }

@@ -15,10 +15,10 @@ export class SessionEnds {
     private readonly sessions: Sessions,
     follower: LogFollower,
   ) {
-    follower.listen({ onEvents: (events) => events.forEach((event) => this.hear(event)), onGap: () => this.checkAll() });
+    follower.listen({ onEvents: (events) => events.forEach((event) => this.onEvent(event)), onGap: () => this.checkAll() });
   }
 
-  private hear({ stream, type, data }: StoredEvent): void {
+  private onEvent({ stream, type, data }: StoredEvent): void {
     if (categoryOf(stream) === 'account' && type === 'SignedOut') this.requests.end(data.session_id as string);
   }
 

@@ -4,7 +4,7 @@ import { Injectable } from '@nestjs/common';
 import { v5 as uuidv5 } from 'uuid';
 
 import { base62 } from '../../crypto/base62.ts';
-import { SharedQuestions } from '../../kernel/async/shared-questions.ts';
+import { BatchLoader } from '../../kernel/async/batch-loader.ts';
 import { Database } from '../../postgres/database/database.ts';
 import { AccountPositions } from '../../eventsourcing/log/account-positions.ts';
 import { type Caller, scopes } from '../../kernel/context/caller.ts';
@@ -25,14 +25,14 @@ export interface NewSession {
   expiresAt: Date;
 }
 
-/** Makes a session. It can be used only after `keep` has stored it. */
+/** Makes a session. It can be used only after `Sessions.store` has stored it. */
 export function newSession(now: Date): NewSession {
   return { token: `ms_${base62(randomBytes(TOKEN_BYTES))}`, expiresAt: new Date(now.getTime() + ABSOLUTE_DAYS * DAY_MS) };
 }
 
 /** Returns the id of a session, for places where its token must not appear. */
 export function sessionIdOf(token: string): string {
-  return idOfHash(hashOf(token));
+  return idOfHash(hashOfToken(token));
 }
 
 function idOfHash(hash: Buffer): string {
@@ -45,7 +45,7 @@ const allScopes = new Set(scopes);
 @Injectable()
 export class Sessions {
   /** The holders of tokens, by the tokens' hashes in hexadecimal. Concurrent requests share one statement. */
-  private readonly found = new SharedQuestions<string, Found>((hashes) => this.findAll(hashes));
+  private readonly holders = new BatchLoader<string, LiveSession>((hashes) => this.findAll(hashes));
 
   constructor(
     private readonly database: Database,
@@ -53,9 +53,9 @@ export class Sessions {
     private readonly positions: AccountPositions,
   ) {}
 
-  async keep(accountId: string, { token, expiresAt }: NewSession): Promise<void> {
+  async store(accountId: string, { token, expiresAt }: NewSession): Promise<void> {
     await this.database.query('insert into account_sessions (token_hash, account_id, expires_at) values ($1, $2, $3)', [
-      hashOf(token),
+      hashOfToken(token),
       accountId,
       expiresAt,
     ]);
@@ -64,8 +64,8 @@ export class Sessions {
 
   /** Returns the holder of the token; null if it is unknown or has ended. Its use is recorded once a minute. */
   async verify(token: string): Promise<Caller | null> {
-    const hash = hashOf(token);
-    const row = (await this.found.answerFor(hash.toString('hex'))) ?? (await this.findOnceAccountsAreShown(hash));
+    const hash = hashOfToken(token);
+    const row = (await this.holders.load(hash.toString('hex'))) ?? (await this.findWhenCurrent(hash));
     if (row === undefined) return null;
     if (row.stale) await this.database.query('update account_sessions set last_used_at = now() where token_hash = $1', [hash]);
     const { account_id: accountId, name, role, expires_at } = row;
@@ -73,8 +73,8 @@ export class Sessions {
     return { kind: 'session', id: accountId, name, accountId, role, scopes: allScopes, ...own };
   }
 
-  private async findAll(hashes: string[]): Promise<Map<string, Found>> {
-    const { rows } = await this.database.pool.query<Found>({
+  private async findAll(hashes: string[]): Promise<Map<string, LiveSession>> {
+    const { rows } = await this.database.pool.query<LiveSession>({
       name: 'sessions',
       text: FIND,
       values: [hashes.map((hash) => Buffer.from(hash, 'hex'))],
@@ -86,11 +86,11 @@ export class Sessions {
    * Looks the session up once the read model is current: it may not contain a new account yet, and while it is being filled, a token that
    * is not found need not be unknown.
    */
-  private async findOnceAccountsAreShown(hash: Buffer): Promise<Found | undefined> {
+  private async findWhenCurrent(hash: Buffer): Promise<LiveSession | undefined> {
     const { last } = this.positions.of(null, accountsProjection.filter);
     await this.readModels.waitIfRunning(accountsProjection.name, last);
     await this.readModels.waitUntilFilled(accountsProjection.name);
-    return this.found.answerFor(hash.toString('hex'));
+    return this.holders.load(hash.toString('hex'));
   }
 
   /** Returns the ids of the account's sessions that have not ended. */
@@ -103,7 +103,7 @@ export class Sessions {
   }
 
   async end(token: string): Promise<void> {
-    await this.database.query('delete from account_sessions where token_hash = $1', [hashOf(token)]);
+    await this.database.query('delete from account_sessions where token_hash = $1', [hashOfToken(token)]);
   }
 }
 
@@ -114,12 +114,12 @@ const FIND = `
     from account_sessions s join ${tableOf(accountsProjection)} a using (account_id)
     where token_hash = any($1::bytea[]) and ${LIVE}`;
 
-interface Found extends Pick<AccountRow, 'account_id' | 'name' | 'role'> {
+interface LiveSession extends Pick<AccountRow, 'account_id' | 'name' | 'role'> {
   token_hash: Buffer;
   expires_at: Date;
   stale: boolean;
 }
 
-function hashOf(token: string): Buffer {
+function hashOfToken(token: string): Buffer {
   return createHash('sha256').update(token).digest();
 }

@@ -4,7 +4,7 @@ import { Clock } from '../../kernel/clock.ts';
 import { Aggregates } from '../../eventsourcing/aggregates/aggregates.ts';
 import type { CommandContext } from '../../kernel/context/command-context.ts';
 import { LoginLimiter } from '../../http/limits/login-limiter.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import { accountDecider } from './aggregate/accounts.decider.ts';
 import { Credentials } from './credentials/credentials.ts';
 import { normalizeEmail } from './credentials/email.ts';
@@ -26,17 +26,17 @@ export class SignIn {
    */
   async signIn(email: string, password: string, context: CommandContext): Promise<NewSession> {
     const address = normalizeEmail(email);
-    await this.limiter.take(context.ip ?? '', address);
+    await this.limiter.consume(context.ip ?? '', address);
     const accountId = await this.credentials.verify(address, password);
     const { state: account } = accountId === null ? { state: null } : await this.aggregates.load(`account-${accountId}`, accountDecider);
-    if (accountId === null || account === null) throw new Refusal('unauthenticated', 'The address or the password is wrong.');
+    if (accountId === null || account === null) throw new ProblemError('unauthenticated', 'The address or the password is wrong.');
     await this.limiter.succeeded(context.ip ?? '', address);
     const session = newSession(this.clock.now());
     // The event is written first, so that every session that is used is in the log.
     const by = { ...context, accountId, actor: { kind: 'session' as const, id: accountId, name: account.name } };
     const signIn = { type: 'SignIn' as const, sessionId: sessionIdOf(session.token), expiresAt: session.expiresAt.toISOString() };
     await this.aggregates.execute(`account-${accountId}`, accountDecider, signIn, by);
-    await this.sessions.keep(accountId, session);
+    await this.sessions.store(accountId, session);
     return session;
   }
 

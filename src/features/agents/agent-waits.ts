@@ -2,8 +2,8 @@ import { Injectable } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 
 import type { Loaded } from '../../eventsourcing/aggregates/dated-state.ts';
-import type { Call } from '../../http/server/call.ts';
-import type { Agent } from './aggregate/agent-state.decider.ts';
+import type { RequestContext } from '../../http/server/request-context.ts';
+import type { Agent } from './aggregate/agent-state.rules.ts';
 import { AwaitAgent } from './agents.queries.ts';
 
 /** Lets callers who prefer it wait until an agent that they changed has settled. */
@@ -15,7 +15,7 @@ export class AgentWaits {
    * Returns the agent as it was written or, if the caller waits up to `wait` seconds, as it is when it has settled, which is answered with
    * 200, or when the time is over. The call's response shows that state.
    */
-  async settled(agentId: string, written: Loaded<Agent>, wait: number | null, call: Call): Promise<Loaded<Agent>> {
+  async settled(agentId: string, written: Loaded<Agent>, wait: number | null, call: RequestContext): Promise<Loaded<Agent>> {
     if (wait === null) {
       call.setState(written);
       return written;

@@ -2,16 +2,16 @@ import { Command } from '@nestjs/cqrs';
 
 import type { Loaded } from '../../eventsourcing/aggregates/dated-state.ts';
 import type { CommandContext } from '../../kernel/context/command-context.ts';
-import type { Agent } from './aggregate/agent-state.decider.ts';
+import type { Agent } from './aggregate/agent-state.rules.ts';
 import type { AgentSettings } from './aggregate/agents.events.ts';
 
 /** The agent as the write has left it. */
-export interface AgentWritten extends Loaded<Agent> {
+export interface AgentWriteResult extends Loaded<Agent> {
   /** The value is true if the agent was active before. */
   wasActive: boolean;
 }
 
-export abstract class AgentWrite<Result = AgentWritten> extends Command<Result> {
+export abstract class AgentWrite<Result = AgentWriteResult> extends Command<Result> {
   constructor(
     readonly context: CommandContext,
     readonly accountId: string,
@@ -49,4 +49,4 @@ export class ConfigureAgent extends AgentWrite {
 }
 
 /** Deletes the agent, or joins a deletion in progress. Answers when the agent is gone, with the position of that, or after 30 s. */
-export class DeleteAgent extends AgentWrite<AgentWritten & { gone: boolean }> {}
+export class DeleteAgent extends AgentWrite<AgentWriteResult & { gone: boolean }> {}

@@ -3,13 +3,13 @@ import { ApiResponse } from '@nestjs/swagger';
 
 import { RequireScope } from '../../http/auth/access.ts';
 import { Operation, REST_SUFFIX } from '../../http/requests/operation.ts';
-import { type Call, CurrentCall } from '../../http/server/call.ts';
+import { type RequestContext, CurrentRequest } from '../../http/server/request-context.ts';
 import type { Scope } from '../../kernel/context/caller.ts';
 import { ReadsModel } from '../../http/responses/reads-model.ts';
-import { AgentAnswers } from './agent-answers.ts';
+import { AgentResponses } from './agent-responses.ts';
 import { AgentId } from './fields/agent-id.ts';
 import { AgentDto, ListAgentsQueryDto, RestAgentDto, toAgentDto, toRestAgentDto, UpdateAgentDto, WaitQueryDto } from './agents.dto.ts';
-import type { ShownAgent } from './agents.table.ts';
+import type { AgentView } from './agents.table.ts';
 import { ConfigureAgent, DeleteAgent, RestartAgent, SleepAgent, StartAgent, StopAgent } from './agents.commands.ts';
 
 /** One of the two APIs. They differ in the path, the names of an agent's fields, and the scopes that may read agents. */
@@ -18,7 +18,7 @@ interface Spelling<View> {
   /** The end of the operations' names. */
   suffix: string;
   View: Type<View>;
-  viewOf: (row: ShownAgent) => View;
+  viewOf: (row: AgentView) => View;
   readers: Scope[];
 }
 
@@ -26,7 +26,7 @@ interface Spelling<View> {
 function agentRoutes<View>({ path, suffix, View, viewOf, readers }: Spelling<View>) {
   @Controller(path)
   class AgentRoutes {
-    constructor(protected readonly answers: AgentAnswers) {}
+    constructor(protected readonly answers: AgentResponses) {}
 
     /** Lists the account's agents, newest first. */
     @Get()
@@ -34,7 +34,7 @@ function agentRoutes<View>({ path, suffix, View, viewOf, readers }: Spelling<Vie
     @RequireScope(...readers)
     @ReadsModel('agents')
     @ApiResponse({ status: 200, type: [View] })
-    async list(@Query() query: ListAgentsQueryDto, @CurrentCall() call: Call): Promise<View[]> {
+    async list(@Query() query: ListAgentsQueryDto, @CurrentRequest() call: RequestContext): Promise<View[]> {
       return (await this.answers.list(query, call)).map(viewOf);
     }
 
@@ -43,7 +43,7 @@ function agentRoutes<View>({ path, suffix, View, viewOf, readers }: Spelling<Vie
     @RequireScope(...readers)
     @ReadsModel('agents')
     @ApiResponse({ status: 200, type: View })
-    async get(@AgentId() agentId: string, @CurrentCall() call: Call): Promise<View> {
+    async get(@AgentId() agentId: string, @CurrentRequest() call: RequestContext): Promise<View> {
       return viewOf(await this.answers.show(agentId, call));
     }
 
@@ -52,7 +52,7 @@ function agentRoutes<View>({ path, suffix, View, viewOf, readers }: Spelling<Vie
     @Operation(`waitForAgent${suffix}`)
     @RequireScope('provision', 'deploy', 'manage')
     @ApiResponse({ status: 200, type: View })
-    async wait(@AgentId() agentId: string, @Query() query: WaitQueryDto, @CurrentCall() call: Call): Promise<View> {
+    async wait(@AgentId() agentId: string, @Query() query: WaitQueryDto, @CurrentRequest() call: RequestContext): Promise<View> {
       return viewOf(await this.answers.wait(agentId, query, call));
     }
 
@@ -62,7 +62,7 @@ function agentRoutes<View>({ path, suffix, View, viewOf, readers }: Spelling<Vie
     @HttpCode(202)
     @RequireScope('deploy')
     @ApiResponse({ status: 202, type: View })
-    start(@AgentId() agentId: string, @CurrentCall() call: Call): Promise<View> {
+    start(@AgentId() agentId: string, @CurrentRequest() call: RequestContext): Promise<View> {
       return this.change(StartAgent, agentId, call);
     }
 
@@ -71,7 +71,7 @@ function agentRoutes<View>({ path, suffix, View, viewOf, readers }: Spelling<Vie
     @HttpCode(202)
     @RequireScope('deploy')
     @ApiResponse({ status: 202, type: View })
-    stop(@AgentId() agentId: string, @CurrentCall() call: Call): Promise<View> {
+    stop(@AgentId() agentId: string, @CurrentRequest() call: RequestContext): Promise<View> {
       return this.change(StopAgent, agentId, call);
     }
 
@@ -81,7 +81,7 @@ function agentRoutes<View>({ path, suffix, View, viewOf, readers }: Spelling<Vie
     @HttpCode(202)
     @RequireScope('deploy')
     @ApiResponse({ status: 202, type: View })
-    restart(@AgentId() agentId: string, @CurrentCall() call: Call): Promise<View> {
+    restart(@AgentId() agentId: string, @CurrentRequest() call: RequestContext): Promise<View> {
       return this.change(RestartAgent, agentId, call);
     }
 
@@ -90,7 +90,7 @@ function agentRoutes<View>({ path, suffix, View, viewOf, readers }: Spelling<Vie
     @HttpCode(202)
     @RequireScope('deploy')
     @ApiResponse({ status: 202, type: View })
-    sleep(@AgentId() agentId: string, @CurrentCall() call: Call): Promise<View> {
+    sleep(@AgentId() agentId: string, @CurrentRequest() call: RequestContext): Promise<View> {
       return this.change(SleepAgent, agentId, call);
     }
 
@@ -103,13 +103,13 @@ function agentRoutes<View>({ path, suffix, View, viewOf, readers }: Spelling<Vie
     @HttpCode(204)
     @RequireScope('manage')
     @ApiResponse({ status: 204, type: View })
-    async remove(@AgentId() agentId: string, @CurrentCall() call: Call): Promise<View | undefined> {
+    async remove(@AgentId() agentId: string, @CurrentRequest() call: RequestContext): Promise<View | undefined> {
       const { context, accountId, ifMatch } = call;
       const row = await this.answers.remove(new DeleteAgent(context, accountId, agentId, ifMatch), call);
       return row && viewOf(row);
     }
 
-    async change(Write: typeof StartAgent, agentId: string, call: Call): Promise<View> {
+    async change(Write: typeof StartAgent, agentId: string, call: RequestContext): Promise<View> {
       const { context, accountId, ifMatch, wait } = call;
       return viewOf(await this.answers.change(new Write(context, accountId, agentId, ifMatch), wait, call));
     }
@@ -138,7 +138,7 @@ export class AgentsV1Controller extends agentRoutes({
   @Patch(':agentId')
   @Operation('updateAgent')
   @RequireScope('manage')
-  async configure(@AgentId() agentId: string, @Body() changes: UpdateAgentDto, @CurrentCall() call: Call): Promise<AgentDto> {
+  async configure(@AgentId() agentId: string, @Body() changes: UpdateAgentDto, @CurrentRequest() call: RequestContext): Promise<AgentDto> {
     const { context, accountId, ifMatch } = call;
     return toAgentDto(await this.answers.change(new ConfigureAgent(context, accountId, agentId, ifMatch, changes), null, call));
   }

@@ -5,21 +5,21 @@ import { PageQueryDto } from '../../http/requests/page.dto.ts';
 import { IntegerQuery } from '../../http/requests/validation.ts';
 import { WAIT_SECONDS_MAX } from '../../http/responses/prefer.ts';
 import type { AgentEgress } from '../../kernel/network/allow-list.ts';
-import { agentStatuses, desiredState, type AgentStatus } from './aggregate/agent-state.decider.ts';
+import { agentStatuses, desiredState, type AgentStatus } from './aggregate/agent-state.rules.ts';
 import {
   branchRule,
-  checked,
+  validatedBy,
   descriptionRule,
   Egress,
   EgressShape,
-  Given,
+  OptionalField,
   IdleTtl,
   imageNameRule,
   nameRule,
   repoUrlRule,
   Text,
 } from './fields/agent-fields.ts';
-import type { ShownAgent } from './agents.table.ts';
+import type { AgentView } from './agents.table.ts';
 
 export class ListAgentsQueryDto extends PageQueryDto {
   /** Selects the agent with this external id. */
@@ -32,7 +32,7 @@ export class ListAgentsQueryDto extends PageQueryDto {
 export class WaitQueryDto {
   /** The statuses to wait for, separated by commas. Default: any in which the agent has settled. */
   @IsOptional()
-  @checked('statuses', statusesMessage)
+  @validatedBy('statuses', statusesMessage)
   status?: string;
 
   /** The longest wait in seconds; default 60. */
@@ -58,39 +58,39 @@ export class AgentSettingsDto {
   @Text(nameRule)
   name: string;
 
-  @Given()
+  @OptionalField()
   @Text(descriptionRule, { nullable: true })
   description?: string | null;
 
-  @Given()
+  @OptionalField()
   @Text(imageNameRule, { nullable: true })
   image_name?: string | null;
 
-  @Given()
+  @OptionalField()
   @Text(repoUrlRule, { nullable: true })
   repo_url?: string | null;
 
-  @Given()
+  @OptionalField()
   @Text(branchRule)
   branch?: string;
 
   /** True if the agent sleeps when it is idle. */
-  @Given()
+  @OptionalField()
   @IsBoolean()
   serverless?: boolean;
 
   /** The time without use, in seconds, after which the agent sleeps: 0 (never) or 30 to 86400. */
-  @Given()
+  @OptionalField()
   @IdleTtl()
   idle_ttl_seconds?: number;
 
   /** The agent may reach everything that the operator allows agents to reach (`internet`, the default, or null), nothing (`none`), or the listed names and IPv4 addresses alone (`{"allow": ["api.example.com", "*.example.org", "203.0.113.0/24"]}`). A change takes effect at the next deployment, restart, or start after a stop. */
-  @Given()
+  @OptionalField()
   @Egress()
   egress?: AgentEgress | null;
 
   /** The value is false if webhooks without the agent's token are refused; true by default. A change takes effect immediately. */
-  @Given()
+  @OptionalField()
   @IsBoolean()
   tokenless_webhooks?: boolean;
 }
@@ -100,7 +100,7 @@ export class UpdateAgentDto extends PartialType(AgentSettingsDto, { skipNullProp
   /**
    * The value is true if anybody can access the agent's port at its `public_url`, without a credential. A change takes effect immediately.
    */
-  @Given()
+  @OptionalField()
   @IsBoolean()
   public?: boolean;
 }
@@ -160,7 +160,7 @@ export class RestAgentDto {
   updatedAt: string;
 }
 
-export function toAgentDto({ agent_id, state, activity, public_url, created_at, updated_at }: ShownAgent): AgentDto {
+export function toAgentDto({ agent_id, state, activity, public_url, created_at, updated_at }: AgentView): AgentDto {
   const { settings, status, externalId, deployment, message } = state;
   return {
     agent_id,
@@ -187,7 +187,7 @@ export function toAgentDto({ agent_id, state, activity, public_url, created_at, 
   };
 }
 
-export function toRestAgentDto(row: ShownAgent): RestAgentDto {
+export function toRestAgentDto(row: AgentView): RestAgentDto {
   const view = toAgentDto(row);
   return {
     id: view.agent_id,

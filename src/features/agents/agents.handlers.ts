@@ -6,11 +6,11 @@ import { Config } from '../../kernel/config/config.ts';
 import { Clock } from '../../kernel/clock.ts';
 import { checkRevision } from '../../http/responses/etag.ts';
 import type { Written } from '../../sandboxes/index.ts';
-import type { Agent } from './aggregate/agent-state.decider.ts';
-import { visible, type AgentCommand } from './aggregate/agents.decider.ts';
+import type { Agent } from './aggregate/agent-state.rules.ts';
+import { requireVisible, type AgentCommand } from './aggregate/agents.decider.ts';
 import { Agents } from './aggregate/agents.service.ts';
 import { AllowLists } from './policies/allow-lists.service.ts';
-import { transitionDeadlines } from './aggregate/deadlines.decider.ts';
+import { transitionDeadlines } from './aggregate/deadlines.rules.ts';
 import { SourceHosts } from './policies/source-hosts.service.ts';
 import {
   ConfigureAgent,
@@ -20,10 +20,10 @@ import {
   StartAgent,
   StopAgent,
   type AgentWrite,
-  type AgentWritten,
+  type AgentWriteResult,
 } from './agents.commands.ts';
 
-const GONE_WITHIN_MS = 30_000;
+const DELETION_TIMEOUT_MS = 30_000;
 
 /** Executes commands on the agent's stream. */
 @Injectable()
@@ -39,16 +39,16 @@ export class AgentWriter {
   }
 
   /** Returns the deadline of a transition that begins now. */
-  deadline(transition: 'stop' | 'sleep'): string {
+  deadlineOf(transition: 'stop' | 'sleep'): string {
     return transitionDeadlines(this.config)[transition](this.clock.now());
   }
 
-  async write({ context, accountId, agentId, ifMatch }: AgentWrite<unknown>, command: AgentCommand): Promise<AgentWritten> {
+  async write({ context, accountId, agentId, ifMatch }: AgentWrite<unknown>, command: AgentCommand): Promise<AgentWriteResult> {
     let written: Written<Agent>;
     if (ifMatch === null) written = await this.agents.write(agentId, accountId, command, context);
     else {
       const { state, revision } = await this.agents.find(agentId);
-      visible(state, accountId);
+      requireVisible(state, accountId);
       checkRevision(ifMatch, revision);
       written = await this.agents.write(agentId, accountId, command, context, { expectedRevision: revision });
     }
@@ -60,7 +60,7 @@ export class AgentWriter {
 export class StartAgentHandler implements ICommandHandler<StartAgent> {
   constructor(private readonly writer: AgentWriter) {}
 
-  execute(start: StartAgent): Promise<AgentWritten> {
+  execute(start: StartAgent): Promise<AgentWriteResult> {
     const { startTimeoutSeconds } = this.writer;
     return this.writer.write(start, { type: 'StartAgent', accountId: start.accountId, startTimeoutSeconds });
   }
@@ -70,8 +70,8 @@ export class StartAgentHandler implements ICommandHandler<StartAgent> {
 export class StopAgentHandler implements ICommandHandler<StopAgent> {
   constructor(private readonly writer: AgentWriter) {}
 
-  execute(stop: StopAgent): Promise<AgentWritten> {
-    return this.writer.write(stop, { type: 'StopAgent', accountId: stop.accountId, deadlineAt: this.writer.deadline('stop') });
+  execute(stop: StopAgent): Promise<AgentWriteResult> {
+    return this.writer.write(stop, { type: 'StopAgent', accountId: stop.accountId, deadlineAt: this.writer.deadlineOf('stop') });
   }
 }
 
@@ -79,7 +79,7 @@ export class StopAgentHandler implements ICommandHandler<StopAgent> {
 export class RestartAgentHandler implements ICommandHandler<RestartAgent> {
   constructor(private readonly writer: AgentWriter) {}
 
-  execute(restart: RestartAgent): Promise<AgentWritten> {
+  execute(restart: RestartAgent): Promise<AgentWriteResult> {
     const { startTimeoutSeconds } = this.writer;
     return this.writer.write(restart, { type: 'RestartAgent', accountId: restart.accountId, startTimeoutSeconds });
   }
@@ -90,9 +90,9 @@ export class SleepAgentHandler implements ICommandHandler<SleepAgent> {
   constructor(private readonly writer: AgentWriter) {}
 
   /** Requests a frozen sleep. If the engine can't freeze the container, the saga stops it and records that. */
-  execute(sleep: SleepAgent): Promise<AgentWritten> {
+  execute(sleep: SleepAgent): Promise<AgentWriteResult> {
     const { accountId } = sleep;
-    const deadlineAt = this.writer.deadline('sleep');
+    const deadlineAt = this.writer.deadlineOf('sleep');
     return this.writer.write(sleep, { type: 'SleepAgent', accountId, depth: 'frozen', reason: 'requested', deadlineAt });
   }
 }
@@ -105,8 +105,8 @@ export class ConfigureAgentHandler implements ICommandHandler<ConfigureAgent> {
     private readonly allowLists: AllowLists,
   ) {}
 
-  async execute(configure: ConfigureAgent): Promise<AgentWritten> {
-    this.allowLists.refuseUnheld(configure.changes.egress);
+  async execute(configure: ConfigureAgent): Promise<AgentWriteResult> {
+    this.allowLists.refuseUnsupported(configure.changes.egress);
     await this.hosts.refuseImage(configure.changes.image_name, configure.accountId);
     await this.hosts.refuseRepository(configure.changes.repo_url, configure.accountId, 'repo_url');
     return this.writer.write(configure, { type: 'ConfigureAgent', accountId: configure.accountId, changes: configure.changes });
@@ -121,7 +121,7 @@ export class DeleteAgentHandler implements ICommandHandler<DeleteAgent> {
     private readonly commands: CommandBus,
   ) {}
 
-  async execute(remove: DeleteAgent): Promise<AgentWritten & { gone: boolean }> {
+  async execute(remove: DeleteAgent): Promise<AgentWriteResult & { gone: boolean }> {
     const written = await this.writer.write(remove, { type: 'DeleteAgent', accountId: remove.accountId });
     const goneAt = await this.agents.until(
       remove.agentId,
@@ -129,7 +129,7 @@ export class DeleteAgentHandler implements ICommandHandler<DeleteAgent> {
         const { state, position } = await this.agents.find(remove.agentId);
         return state?.status === 'deleted' ? position : undefined;
       },
-      { timeoutMs: GONE_WITHIN_MS },
+      { timeoutMs: DELETION_TIMEOUT_MS },
     );
     if (goneAt === null) return { ...written, gone: false };
     // The caller's next creation may use the seat.

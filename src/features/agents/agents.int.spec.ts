@@ -1,21 +1,21 @@
 import { CommandBus } from '@nestjs/cqrs';
 import { v7 as uuidv7 } from 'uuid';
 
-import { AgentBed } from '../../../test/support/agent-bed.ts';
+import { AgentFixture } from '../../../test/support/agent-fixture.ts';
 import { startFeatureServer } from '../../../test/support/feature-server.ts';
 import { agentFeatures } from '../../../test/support/features.ts';
-import type { Answer, RequestOptions, TestServer } from '../../../test/support/http-server.ts';
+import type { TestResponse, RequestOptions, TestServer } from '../../../test/support/http-server.ts';
 import { until } from '../../../test/support/until.ts';
 import { EventWaits } from '../../eventsourcing/log/event-waits.ts';
 import { systemContext } from '../../kernel/context/command-context.ts';
 import { DeleteAgent } from './agents.commands.ts';
 
 let server: TestServer;
-let agents: AgentBed;
+let agents: AgentFixture;
 
 beforeAll(async () => {
   server = await startFeatureServer(agentFeatures);
-  agents = new AgentBed(server);
+  agents = new AgentFixture(server);
   await agents.account('acme', 0);
 });
 afterAll(() => server?.close());
@@ -25,7 +25,7 @@ const call = (method: string, path: string, options: RequestOptions = {}) =>
 /** Returns options with which a read waits for the agent's latest event, which the bed may have written itself. */
 const seen = async (agentId: string) => ({ headers: { 'x-min-event-position': (await agents.load(agentId)).position } });
 
-function expectProblem(answer: Answer, status: number, code: string): void {
+function expectProblem(answer: TestResponse, status: number, code: string): void {
   expect({ status: answer.status, code: answer.json?.code }).toEqual({ status, code });
 }
 
@@ -94,7 +94,7 @@ describe('reading agents', () => {
     const pages: string[][] = [];
     let path: string | undefined = '/api/v1/agents?limit=2';
     while (path !== undefined) {
-      const page: Answer = await server.request('GET', path, options);
+      const page: TestResponse = await server.request('GET', path, options);
       pages.push(page.json.map((agent: { agent_id: string }) => agent.agent_id));
       path = /<([^>]+)>; rel="next"/.exec(page.headers.get('link') ?? '')?.[1];
     }
@@ -134,7 +134,7 @@ describe('reading agents', () => {
           }),
         ),
       );
-      expectProblem(answers[0] as Answer, 404, 'agent_not_found');
+      expectProblem(answers[0] as TestResponse, 404, 'agent_not_found');
       expect(new Set(answers.map(({ text }) => text)).size).toBe(1);
     }
     expect((await agents.load(foreign)).state?.status).toBe('active');

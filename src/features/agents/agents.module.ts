@@ -5,7 +5,7 @@ import { SandboxesModule } from '../../sandboxes/sandboxes.module.ts';
 import { AgentConnections } from './activity/agent-connections.service.ts';
 import { AgentKeys } from './activity/agent-keys.service.ts';
 import { AgentWakes } from './activity/agent-wakes.service.ts';
-import { AgentAnswers } from './agent-answers.ts';
+import { AgentResponses } from './agent-responses.ts';
 import { AwaitAgentHandler } from './agent-wait.handlers.ts';
 import { AgentWaits } from './agent-waits.ts';
 import {
@@ -19,11 +19,11 @@ import {
 } from './agents.handlers.ts';
 import {
   agentsProjection,
-  AgentsThatMayWriteHandler,
-  EveryAgentHandler,
+  ListAgentsThatMayWriteHandler,
+  ListAllAgentsHandler,
   GetAgentHandler,
   ListAgentsHandler,
-  LiveAgentIdsHandler,
+  ListLiveAgentIdsHandler,
 } from './agents.projection.ts';
 import { Agents } from './aggregate/agents.service.ts';
 import { AllowLists } from './policies/allow-lists.service.ts';
@@ -35,7 +35,7 @@ import { SourceHosts } from './policies/source-hosts.service.ts';
   controllers: [AgentsV1Controller, AgentsController],
   providers: [
     Agents,
-    AgentAnswers,
+    AgentResponses,
     AgentConnections,
     AgentKeys,
     AgentWaits,
@@ -49,14 +49,14 @@ import { SourceHosts } from './policies/source-hosts.service.ts';
     SleepAgentHandler,
     ConfigureAgentHandler,
     DeleteAgentHandler,
-    EveryAgentHandler,
+    ListAllAgentsHandler,
     GetAgentHandler,
     ListAgentsHandler,
-    LiveAgentIdsHandler,
-    AgentsThatMayWriteHandler,
+    ListLiveAgentIdsHandler,
+    ListAgentsThatMayWriteHandler,
     AwaitAgentHandler,
   ],
-  exports: [Agents, AgentAnswers, AgentWaits, AgentWakes, AllowLists, SourceHosts],
+  exports: [Agents, AgentResponses, AgentWaits, AgentWakes, AllowLists, SourceHosts],
 })
 export class AgentsModule {
   constructor(projections: Projections) {

@@ -7,11 +7,11 @@ import { evolvedRow } from '../../eventsourcing/projections/tables/evolved-row.t
 import { ReadModels, tableOf, type Projection } from '../../eventsourcing/projections/projection.ts';
 import { agentActivityTable, type KnownSandbox, type SandboxOfAccount } from '../../sandboxes/index.ts';
 import { HOLD_COUNTS, IDLE_FROM } from '../../sandboxes/services.ts';
-import { evolve, type Agent } from './aggregate/agent-state.decider.ts';
+import { evolve, type Agent } from './aggregate/agent-state.rules.ts';
 import { agentNotFound } from './aggregate/agents.errors.ts';
 import type { AgentEvent } from './aggregate/agents.events.ts';
-import { AgentsThatMayWrite, EveryAgent, GetAgent, ListAgents, LiveAgentIds } from './agents.queries.ts';
-import { agentRow, type AgentRow, agentsReadModel, agentsTable, type ShownColumns } from './agents.table.ts';
+import { ListAgentsThatMayWrite, ListAllAgents, GetAgent, ListAgents, ListLiveAgentIds } from './agents.queries.ts';
+import { agentRow, type AgentRow, agentsReadModel, agentsTable, type AgentColumns } from './agents.table.ts';
 
 /** Lists the agents that are not deleted. Each row is the decider's state of the stream, so that rules and responses can't differ. */
 export const agentsProjection: Projection<typeof agentsTable> = {
@@ -36,7 +36,7 @@ const FIND = `
   select agent_id, state, revision, created_at, updated_at, last_active_at
     from ${tableOf(agentsProjection)} left join agent_activity using (agent_id) where agent_id = $1 and account_id = $2`;
 
-type AgentColumnsRead = Omit<ShownColumns, 'activity'> & { last_active_at: Date | null };
+type AgentColumnsRow = Omit<AgentColumns, 'activity'> & { last_active_at: Date | null };
 
 @QueryHandler(GetAgent)
 export class GetAgentHandler implements IQueryHandler<GetAgent> {
@@ -45,8 +45,8 @@ export class GetAgentHandler implements IQueryHandler<GetAgent> {
     private readonly readModels: ReadModels,
   ) {}
 
-  async execute({ accountId, agentId }: GetAgent): Promise<ShownColumns> {
-    const { rows } = await this.database.pool.query<AgentColumnsRead>({ name: 'agent', text: FIND, values: [agentId, accountId] });
+  async execute({ accountId, agentId }: GetAgent): Promise<AgentColumns> {
+    const { rows } = await this.database.pool.query<AgentColumnsRow>({ name: 'agent', text: FIND, values: [agentId, accountId] });
     const [row] = rows;
     if (row !== undefined) {
       const { last_active_at, ...columns } = row;
@@ -72,11 +72,11 @@ export class ListAgentsHandler implements IQueryHandler<ListAgents> {
   }
 }
 
-@QueryHandler(EveryAgent)
-export class EveryAgentHandler implements IQueryHandler<EveryAgent> {
+@QueryHandler(ListAllAgents)
+export class ListAllAgentsHandler implements IQueryHandler<ListAllAgents> {
   constructor(private readonly database: Database) {}
 
-  async execute({ after, limit }: EveryAgent): Promise<KnownSandbox<Agent>[]> {
+  async execute({ after, limit }: ListAllAgents): Promise<KnownSandbox<Agent>[]> {
     const rows = await this.database.query<Pick<AgentRow, 'agent_id' | 'state'> & { last_active_at: Date | null; held: boolean }>(
       `select a.agent_id, a.state, ${IDLE_FROM} as last_active_at,
               exists (select from agent_holds h where h.agent_id = a.agent_id and ${HOLD_COUNTS}) as held
@@ -95,11 +95,11 @@ export class EveryAgentHandler implements IQueryHandler<EveryAgent> {
   }
 }
 
-@QueryHandler(AgentsThatMayWrite)
-export class AgentsThatMayWriteHandler implements IQueryHandler<AgentsThatMayWrite> {
+@QueryHandler(ListAgentsThatMayWrite)
+export class ListAgentsThatMayWriteHandler implements IQueryHandler<ListAgentsThatMayWrite> {
   constructor(private readonly database: Database) {}
 
-  async execute({ since }: AgentsThatMayWrite): Promise<SandboxOfAccount[]> {
+  async execute({ since }: ListAgentsThatMayWrite): Promise<SandboxOfAccount[]> {
     const rows = await this.database.query<Pick<AgentRow, 'agent_id' | 'account_id'>>(
       `select agent_id, account_id from ${tableOf(agentsProjection)}
         where status in ('deploying', 'active', 'starting', 'stopping', 'restarting', 'waking')
@@ -112,8 +112,8 @@ export class AgentsThatMayWriteHandler implements IQueryHandler<AgentsThatMayWri
   }
 }
 
-@QueryHandler(LiveAgentIds)
-export class LiveAgentIdsHandler implements IQueryHandler<LiveAgentIds> {
+@QueryHandler(ListLiveAgentIds)
+export class ListLiveAgentIdsHandler implements IQueryHandler<ListLiveAgentIds> {
   constructor(private readonly database: Database) {}
 
   async execute(): Promise<string[]> {

@@ -2,18 +2,18 @@ import { Query } from '@nestjs/cqrs';
 
 import type { Loaded } from '../../eventsourcing/aggregates/dated-state.ts';
 import type { KnownSandbox, SandboxOfAccount } from '../../sandboxes/index.ts';
-import type { Agent, AgentStatus } from './aggregate/agent-state.decider.ts';
-import type { AgentRow, ShownColumns } from './agents.table.ts';
+import type { Agent, AgentStatus } from './aggregate/agent-state.rules.ts';
+import type { AgentRow, AgentColumns } from './agents.table.ts';
 
 /** An agent at the end of a wait. */
-export interface AgentWaited {
+export interface AgentWaitResult {
   /** The value is true if the agent reached one of the statuses in time. */
   reached: boolean;
   agent: Loaded<Agent>;
 }
 
 /** Waits, driven by events, until the agent has one of the statuses. Throws `agent_not_found`, also if the agent is deleted meanwhile. */
-export class AwaitAgent extends Query<AgentWaited> {
+export class AwaitAgent extends Query<AgentWaitResult> {
   constructor(
     readonly accountId: string,
     readonly agentId: string,
@@ -26,7 +26,7 @@ export class AwaitAgent extends Query<AgentWaited> {
 }
 
 /** Returns the account's agent. Throws `agent_not_found`. */
-export class GetAgent extends Query<ShownColumns> {
+export class GetAgent extends Query<AgentColumns> {
   constructor(
     readonly accountId: string,
     readonly agentId: string,
@@ -50,7 +50,7 @@ export class ListAgents extends Query<AgentRow[]> {
 }
 
 /** Returns a page of the agents of all accounts, ordered by id. */
-export class EveryAgent extends Query<KnownSandbox<Agent>[]> {
+export class ListAllAgents extends Query<KnownSandbox<Agent>[]> {
   constructor(
     /** The last agent of the previous page. */
     readonly after: string | null,
@@ -64,10 +64,10 @@ export class EveryAgent extends Query<KnownSandbox<Agent>[]> {
  * Returns the agents of all accounts that may need work on the engine, or have a container there. It omits those at rest (`created`,
  * `stopped`, in deep sleep), of which there may be very many.
  */
-export class LiveAgentIds extends Query<string[]> {}
+export class ListLiveAgentIds extends Query<string[]> {}
 
 /** Returns the agents of all accounts whose containers may have written to their volumes since that time, at most 20,000. */
-export class AgentsThatMayWrite extends Query<SandboxOfAccount[]> {
+export class ListAgentsThatMayWrite extends Query<SandboxOfAccount[]> {
   constructor(readonly since: Date) {
     super();
   }

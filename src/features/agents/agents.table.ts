@@ -2,7 +2,7 @@ import { asRead, type ReadRow, typed, type WrittenRow } from '../../postgres/dat
 import type { Loaded } from '../../eventsourcing/aggregates/dated-state.ts';
 import type { ProjectionTable } from '../../eventsourcing/projections/projection.ts';
 import type { agentActivityTable } from '../../sandboxes/index.ts';
-import type { Agent } from './aggregate/agent-state.decider.ts';
+import type { Agent } from './aggregate/agent-state.rules.ts';
 
 /** The read model of agents, by which its table is named (`tableOf`). */
 export const agentsReadModel = { name: 'agents', version: 3 } as const;
@@ -48,7 +48,7 @@ export function readAgent(agentId: string, agent: Loaded<Agent>, lastActiveAt: D
 export type AgentRow = ReadRow<typeof agentsTable> & { activity: LastUse | null };
 
 /** The columns of an agent that responses show. */
-export type ShownColumns = Pick<AgentRow, 'agent_id' | 'state' | 'revision' | 'created_at' | 'updated_at' | 'activity'>;
+export type AgentColumns = Pick<AgentRow, 'agent_id' | 'state' | 'revision' | 'created_at' | 'updated_at' | 'activity'>;
 
 /** An agent as responses show it, with its public address; null if it is not public. */
-export type ShownAgent = ShownColumns & { public_url: string | null };
+export type AgentView = AgentColumns & { public_url: string | null };

@@ -6,8 +6,8 @@ export {
   type EarlierImage,
   type ImageChoice,
 } from './aggregate/agents.events.ts';
-export { deletionOf, newAgent } from './aggregate/agent-decisions.decider.ts';
-export { type AgentRecord } from './aggregate/agent-records.decider.ts';
+export { deletionOf, newAgent } from './aggregate/agent-decisions.rules.ts';
+export { type AgentRecord } from './aggregate/agent-records.rules.ts';
 export type { AgentCommand, DeploymentRequest } from './aggregate/agents.decider.ts';
 export { agentNotFound } from './aggregate/agents.errors.ts';
 export {
@@ -19,26 +19,31 @@ export {
   type AgentState,
   type Deployment,
   type Release,
-} from './aggregate/agent-state.decider.ts';
+} from './aggregate/agent-state.rules.ts';
 export {
   branchRule,
-  checked,
+  validatedBy as checked,
   Egress,
   EgressShape,
   externalIdRule,
-  Given,
+  OptionalField as Given,
   IdleTtl,
   imageNameRule,
   nameRule,
   repoUrlRule,
   Text,
 } from './fields/agent-fields.ts';
-export { AgentAnswers } from './agent-answers.ts';
+export { AgentResponses as AgentAnswers } from './agent-responses.ts';
 export { AgentWaits } from './agent-waits.ts';
 export { agentStream } from './aggregate/agent-stream.ts';
 export { AgentId, agentIdOf, AgentIdMember } from './fields/agent-id.ts';
 export { AgentDto, AgentSettingsDto, RestAgentDto, toAgentDto, toRestAgentDto } from './agents.dto.ts';
-export { AgentsThatMayWrite, EveryAgent, GetAgent, LiveAgentIds } from './agents.queries.ts';
-export { agentsReadModel, type ShownAgent } from './agents.table.ts';
+export {
+  ListAgentsThatMayWrite as AgentsThatMayWrite,
+  ListAllAgents as EveryAgent,
+  GetAgent,
+  ListLiveAgentIds as LiveAgentIds,
+} from './agents.queries.ts';
+export { agentsReadModel, type AgentView as ShownAgent } from './agents.table.ts';
 export { publicPathOf } from './public-url.ts';
-export { startTimeoutOf, transitionDeadlines } from './aggregate/deadlines.decider.ts';
+export { startTimeoutOf, transitionDeadlines } from './aggregate/deadlines.rules.ts';

@@ -3,7 +3,7 @@ import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
 import { Clock } from '../../kernel/clock.ts';
 import { RequireSession } from '../../http/auth/access.ts';
-import { type Call, CurrentCall } from '../../http/server/call.ts';
+import { type RequestContext, CurrentRequest } from '../../http/server/request-context.ts';
 import { scopes } from '../../kernel/context/caller.ts';
 import { Idempotent } from '../../http/idempotency/idempotency.interceptor.ts';
 import { PageQueryDto } from '../../http/requests/page.dto.ts';
@@ -28,7 +28,7 @@ export class ApiKeysController {
   @Idempotent()
   async create(
     @Body() { name, scopes: wanted, expires_in_days }: CreateApiKeyDto,
-    @CurrentCall() { context, accountId, seed }: Call,
+    @CurrentRequest() { context, accountId, seed }: RequestContext,
   ): Promise<CreatedApiKeyDto> {
     const wish = { name, scopes: wanted ?? [...scopes], expiresInDays: expires_in_days ?? null };
     const { key, rawKey } = await this.commands.execute(new IssueApiKey(context, accountId, wish, seed));
@@ -38,7 +38,7 @@ export class ApiKeysController {
   /** Lists the account's keys, newest first, including revoked ones. */
   @Get()
   @ReadsModel(apiKeysProjection.name)
-  async list(@Query() query: PageQueryDto, @CurrentCall() call: Call): Promise<ApiKeyDto[]> {
+  async list(@Query() query: PageQueryDto, @CurrentRequest() call: RequestContext): Promise<ApiKeyDto[]> {
     const { limit, place } = call.page(query, 'time', 'text');
     const rows = await this.queries.execute(new ListApiKeys(call.accountId, limit, place));
     call.linkAfter(rows, limit, (last) => [last.created_at.toISOString(), last.key_id]);
@@ -49,7 +49,7 @@ export class ApiKeysController {
   /** Revokes a key, which is refused as soon as this call has answered. */
   @Delete(':keyId')
   @HttpCode(204)
-  revoke(@Param('keyId') keyId: string, @CurrentCall() { context, accountId }: Call): Promise<void> {
+  revoke(@Param('keyId') keyId: string, @CurrentRequest() { context, accountId }: RequestContext): Promise<void> {
     return this.commands.execute(new RevokeApiKey(context, accountId, keyId));
   }
 }

@@ -1,6 +1,6 @@
 import type { Decider } from '../../eventsourcing/event-store/event-definition.ts';
 import type { Scope } from '../../kernel/context/caller.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import type { ApiKeyEvent } from './api-keys.events.ts';
 
 export interface ApiKey {
@@ -63,7 +63,7 @@ export function issuedKey({ account_id, key_id, expires_at, ...given }: Extract<
 }
 
 function issue(command: Extract<ApiKeyCommand, { type: 'IssueApiKey' }>, key: ApiKey | null, now: Date): ApiKeyEvent[] {
-  if (key !== null) throw new Refusal('invalid_state', 'The API key was issued already.');
+  if (key !== null) throw new ProblemError('invalid_state', 'The API key was issued already.');
   const { accountId, keyId, name, prefix, sha256, scopes, expiresInDays } = command;
   const expires_at = expiresInDays === null ? null : new Date(now.getTime() + expiresInDays * DAY_MS).toISOString();
   return [{ type: 'ApiKeyIssued', data: { account_id: accountId, key_id: keyId, name, prefix, sha256, scopes, expires_at } }];
@@ -71,7 +71,7 @@ function issue(command: Extract<ApiKeyCommand, { type: 'IssueApiKey' }>, key: Ap
 
 /** Revokes the key. Another account's key is answered like an unknown one. */
 function revoke(accountId: string, key: ApiKey | null): ApiKeyEvent[] {
-  if (key === null || key.accountId !== accountId) throw new Refusal('key_not_found', 'There is no such API key.');
+  if (key === null || key.accountId !== accountId) throw new ProblemError('key_not_found', 'There is no such API key.');
   return key.revoked ? [] : [{ type: 'ApiKeyRevoked', data: { account_id: accountId, key_id: key.keyId } }];
 }
 

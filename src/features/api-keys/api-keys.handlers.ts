@@ -3,13 +3,13 @@ import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
 
 import { Aggregates } from '../../eventsourcing/aggregates/aggregates.ts';
 import type { CommandContext } from '../../kernel/context/command-context.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import { apiKeyDecider } from './api-keys.decider.ts';
 import { newRawKey, prefixOf, sha256Of } from './raw-key.ts';
 import { IssueApiKey, type IssuedKey, RevokeApiKey } from './api-keys.commands.ts';
 
 /** The most attempts of one request that may crash after their append. Each leaves a key that no caller received. */
-const LOST_MAX = 20;
+const INTERRUPTED_ATTEMPTS_MAX = 20;
 
 @CommandHandler(IssueApiKey)
 export class IssueApiKeyHandler implements ICommandHandler<IssueApiKey> {
@@ -29,13 +29,13 @@ export class IssueApiKeyHandler implements ICommandHandler<IssueApiKey> {
    * the next id is tried.
    */
   private async nextId(context: CommandContext, accountId: string, seed: string): Promise<string> {
-    for (let lost = 0; lost < LOST_MAX; lost += 1) {
+    for (let lost = 0; lost < INTERRUPTED_ATTEMPTS_MAX; lost += 1) {
       const keyId = uuidv5(`apiKey ${lost}`, seed);
       const { state } = await this.aggregates.load(`apiKey-${keyId}`, apiKeyDecider);
       if (state === null) return keyId;
       await this.aggregates.execute(`apiKey-${keyId}`, apiKeyDecider, { type: 'RevokeApiKey', accountId }, context);
     }
-    throw new Refusal('invalid_state', 'This request broke off too often. Use a new Idempotency-Key.');
+    throw new ProblemError('invalid_state', 'This request broke off too often. Use a new Idempotency-Key.');
   }
 }
 

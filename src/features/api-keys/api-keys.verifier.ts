@@ -28,19 +28,19 @@ import type { ApiKeyRow } from './api-keys.table.ts';
 import { isWellFormed, sha256Of } from './raw-key.ts';
 
 /** The most keys in the cache. Each takes at most 1 kB, since names and scopes are bounded. */
-const REMEMBERED_MAX = 10_000;
+const CACHED_KEYS_MAX = 10_000;
 /** The use of a key is recorded at most once in this time, in ms. */
-const NOTED_EVERY_MS = 60_000;
+const USE_RECORDED_EVERY_MS = 60_000;
 
 const ISSUED = `select key_id, account_id, name, scopes from ${tableOf(apiKeysProjection)} where sha256 = $1`;
 
 type IssuedRow = Pick<ApiKeyRow, 'key_id' | 'account_id' | 'name' | 'scopes'>;
 
 /** A key that is not revoked. */
-interface KnownKey {
+interface CachedKey {
   caller: Caller & { expiresAt: number };
   /** The time at which this process last recorded its use, ms since 1970. */
-  notedAt: number;
+  useRecordedAt: number;
 }
 
 /**
@@ -48,10 +48,13 @@ interface KnownKey {
  */
 @Injectable()
 export class ApiKeysVerifier {
-  /** Maps the id of each key in `known` to its SHA-256. */
-  private readonly hashes = new Map<string, string>();
+  /** Maps the id of each key in `cache` to its SHA-256. */
+  private readonly hashesById = new Map<string, string>();
   /** The cached keys by their SHA-256. */
-  private readonly known = new LRUCache<string, KnownKey>({ max: REMEMBERED_MAX, dispose: ({ caller }) => this.hashes.delete(caller.id) });
+  private readonly cache = new LRUCache<string, CachedKey>({
+    max: CACHED_KEYS_MAX,
+    dispose: ({ caller }) => this.hashesById.delete(caller.id),
+  });
   /** The position of the last event of a key that was read, or the position of the last gap. */
   private lastChange: Position = START;
 
@@ -62,7 +65,7 @@ export class ApiKeysVerifier {
     private readonly clock: Clock,
     follower: LogFollower,
   ) {
-    follower.listen({ onEvents: (events) => events.forEach((event) => this.onEvent(event)), onGap: (from) => this.forgetAll(from) });
+    follower.listen({ onEvents: (events) => events.forEach((event) => this.onEvent(event)), onGap: (from) => this.evictAll(from) });
   }
 
   /**
@@ -73,38 +76,38 @@ export class ApiKeysVerifier {
   async verify(rawKey: string, isCurrent: boolean): Promise<Caller | null> {
     if (!isWellFormed(rawKey)) return null;
     const hash = sha256Of(rawKey);
-    const key = (isCurrent ? this.known.get(hash) : undefined) ?? (await this.find(hash));
+    const key = (isCurrent ? this.cache.get(hash) : undefined) ?? (await this.find(hash));
     const now = this.clock.now().getTime();
     if (key === null || key.caller.expiresAt <= now) return null;
-    if (now - key.notedAt >= NOTED_EVERY_MS) {
-      key.notedAt = now;
-      await this.noteUse(key.caller.id);
+    if (now - key.useRecordedAt >= USE_RECORDED_EVERY_MS) {
+      key.useRecordedAt = now;
+      await this.recordUse(key.caller.id);
     }
     return key.caller;
   }
 
   /** Finds the key in the read model, and reads from its stream whether it is revoked. */
-  private async find(hash: string): Promise<KnownKey | null> {
+  private async find(hash: string): Promise<CachedKey | null> {
     const { lastChange } = this;
-    const row = (await this.issued(hash)) ?? (await this.issuedLately(hash, lastChange));
+    const row = (await this.findIssued(hash)) ?? (await this.findIssuedWhenCurrent(hash, lastChange));
     if (row === undefined) return null;
     const { state } = await this.aggregates.load(`apiKey-${row.key_id}`, apiKeyDecider);
     if (state === null || state.revoked) return null;
     const { key_id: id, name, account_id: accountId, scopes } = row;
     const expiresAt = state.expiresAt === null ? Infinity : Date.parse(state.expiresAt);
-    const key: KnownKey = {
+    const key: CachedKey = {
       caller: { kind: 'api_key', id, name, accountId, role: 'member', scopes: new Set(scopes), expiresAt },
-      notedAt: 0,
+      useRecordedAt: 0,
     };
     // K2
     if (lastChange === this.lastChange) {
-      this.known.set(hash, key);
-      this.hashes.set(id, hash);
+      this.cache.set(hash, key);
+      this.hashesById.set(id, hash);
     }
     return key;
   }
 
-  private async issued(hash: string): Promise<IssuedRow | undefined> {
+  private async findIssued(hash: string): Promise<IssuedRow | undefined> {
     const [row] = await this.database.query<IssuedRow>(ISSUED, [hash]);
     return row;
   }
@@ -113,29 +116,29 @@ export class ApiKeysVerifier {
    * K3: looks the key up once the read model is current. Throws `read_model_behind` while it lacks events or is being rebuilt, because the key
    * may be valid although it is not found.
    */
-  private async issuedLately(hash: string, lastChange: Position): Promise<IssuedRow | undefined> {
+  private async findIssuedWhenCurrent(hash: string, lastChange: Position): Promise<IssuedRow | undefined> {
     await this.readModels.waitFor(apiKeysProjection.name, lastChange);
     await this.readModels.waitUntilFilled(apiKeysProjection.name);
-    return this.issued(hash);
+    return this.findIssued(hash);
   }
 
   private onEvent({ stream, position }: StoredEvent): void {
     if (categoryOf(stream) !== 'apiKey') return;
     this.lastChange = position;
-    this.forget(idOf(stream));
+    this.evict(idOf(stream));
   }
 
-  private forget(keyId: string): void {
-    const hash = this.hashes.get(keyId);
-    if (hash !== undefined) this.known.delete(hash);
+  private evict(keyId: string): void {
+    const hash = this.hashesById.get(keyId);
+    if (hash !== undefined) this.cache.delete(hash);
   }
 
-  private forgetAll(from: Position): void {
-    this.known.clear();
+  private evictAll(from: Position): void {
+    this.cache.clear();
     this.lastChange = from;
   }
 
-  private async noteUse(keyId: string): Promise<void> {
+  private async recordUse(keyId: string): Promise<void> {
     await this.database.query(
       `insert into api_key_uses as u (key_id, last_used_at) values ($1, now())
        on conflict (key_id) do update set last_used_at = excluded.last_used_at where u.last_used_at < now() - interval '1 minute'`,

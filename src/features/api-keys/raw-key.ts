@@ -8,7 +8,7 @@ const RANDOM_BYTES = 32;
 /** The number of base-62 digits of 32 bytes, and of a CRC-32. */
 const RANDOM_LENGTH = 43;
 const CHECKSUM_LENGTH = 6;
-const SHOWN_LENGTH = 11;
+const SHOWN_PREFIX_LENGTH = 11;
 
 /**
  * Returns a new key: `mk_`, 43 random characters, and 6 characters of their CRC-32, so that secret scanners recognise it and a mistyped
@@ -27,7 +27,7 @@ export function isWellFormed(rawKey: string): boolean {
 
 /** Returns the part of the key that a list may show. */
 export function prefixOf(rawKey: string): string {
-  return rawKey.slice(0, SHOWN_LENGTH);
+  return rawKey.slice(0, SHOWN_PREFIX_LENGTH);
 }
 
 /** Returns the SHA-256 in hex. A key has 256 random bits, so no slow hash is needed. */

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { NOON } from '../../../test/support/decider-spec.ts';
 import type { CommandState } from '../../runtime/agent-commands.ts';
 import type { ContainerState, ContainerView } from '../../runtime/container.ts';
-import { containerOf, keptUntil, seen } from './command-ends.ts';
+import { containerOf, awakeUntil, observe } from './command-ends.ts';
 import type { RunningCommand } from './commands.decider.ts';
 
 const at = (seconds: number) => new Date(NOON.getTime() + seconds * 1_000);
@@ -31,12 +31,15 @@ const container = (state: ContainerState, more: Partial<ContainerView> = {}): Co
 const states = (state: Partial<CommandState> | null): ReadonlyMap<string, CommandState> =>
   new Map(state === null ? [] : [['one', { status: 'running', exitCode: null, outputBytes: 7, droppedBytes: 1, ...state }]]);
 const looked = (view: ContainerView | null, state: Partial<CommandState> | null, seconds: number) =>
-  seen(command(), view, states(state), at(seconds));
+  observe(command(), view, states(state), at(seconds));
 
 describe('a command whose end is not in the log', () => {
   it('has ended with its container if that is gone, has ended or was replaced', () => {
     for (const views of [[], [container('exited')], [container('running', { generation: 3 })], [container('running', { outdated: true })]])
-      expect(seen(command(), containerOf(command(), views), states(null), at(1))).toMatchObject({ kind: 'ended', end: 'ended_by_sleep' });
+      expect(observe(command(), containerOf(command(), views), states(null), at(1))).toMatchObject({
+        kind: 'ended',
+        end: 'ended_by_sleep',
+      });
   });
 
   it('is left alone while its container is frozen', () => {
@@ -72,7 +75,7 @@ describe('the time for which commands hold their agent awake', () => {
       fc.property(times, (seconds) => {
         const commands = seconds.map((each) => command({ keepAwakeUntil: each === null ? null : iso(each) }));
         const future = seconds.filter((each) => each !== null && each > 0) as number[];
-        expect(keptUntil(commands, NOON)).toEqual(future.length === 0 ? null : at(Math.max(...future)));
+        expect(awakeUntil(commands, NOON)).toEqual(future.length === 0 ? null : at(Math.max(...future)));
       }),
     );
   });

@@ -4,7 +4,7 @@ import type { RunningCommand } from './commands.decider.ts';
 import type { CommandEnd } from './commands.events.ts';
 
 /** The observed state of a command whose end is not in the log. */
-export type Seen =
+export type CommandObservation =
   /** It runs. Its end is followed. */
   | { kind: 'runs' }
   /**
@@ -25,15 +25,20 @@ export function containerOf(
 }
 
 /** Returns the observed state of the command. `states` are those of the commands in its running container. */
-export function seen(command: RunningCommand, container: ContainerView | null, states: ReadonlyMap<string, CommandState>, now: Date): Seen {
-  if (container === null) return lost('ended_by_sleep');
+export function observe(
+  command: RunningCommand,
+  container: ContainerView | null,
+  states: ReadonlyMap<string, CommandState>,
+  now: Date,
+): CommandObservation {
+  if (container === null) return endedUnseen('ended_by_sleep');
   if (container.state === 'frozen') return { kind: 'unknown', until: null };
   const state = states.get(command.id);
   if (state === undefined) {
     const startsBy = new Date(command.startsBy);
     if (now < startsBy) return { kind: 'unknown', until: startsBy };
     const isNewRun = container.startedAt !== null && Date.parse(container.startedAt) > Date.parse(command.startedAt);
-    return lost(isNewRun ? 'ended_by_sleep' : 'lost');
+    return endedUnseen(isNewRun ? 'ended_by_sleep' : 'lost');
   }
   if (state.status === 'running') return { kind: 'runs' };
   const { status: end, exitCode, outputBytes, droppedBytes } = state;
@@ -41,12 +46,12 @@ export function seen(command: RunningCommand, container: ContainerView | null, s
 }
 
 /** Returns the time until which these commands keep their agent awake; null if they do not any more. */
-export function keptUntil(commands: readonly RunningCommand[], now: Date): Date | null {
+export function awakeUntil(commands: readonly RunningCommand[], now: Date): Date | null {
   const times = commands.flatMap(({ keepAwakeUntil }) => (keepAwakeUntil === null ? [] : [Date.parse(keepAwakeUntil)]));
   const last = Math.max(...times);
   return last > now.getTime() ? new Date(last) : null;
 }
 
-function lost(end: CommandEnd): Seen {
+function endedUnseen(end: CommandEnd): CommandObservation {
   return { kind: 'ended', end, exitCode: null, outputBytes: null, droppedBytes: null };
 }

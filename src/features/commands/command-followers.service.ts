@@ -35,7 +35,7 @@ export class CommandFollowers implements BeforeApplicationShutdown {
   /** F1: maps an agent to the commands that are followed in it, and each command to the controller that ends its wait. */
   private readonly followed = new Map<string, Map<string, AbortController>>();
   /** F2: maps the signal of a lease to the controllers of the waits under it. */
-  private readonly underLease = new WeakMap<AbortSignal, Set<AbortController>>();
+  private readonly waitsByLease = new WeakMap<AbortSignal, Set<AbortController>>();
 
   constructor(
     private readonly runtime: ContainerRuntime,
@@ -46,11 +46,11 @@ export class CommandFollowers implements BeforeApplicationShutdown {
   follow({ agentId, account, handle, commandIds }: FollowedCommands, handover: AbortSignal): void {
     const followed = this.followed.get(agentId) ?? new Map<string, AbortController>();
     for (const [id, ending] of followed) if (!commandIds.includes(id)) ending.abort();
-    for (const id of commandIds) if (!isOpen(followed.get(id))) void this.wait({ agentId, account, handle, id }, handover);
+    for (const id of commandIds) if (!isOpen(followed.get(id))) void this.waitForEnd({ agentId, account, handle, id }, handover);
   }
 
   /** Ends the waits for commands of the agent. */
-  leave(agentId: string): void {
+  unfollow(agentId: string): void {
     for (const ending of this.followed.get(agentId)?.values() ?? []) ending.abort();
   }
 
@@ -61,10 +61,10 @@ export class CommandFollowers implements BeforeApplicationShutdown {
   }
 
   beforeApplicationShutdown(): void {
-    for (const agentId of this.followed.keys()) this.leave(agentId);
+    for (const agentId of this.followed.keys()) this.unfollow(agentId);
   }
 
-  private async wait(
+  private async waitForEnd(
     { agentId, account, handle, id }: { agentId: string; account: string; handle: ContainerHandle; id: string },
     handover: AbortSignal,
   ): Promise<void> {
@@ -72,7 +72,7 @@ export class CommandFollowers implements BeforeApplicationShutdown {
     const { signal } = ending;
     const followed = this.followed.get(agentId) ?? new Map<string, AbortController>();
     this.followed.set(agentId, followed.set(id, ending));
-    const others = this.waitsUnder(handover).add(ending);
+    const others = this.waitsOfLease(handover).add(ending);
     if (handover.aborted) ending.abort();
     const end = await this.runtime.commands.ended(handle, id, signal).catch(() => null);
     if (end === null) await pause(RETRY_MS, signal, { ref: false });
@@ -82,11 +82,11 @@ export class CommandFollowers implements BeforeApplicationShutdown {
     if (!signal.aborted) this.sagas.wake(COMMANDS_SAGA, agentId, account);
   }
 
-  private waitsUnder(handover: AbortSignal): Set<AbortController> {
-    const known = this.underLease.get(handover);
+  private waitsOfLease(handover: AbortSignal): Set<AbortController> {
+    const known = this.waitsByLease.get(handover);
     if (known !== undefined) return known;
     const waits = new Set<AbortController>();
-    this.underLease.set(handover, waits);
+    this.waitsByLease.set(handover, waits);
     handover.addEventListener('abort', () => waits.forEach((wait) => wait.abort()), { once: true });
     return waits;
   }

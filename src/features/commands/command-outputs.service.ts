@@ -20,15 +20,15 @@ import { sharesOf } from '../../kernel/limits/account-counter.ts';
 import { FairLimiter } from '../../kernel/limits/fair-limiter.ts';
 import { ReadShare } from '../../kernel/limits/read-share.ts';
 import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
-import { toRefusal } from '../../http/responses/problems.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
+import { toProblemError } from '../../http/responses/problems.ts';
 import type { ServerSentEvent } from '../../http/server/response-streams.ts';
 import type { CommandOutput as OutputPiece } from '../../runtime/agent-commands.ts';
 import { ContainerRuntime } from '../../runtime/runtime.ts';
 import { TextPieces } from '../../kernel/text/text-pieces.ts';
 import { LiveContainers } from '../../sandboxes/services.ts';
 import { CommandRecords } from './command-records.service.ts';
-import { callRefused, type CommandCall } from './command-runs.service.ts';
+import { throwCallRefusal, type CommandCall } from './command-runs.service.ts';
 import { type EndedCommand, findCommand, hasEnded, type RunningCommand } from './commands.decider.ts';
 import { statusOf } from './commands.table.ts';
 
@@ -53,7 +53,7 @@ export interface ReadOutput {
 /** Reads what commands in agents have printed. It wakes a sleeping agent if the container has the requested output. */
 @Injectable()
 export class CommandOutputs {
-  private readonly places = { limiter: new FairLimiter(READS), full: 'Too many outputs of this account are opened at once.' };
+  private readonly slots = { limiter: new FairLimiter(READS), full: 'Too many outputs of this account are opened at once.' };
   private readonly share = new ReadShare(READ_BYTES);
 
   constructor(
@@ -82,7 +82,7 @@ export class CommandOutputs {
         await pace(bytes.length);
       }
     } catch (error) {
-      callRefused(error);
+      throwCallRefusal(error);
     }
     return { offset: first, nextOffset: first + size, bytes: Buffer.concat(read) };
   }
@@ -109,7 +109,7 @@ export class CommandOutputs {
     try {
       for await (const { offset, bytes } of pieces ?? []) {
         if (offset !== next + texts.pending) {
-          yield* lastOf(texts, next);
+          yield* remainingText(texts, next);
           next = offset;
         }
         const piece = texts.add(bytes);
@@ -123,19 +123,19 @@ export class CommandOutputs {
     }
     if (signal.aborted) return;
     const end = next + texts.pending;
-    yield* lastOf(texts, next);
-    yield { id: String(end), ...(await this.ending(call, failure, signal)) };
+    yield* remainingText(texts, next);
+    yield { id: String(end), ...(await this.lastEvent(call, failure, signal)) };
   }
 
   /** Returns the last event of a stream. */
-  private async ending({ agentId, commandId }: CommandCall, failure: unknown, signal: AbortSignal): Promise<ServerSentEvent> {
+  private async lastEvent({ agentId, commandId }: CommandCall, failure: unknown, signal: AbortSignal): Promise<ServerSentEvent> {
     // The output may have ended because the command did.
-    if (await this.records.settled(agentId, commandId, END_TIMEOUT_MS, signal)) {
+    if (await this.records.waitForEnd(agentId, commandId, END_TIMEOUT_MS, signal)) {
       const command = findCommand(await this.records.load(agentId), commandId);
       return { event: 'end', data: outcomeOf(command) };
     }
     const refusal =
-      failure === null ? new Refusal('runtime_unavailable', 'The output ended, but the command still runs.') : refusalOf(failure);
+      failure === null ? new ProblemError('runtime_unavailable', 'The output ended, but the command still runs.') : refusalOf(failure);
     return { event: 'error', data: { code: refusal.code, detail: refusal.message } };
   }
 
@@ -149,11 +149,11 @@ export class CommandOutputs {
     const command = await this.records.find(agentId, accountId, commandId);
     if (hasEnded(command) && !(await this.mayHaveMore(call, command, request.offset))) return { command, pieces: null };
     const pieces = await this.containers
-      .use({ ...call, sandboxId: call.agentId, trigger: 'commands' }, this.places, (handle, woken) => {
+      .use({ ...call, sandboxId: call.agentId, trigger: 'commands' }, this.slots, (handle, woken) => {
         if (woken) call.onWoken();
         return this.runtime.commands.output(handle, commandId, request, signal);
       })
-      .catch(callRefused);
+      .catch(throwCallRefusal);
     return { command, pieces };
   }
 
@@ -166,7 +166,7 @@ export class CommandOutputs {
 }
 
 /** O2: yields the first bytes of a character that was never completed, if there are any. */
-function* lastOf(texts: TextPieces, offset: number): Generator<ServerSentEvent> {
+function* remainingText(texts: TextPieces, offset: number): Generator<ServerSentEvent> {
   const id = String(offset + texts.pending);
   const piece = texts.end();
   if (piece !== null) yield { id, event: 'output', data: { offset, ...piece } };
@@ -179,10 +179,10 @@ function outcomeOf(command: RunningCommand | EndedCommand | null): object {
   return { status: statusOf(end), exitCode, output_bytes: outputBytes, dropped_bytes: droppedBytes };
 }
 
-function refusalOf(error: unknown): Refusal {
+function refusalOf(error: unknown): ProblemError {
   try {
-    return callRefused(error);
+    return throwCallRefusal(error);
   } catch (refused) {
-    return toRefusal(refused);
+    return toProblemError(refused);
   }
 }

@@ -53,7 +53,7 @@ export class CommandRecords {
   }
 
   /** Waits until the end or the removal of the command is recorded. Returns false if that takes longer than the timeout. */
-  async settled(agentId: string, commandId: string, timeoutMs: number, signal: AbortSignal): Promise<boolean> {
+  async waitForEnd(agentId: string, commandId: string, timeoutMs: number, signal: AbortSignal): Promise<boolean> {
     const probe = async () => {
       const command = findCommand(await this.load(agentId), commandId);
       return command === null || hasEnded(command) ? true : undefined;

@@ -6,7 +6,7 @@
  *
  * Invariants:
  * C1. A command is recorded before it is started, and started at most once under its id: a repeated request finds the record, and a start
- *     is not attempted later than STARTS_WITHIN_MS after the record. After that time the saga can tell that the command never started.
+ *     is not attempted later than START_WINDOW_MS after the record. After that time the saga can tell that the command never started.
  * C2. An input or a signal is recorded before it is sent, under the id of the request, so that a repeated request does not send it again.
  * C3. A command that was removed while it was being started is killed.
  * C4. The calls of this process to containers are bounded, with a share for each account.
@@ -20,7 +20,7 @@ import { sharesOf } from '../../kernel/limits/account-counter.ts';
 import { FairLimiter } from '../../kernel/limits/fair-limiter.ts';
 import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import type { CommandContext } from '../../kernel/context/command-context.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import { ContainerRuntime } from '../../runtime/runtime.ts';
 import type { ContainerHandle } from '../../runtime/container.ts';
 import { ContainerGone, RuntimeRefused, RuntimeUnavailable } from '../../runtime/runtime.errors.ts';
@@ -32,7 +32,7 @@ const START_TIMEOUT_MS = 10_000;
 const INPUT_TIMEOUT_MS = 30_000;
 const CALL_TIMEOUT_MS = 10_000;
 /** C1: a command starts within this time after its record, in ms, or never. */
-const STARTS_WITHIN_MS = 20_000;
+const START_WINDOW_MS = 20_000;
 /** The number of calls that one process makes at once; an account may have a quarter of them. */
 const CALLS = sharesOf(128);
 
@@ -57,7 +57,7 @@ export interface NewCommand extends CommandTexts {
 /** Starts commands that keep running in agents, and passes input and signals on to them. It wakes the agent first, and records the caller. */
 @Injectable()
 export class CommandRuns {
-  private readonly places = { limiter: new FairLimiter(CALLS), full: 'Too many calls to commands of this account run at once.' };
+  private readonly slots = { limiter: new FairLimiter(CALLS), full: 'Too many calls to commands of this account run at once.' };
 
   constructor(
     private readonly containers: LiveContainers,
@@ -73,7 +73,7 @@ export class CommandRuns {
    */
   start(call: CommandCall, command: NewCommand): Promise<RunningCommand | EndedCommand> {
     return this.use(call, async (handle, generation) => {
-      const recorded = await this.recorded(call, command, generation);
+      const recorded = await this.recordStart(call, command, generation);
       // C1: the saga finds out how an earlier attempt ended.
       if (hasEnded(recorded) || recorded.generation !== generation || leftMs(recorded) <= 0) return recorded;
       if (recorded.keepAwakeUntil !== null) await this.activity.keepAwake(call.agentId, new Date(recorded.keepAwakeUntil));
@@ -89,8 +89,8 @@ export class CommandRuns {
       const { agentId, commandId, context } = call;
       await this.records.execute(agentId, { type: 'SendInput', commandId, actId, bytes: bytes.length, closes }, context);
       const signal = AbortSignal.any([call.signal, timeoutSignal(INPUT_TIMEOUT_MS)]);
-      const isTaken = await this.runtime.commands.write(handle, commandId, bytes, closes, signal).catch(unread);
-      if (!isTaken) throw new Refusal('invalid_state', 'The command has ended, or its input was closed before.');
+      const isTaken = await this.runtime.commands.write(handle, commandId, bytes, closes, signal).catch(throwUnread);
+      if (!isTaken) throw new ProblemError('invalid_state', 'The command has ended, or its input was closed before.');
     });
   }
 
@@ -101,7 +101,7 @@ export class CommandRuns {
       const { agentId, commandId, context } = call;
       await this.records.execute(agentId, { type: 'SendSignal', commandId, actId, signal }, context);
       const isSent = await this.runtime.commands.signal(handle, commandId, signal, timeoutSignal(CALL_TIMEOUT_MS));
-      if (!isSent) throw new Refusal('invalid_state', 'The command has ended.');
+      if (!isSent) throw new ProblemError('invalid_state', 'The command has ended.');
     });
   }
 
@@ -121,11 +121,11 @@ export class CommandRuns {
       if (woken) call.onWoken();
       return work(handle, generation);
     };
-    return this.containers.use({ ...call, sandboxId: call.agentId, trigger: 'commands' }, this.places, inContainer).catch(callRefused);
+    return this.containers.use({ ...call, sandboxId: call.agentId, trigger: 'commands' }, this.slots, inContainer).catch(throwCallRefusal);
   }
 
   /** C1: records the start, unless it is recorded already, and returns the recorded command. */
-  private async recorded(
+  private async recordStart(
     { agentId, commandId, context }: CommandCall,
     { command, cwd, name, keepAwakeSeconds }: NewCommand,
     generation: number,
@@ -141,7 +141,7 @@ export class CommandRuns {
         generation,
         command: await this.records.seal(agentId, commandId, { command, cwd, name }),
         startedAt: after(0),
-        startsBy: after(STARTS_WITHIN_MS),
+        startsBy: after(START_WINDOW_MS),
         keepAwakeUntil: keepAwakeSeconds === null ? null : after(keepAwakeSeconds * 1_000),
       },
       context,
@@ -171,18 +171,21 @@ export class CommandRuns {
   }
 
   private async requireRunning({ agentId, accountId, commandId }: CommandCall): Promise<void> {
-    if (hasEnded(await this.records.find(agentId, accountId, commandId))) throw new Refusal('invalid_state', 'The command has ended.');
+    if (hasEnded(await this.records.find(agentId, accountId, commandId))) throw new ProblemError('invalid_state', 'The command has ended.');
   }
 }
 
 /** C1: returns how much time is left to start the command, in ms. */
 function leftMs({ startsBy }: RunningCommand): number {
-  return Date.parse(startsBy) - (STARTS_WITHIN_MS - START_TIMEOUT_MS) - Date.now();
+  return Date.parse(startsBy) - (START_WINDOW_MS - START_TIMEOUT_MS) - Date.now();
 }
 
-function unread(error: unknown): never {
+function throwUnread(error: unknown): never {
   if (isTimeout(error))
-    throw new Refusal('reply_timeout', `The command did not read its input within ${INPUT_TIMEOUT_MS / 1_000} s; it may have got a part.`);
+    throw new ProblemError(
+      'reply_timeout',
+      `The command did not read its input within ${INPUT_TIMEOUT_MS / 1_000} s; it may have got a part.`,
+    );
   throw error;
 }
 
@@ -191,10 +194,10 @@ function isTimeout(error: unknown): boolean {
 }
 
 /** Throws the caller's refusal for an error of the runtime, and any other error unchanged. */
-export function callRefused(error: unknown): never {
+export function throwCallRefusal(error: unknown): never {
   if (error instanceof RuntimeUnavailable || isTimeout(error))
-    throw new Refusal('runtime_unavailable', 'The container engine did not answer; the request may have taken effect.');
-  if (error instanceof RuntimeRefused) throw new Refusal('agent_unavailable', error.message);
-  if (error instanceof ContainerGone) throw new Refusal('agent_unavailable', 'The agent’s container ended meanwhile.');
+    throw new ProblemError('runtime_unavailable', 'The container engine did not answer; the request may have taken effect.');
+  if (error instanceof RuntimeRefused) throw new ProblemError('agent_unavailable', error.message);
+  if (error instanceof ContainerGone) throw new ProblemError('agent_unavailable', 'The agent’s container ended meanwhile.');
   throw error;
 }

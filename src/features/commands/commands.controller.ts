@@ -6,7 +6,7 @@ import { AgentId } from '../agents/index.ts';
 import { argvOf } from '../exec/index.ts';
 import { RequireScope } from '../../http/auth/access.ts';
 import { Operation } from '../../http/requests/operation.ts';
-import { type Call, CurrentCall } from '../../http/server/call.ts';
+import { type RequestContext, CurrentRequest } from '../../http/server/request-context.ts';
 import { Idempotent } from '../../http/idempotency/idempotency.interceptor.ts';
 import { RawBody } from '../../http/server/body.ts';
 import { PageQueryDto } from '../../http/requests/page.dto.ts';
@@ -14,7 +14,7 @@ import { LargeRead } from '../../http/limits/large-reads.interceptor.ts';
 import { ReadsModel } from '../../http/responses/reads-model.ts';
 import { EVENT_STREAM, ResponseStreams, type Streamed } from '../../http/server/response-streams.ts';
 import { newId } from '../../kernel/ids.ts';
-import { CommandAnswers } from './command-answers.service.ts';
+import { CommandResponses } from './command-responses.service.ts';
 import { CommandOutputs, OUTPUT_BYTES_MAX } from './command-outputs.service.ts';
 import { type CommandCall, CommandRuns } from './command-runs.service.ts';
 import {
@@ -32,7 +32,7 @@ import {
 export class CommandsController {
   constructor(
     private readonly runs: CommandRuns,
-    private readonly answers: CommandAnswers,
+    private readonly responses: CommandResponses,
     private readonly outputs: CommandOutputs,
     private readonly streams: ResponseStreams,
   ) {}
@@ -45,7 +45,11 @@ export class CommandsController {
   @Operation('startAgentCommand')
   @RequireScope('deploy')
   @Idempotent({ sealedFor: 'agentId' })
-  async start(@AgentId() agentId: string, @Body() body: StartCommandDto, @CurrentCall() call: Call): Promise<StartedCommandDto> {
+  async start(
+    @AgentId() agentId: string,
+    @Body() body: StartCommandDto,
+    @CurrentRequest() call: RequestContext,
+  ): Promise<StartedCommandDto> {
     const { command, cwd = null, env = {}, name = null, keep_awake: keepAwakeSeconds = null } = body;
     const order = { command, argv: argvOf(command), cwd, name, environment: env, keepAwakeSeconds };
     return toStartedCommandDto(await this.runs.start(commandCall(agentId, idOf(call, 'command'), call), order));
@@ -57,9 +61,9 @@ export class CommandsController {
   @RequireScope('provision', 'deploy', 'manage')
   @LargeRead()
   @ReadsModel('agents', 'commands')
-  async list(@AgentId() agentId: string, @Query() query: PageQueryDto, @CurrentCall() call: Call): Promise<CommandDto[]> {
+  async list(@AgentId() agentId: string, @Query() query: PageQueryDto, @CurrentRequest() call: RequestContext): Promise<CommandDto[]> {
     const { limit, place } = call.page(query, 'time', 'text');
-    const { items, next } = await this.answers.list(agentId, call.accountId, limit, place);
+    const { items, next } = await this.responses.list(agentId, call.accountId, limit, place);
     if (next !== null) call.linkNextPage(next);
     return items;
   }
@@ -68,8 +72,8 @@ export class CommandsController {
   @Operation('getAgentCommand')
   @RequireScope('provision', 'deploy', 'manage')
   @ReadsModel('agents', 'commands')
-  show(@Param() { agentId, commandId }: CommandPathDto, @CurrentCall() call: Call): Promise<CommandDto> {
-    return this.answers.show(agentId, call.accountId, commandId.toLowerCase());
+  show(@Param() { agentId, commandId }: CommandPathDto, @CurrentRequest() call: RequestContext): Promise<CommandDto> {
+    return this.responses.show(agentId, call.accountId, commandId.toLowerCase());
   }
 
   /**
@@ -91,7 +95,7 @@ export class CommandsController {
   async output(
     @Param() { agentId, commandId }: CommandPathDto,
     @Query() query: OutputQueryDto,
-    @CurrentCall() call: Call,
+    @CurrentRequest() call: RequestContext,
   ): Promise<StreamableFile | Streamed> {
     const order = commandCall(agentId, commandId.toLowerCase(), call);
     const from = offsetOf(call.lastEventId) ?? query.offset ?? 0;
@@ -116,7 +120,7 @@ export class CommandsController {
   async write(
     @Param() { agentId, commandId }: CommandPathDto,
     @Query() { close }: InputQueryDto,
-    @CurrentCall() call: Call,
+    @CurrentRequest() call: RequestContext,
   ): Promise<void> {
     await this.runs.write(commandCall(agentId, commandId.toLowerCase(), call), idOf(call, 'input'), call.rawBody, close === 'true');
   }
@@ -129,7 +133,7 @@ export class CommandsController {
   async signal(
     @Param() { agentId, commandId }: CommandPathDto,
     @Body() { signal }: SendSignalDto,
-    @CurrentCall() call: Call,
+    @CurrentRequest() call: RequestContext,
   ): Promise<void> {
     await this.runs.signal(commandCall(agentId, commandId.toLowerCase(), call), idOf(call, 'signal'), signal);
   }
@@ -139,12 +143,12 @@ export class CommandsController {
   @Operation('deleteAgentCommand')
   @HttpCode(204)
   @RequireScope('deploy')
-  async remove(@Param() { agentId, commandId }: CommandPathDto, @CurrentCall() call: Call): Promise<void> {
+  async remove(@Param() { agentId, commandId }: CommandPathDto, @CurrentRequest() call: RequestContext): Promise<void> {
     await this.runs.remove(commandCall(agentId, commandId.toLowerCase(), call));
   }
 }
 
-function commandCall(agentId: string, commandId: string, call: Call): CommandCall {
+function commandCall(agentId: string, commandId: string, call: RequestContext): CommandCall {
   return {
     context: call.context,
     accountId: call.accountId,
@@ -156,7 +160,7 @@ function commandCall(agentId: string, commandId: string, call: Call): CommandCal
 }
 
 /** Returns an id, which is the same for every try under one `Idempotency-Key`. */
-function idOf(call: Call, kind: string): string {
+function idOf(call: RequestContext, kind: string): string {
   return call.seed === null ? newId() : uuidv5(kind, call.seed);
 }
 

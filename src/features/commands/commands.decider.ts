@@ -1,5 +1,5 @@
 import type { Sealed } from '../../crypto/keyring.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import type { Decider } from '../../eventsourcing/event-store/event-definition.ts';
 import type { CommandEnd, CommandEvent } from './commands.events.ts';
 
@@ -32,7 +32,7 @@ export interface EndedCommand {
 }
 
 /** The commands of one agent that run, and those that have ended. */
-export interface AgentCommandsOf {
+export interface CommandsOfAgent {
   agentId: string;
   running: RunningCommand[];
   /** The latest that ended, oldest first. */
@@ -41,7 +41,7 @@ export interface AgentCommandsOf {
   latestActs: string[];
 }
 
-export type AgentCommandsState = AgentCommandsOf | null;
+export type AgentCommandsState = CommandsOfAgent | null;
 
 interface Start {
   type: 'StartCommand';
@@ -63,19 +63,19 @@ interface End {
   droppedBytes: number | null;
 }
 
-type Act =
+type CommandInteraction =
   | { type: 'SendInput'; commandId: string; actId: string; bytes: number; closes: boolean }
   | { type: 'SendSignal'; commandId: string; actId: string; signal: string };
 
-export type CommandsOrder = Start | Act | End | { type: 'RemoveCommand'; commandId: string };
+export type CommandsOrder = Start | CommandInteraction | End | { type: 'RemoveCommand'; commandId: string };
 
 /** Returns whether the command has ended. */
 export function hasEnded(command: RunningCommand | EndedCommand): command is EndedCommand {
   return 'end' in command;
 }
 
-export function commandNotFound(): Refusal {
-  return new Refusal('not_found', 'The agent has no such command.');
+export function commandNotFound(): ProblemError {
+  return new ProblemError('not_found', 'The agent has no such command.');
 }
 
 function decide(order: CommandsOrder, state: AgentCommandsState): CommandEvent[] {
@@ -84,7 +84,7 @@ function decide(order: CommandsOrder, state: AgentCommandsState): CommandEvent[]
       return start(order, state);
     case 'SendInput':
     case 'SendSignal':
-      return act(order, state);
+      return interact(order, state);
     case 'EndCommand':
       return end(order, state);
     case 'RemoveCommand':
@@ -97,19 +97,19 @@ function start(order: Start, state: AgentCommandsState): CommandEvent[] {
   const { agentId: agent_id, commandId: command_id, generation, command } = order;
   if (findCommand(state, command_id) !== null) return [];
   if ((state?.running.length ?? 0) >= RUNNING_MAX)
-    throw new Refusal('rate_limited', `${RUNNING_MAX} commands go on in this agent already. End one of them first.`, {
+    throw new ProblemError('rate_limited', `${RUNNING_MAX} commands go on in this agent already. End one of them first.`, {
       retryAfterSeconds: 10,
     });
   const { startedAt: started_at, startsBy: starts_by, keepAwakeUntil: keep_awake_until } = order;
   return [{ type: 'AgentCommandStarted', data: { agent_id, command_id, generation, command, started_at, starts_by, keep_awake_until } }];
 }
 
-function act(order: Act, state: AgentCommandsState): CommandEvent[] {
+function interact(order: CommandInteraction, state: AgentCommandsState): CommandEvent[] {
   if (state === null || findCommand(state, order.commandId) === null) throw commandNotFound();
-  if (!state.running.some(({ id }) => id === order.commandId)) throw new Refusal('invalid_state', 'The command has ended.');
+  if (!state.running.some(({ id }) => id === order.commandId)) throw new ProblemError('invalid_state', 'The command has ended.');
   const { commandId: command_id, actId: act_id } = order;
   if (state.latestActs.includes(act_id))
-    throw new Refusal(
+    throw new ProblemError(
       'invalid_state',
       'What this Idempotency-Key stands for was begun before, and is not repeated; its outcome is unknown.',
     );
@@ -147,7 +147,7 @@ function evolve(state: AgentCommandsState, event: CommandEvent): AgentCommandsSt
     case 'AgentCommandSignaled':
       return { ...commands, latestActs: [...commands.latestActs, event.data.act_id].slice(-LATEST_ACTS_MAX) };
     case 'AgentCommandEnded': {
-      const ended = commands.running.filter((command) => !isOther(command)).map((command) => endedAs(command, event.data));
+      const ended = commands.running.filter((command) => !isOther(command)).map((command) => toEndedCommand(command, event.data));
       const listed = commands.ended.filter(({ id }) => id !== event.data.drops);
       return { ...commands, running: commands.running.filter(isOther), ended: [...listed, ...ended] };
     }
@@ -164,7 +164,7 @@ function started(data: Extract<CommandEvent, { type: 'AgentCommandStarted' }>['d
   return { id, generation, startedAt, startsBy, keepAwakeUntil };
 }
 
-function endedAs(
+function toEndedCommand(
   { id, generation, startedAt }: RunningCommand,
   data: Extract<CommandEvent, { type: 'AgentCommandEnded' }>['data'],
 ): EndedCommand {

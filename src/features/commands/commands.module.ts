@@ -3,9 +3,9 @@ import { Module } from '@nestjs/common';
 import { AgentsModule } from '../agents/agents.module.ts';
 import { Projections } from '../../eventsourcing/projections/projections.ts';
 import { SandboxContainersModule } from '../../sandboxes/sandbox-containers.module.ts';
-import { CommandAnswers } from './command-answers.service.ts';
+import { CommandResponses } from './command-responses.service.ts';
 import { CommandFollowers } from './command-followers.service.ts';
-import { CommandLooks } from './command-looks.service.ts';
+import { CommandInspector } from './command-inspector.service.ts';
 import { CommandOutputs } from './command-outputs.service.ts';
 import { CommandRecords } from './command-records.service.ts';
 import { CommandRuns } from './command-runs.service.ts';
@@ -17,9 +17,9 @@ import { CommandsSaga } from './commands.saga.ts';
   imports: [AgentsModule, SandboxContainersModule],
   controllers: [CommandsController],
   providers: [
-    CommandAnswers,
+    CommandResponses,
     CommandFollowers,
-    CommandLooks,
+    CommandInspector,
     CommandOutputs,
     CommandRecords,
     CommandRuns,

@@ -5,9 +5,9 @@ import type { Activity } from '../../sandboxes/services.ts';
 import type { CommandState } from '../../runtime/agent-commands.ts';
 import type { ContainerRuntime } from '../../runtime/runtime.ts';
 import type { Sagas } from '../../eventsourcing/sagas/saga.ts';
-import type { Seen } from './command-ends.ts';
+import type { CommandObservation } from './command-ends.ts';
 import { CommandFollowers } from './command-followers.service.ts';
-import type { CommandLooks, Look } from './command-looks.service.ts';
+import type { CommandInspector, CommandsInspection } from './command-inspector.service.ts';
 import type { CommandRecords } from './command-records.service.ts';
 import { type AgentCommandsState, commandsDecider, type CommandsOrder } from './commands.decider.ts';
 import type { CommandEvent } from './commands.events.ts';
@@ -26,7 +26,7 @@ const startedAs = (command_id: string, keepAwake: number | null = null): Command
     keep_awake_until: keepAwake === null ? null : at(keepAwake).toISOString(),
   },
 });
-const ENDED: Seen = { kind: 'ended', end: 'exited', exitCode: 3, outputBytes: 5, droppedBytes: 0 };
+const ENDED: CommandObservation = { kind: 'ended', end: 'exited', exitCode: 3, outputBytes: 5, droppedBytes: 0 };
 
 /** One agent whose commands are looked at, without a log, an engine and a database. */
 class Bed {
@@ -36,8 +36,8 @@ class Bed {
   readonly removed: string[] = [];
   readonly woken: string[] = [];
   readonly waits = new Map<string, { end: (state: CommandState | null) => void; signal: AbortSignal }>();
-  seen: Record<string, Seen> = {};
-  running: Look['running'] = { handle: 'handle', known: [] };
+  seen: Record<string, CommandObservation> = {};
+  running: CommandsInspection['running'] = { handle: 'handle', commandIds: [] };
   readonly saga: CommandsSaga;
 
   constructor(...events: CommandEvent[]) {
@@ -71,7 +71,7 @@ class Bed {
     this.saga = new CommandsSaga(
       sagas,
       records as unknown as CommandRecords,
-      looks as unknown as CommandLooks,
+      looks as unknown as CommandInspector,
       followers,
       activity as unknown as Activity,
     );
@@ -112,7 +112,7 @@ describe('the commands that the saga follows', () => {
     [bed.seen, bed.running] = [{ one: { kind: 'unknown', until: null } }, frozen];
     expect(await bed.pass()).toBeNull();
     expect(bed.followed).toEqual([]);
-    [bed.seen, bed.running] = [{}, { handle: 'handle', known: ['one'] }];
+    [bed.seen, bed.running] = [{}, { handle: 'handle', commandIds: ['one'] }];
     await bed.pass();
     expect(bed.followed).toEqual(['one']);
     expect(bed.events).toEqual([]);
@@ -150,7 +150,7 @@ describe('the commands that the saga follows', () => {
 
   it('are removed from the container if they are not listed any more', async () => {
     const bed = new Bed(startedAs('one'));
-    bed.running = { handle: 'handle', known: ['one', 'removed before'] };
+    bed.running = { handle: 'handle', commandIds: ['one', 'removed before'] };
     await bed.pass();
     expect(bed.removed).toEqual(['removed before']);
   });

@@ -2,7 +2,7 @@
  * Finds out how the commands in agents ended, records that, and lets running commands keep their agents awake. A key is one agent.
  *
  * It owns one pass over the commands of an agent. It does not own the waits for ends (`CommandFollowers`), the questions to containers
- * (`CommandLooks`), or the rules (commands.decider.ts).
+ * (`CommandInspector`), or the rules (commands.decider.ts).
  *
  * Invariants:
  * S1. Every recorded command gets a recorded end: a command in a running container is followed, one in a frozen container can't end, and
@@ -19,9 +19,9 @@ import { systemContext } from '../../kernel/context/command-context.ts';
 import { idOf, type StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
 import { type Saga, type SagaKey, type SagaPass, Sagas } from '../../eventsourcing/sagas/saga.ts';
 import { sagaStep } from '../../eventsourcing/sagas/saga-step.ts';
-import { keptUntil } from './command-ends.ts';
+import { awakeUntil } from './command-ends.ts';
 import { COMMANDS_SAGA, CommandFollowers } from './command-followers.service.ts';
-import { CommandLooks, type Look } from './command-looks.service.ts';
+import { CommandInspector, type CommandsInspection } from './command-inspector.service.ts';
 import { CommandRecords } from './command-records.service.ts';
 import { ENDED_MAX, findCommand, RUNNING_MAX } from './commands.decider.ts';
 
@@ -58,7 +58,7 @@ export class CommandsSaga implements Saga, OnModuleInit {
   constructor(
     private readonly sagas: Sagas,
     private readonly records: CommandRecords,
-    private readonly looks: CommandLooks,
+    private readonly inspector: CommandInspector,
     private readonly followers: CommandFollowers,
     private readonly activity: Activity,
   ) {}
@@ -73,7 +73,7 @@ export class CommandsSaga implements Saga, OnModuleInit {
 
   /** S1: returns the agents in which commands may end that are not followed here. */
   async resync(maxAgeMs: number): Promise<SagaKey[]> {
-    const agents = await this.looks.thatMayChange(maxAgeMs);
+    const agents = await this.inspector.thatMayChange(maxAgeMs);
     const missed = agents.filter(({ agentId, commandIds }) => !this.followers.isFollowing(agentId, commandIds));
     return missed.map(({ agentId, accountId }) => ({ key: agentId, account: accountId }));
   }
@@ -82,24 +82,24 @@ export class CommandsSaga implements Saga, OnModuleInit {
     const commands = await this.records.load(agentId);
     if (commands === null) return null;
     if (commands.running.length === 0) {
-      this.followers.leave(agentId);
+      this.followers.unfollow(agentId);
       await this.activity.keepAwakeOnly(agentId, null);
       return null;
     }
-    const look = await this.looks.look(agentId, commands.running);
+    const look = await this.inspector.inspect(agentId, commands.running);
     if (look.account !== null) pass.setAccount(look.account);
-    await this.record(agentId, look);
+    await this.recordEnds(agentId, look);
     await this.removeUnlisted(agentId, look, pass);
     this.follow(agentId, look, pass);
-    return nextLook(look);
+    return nextCheck(look);
   }
 
   /** S1: records the ends that were seen. S3: stores first how long the other commands keep the agent awake. */
-  private async record(agentId: string, { account, seen, now }: Look): Promise<void> {
+  private async recordEnds(agentId: string, { account, observations, now }: CommandsInspection): Promise<void> {
     const context = systemContext(this.name, account);
-    const going = [...seen].flatMap(([command, { kind }]) => (kind === 'ended' ? [] : [command]));
-    await this.activity.keepAwakeOnly(agentId, keptUntil(going, now));
-    for (const [{ id: commandId }, each] of seen) {
+    const going = [...observations].flatMap(([command, { kind }]) => (kind === 'ended' ? [] : [command]));
+    await this.activity.keepAwakeOnly(agentId, awakeUntil(going, now));
+    for (const [{ id: commandId }, each] of observations) {
       if (each.kind !== 'ended') continue;
       const { end, exitCode, outputBytes, droppedBytes } = each;
       await this.records.execute(agentId, { type: 'EndCommand', commandId, end, exitCode, outputBytes, droppedBytes }, context);
@@ -108,26 +108,28 @@ export class CommandsSaga implements Saga, OnModuleInit {
   }
 
   /** S2: removes commands that the container knows, and the log does not know or has removed. */
-  private async removeUnlisted(agentId: string, { running }: Look, { assertLease }: SagaPass): Promise<void> {
+  private async removeUnlisted(agentId: string, { running }: CommandsInspection, { assertLease }: SagaPass): Promise<void> {
     if (running === null) return;
     const commands = await this.records.load(agentId);
-    for (const id of running.known.slice(0, UNLISTED_MAX)) {
+    for (const id of running.commandIds.slice(0, UNLISTED_MAX)) {
       if (findCommand(commands, id) !== null) continue;
       assertLease();
-      await this.looks.remove(running.handle, id);
+      await this.inspector.remove(running.handle, id);
     }
   }
 
-  private follow(agentId: string, { account, seen, running }: Look, { handover }: SagaPass): void {
+  private follow(agentId: string, { account, observations, running }: CommandsInspection, { handover }: SagaPass): void {
     // A command that is being started is followed, too: the container will know it soon.
-    const commandIds = [...seen].flatMap(([{ id }, { kind }]) => (kind === 'ended' ? [] : [id]));
-    if (running === null) this.followers.leave(agentId);
+    const commandIds = [...observations].flatMap(([{ id }, { kind }]) => (kind === 'ended' ? [] : [id]));
+    if (running === null) this.followers.unfollow(agentId);
     else this.followers.follow({ agentId, account: account ?? '', handle: running.handle, commandIds }, handover);
   }
 }
 
 /** Returns when a command has to be checked again without an event; null if none has to. */
-function nextLook({ seen }: Look): Date | null {
-  const times = [...seen.values()].flatMap((each) => (each.kind === 'unknown' && each.until !== null ? [each.until.getTime()] : []));
+function nextCheck({ observations }: CommandsInspection): Date | null {
+  const times = [...observations.values()].flatMap((each) =>
+    each.kind === 'unknown' && each.until !== null ? [each.until.getTime()] : [],
+  );
   return times.length === 0 ? null : new Date(Math.min(...times));
 }

@@ -10,7 +10,7 @@ import { COMPUTER_KIND, computerKind } from './containers/computer-kind.ts';
 import { ComputerRecords } from './containers/computer-records.service.ts';
 import { ComputerSteps } from './containers/computer-steps.service.ts';
 import { ContainerTimes } from './containers/container-times.service.ts';
-import { EveryComputer } from './containers/every-computer.service.ts';
+import { AllComputers } from './containers/all-computers.service.ts';
 
 /** Brings the containers of computers to what callers want of them. */
 @Module({
@@ -21,11 +21,11 @@ import { EveryComputer } from './containers/every-computer.service.ts';
     ComputersSaga,
     ComputerSteps,
     ContainerTimes,
-    EveryComputer,
+    AllComputers,
     {
       provide: COMPUTER_KIND,
       useFactory: computerKind,
-      inject: [ComputerRecords, ComputerContainers, EveryComputer, ComputerSteps, ComputerImages],
+      inject: [ComputerRecords, ComputerContainers, AllComputers, ComputerSteps, ComputerImages],
     },
   ],
 })

@@ -5,7 +5,7 @@ import { ReadModels, tableOf } from '../../eventsourcing/projections/projection.
 import { computerNotFound } from './aggregate/computers.errors.ts';
 import { computersProjection } from './rows/computers.projection.ts';
 import { GetComputer, ListComputers } from './computers.queries.ts';
-import type { ShownComputer } from './rows/computers.table.ts';
+import type { ComputerView } from './rows/computers.table.ts';
 
 /** Selects the columns that are shown. A computer whose deletion was requested is not found. */
 const SELECT = `
@@ -20,8 +20,8 @@ export class GetComputerHandler implements IQueryHandler<GetComputer> {
     private readonly readModels: ReadModels,
   ) {}
 
-  async execute({ accountId, computerId }: GetComputer): Promise<ShownComputer> {
-    const { rows } = await this.database.pool.query<ShownComputer>({
+  async execute({ accountId, computerId }: GetComputer): Promise<ComputerView> {
+    const { rows } = await this.database.pool.query<ComputerView>({
       name: 'computer',
       text: `${SELECT} and c.computer_id = $2`,
       values: [accountId, computerId],
@@ -37,7 +37,7 @@ export class GetComputerHandler implements IQueryHandler<GetComputer> {
 export class ListComputersHandler implements IQueryHandler<ListComputers> {
   constructor(private readonly database: Database) {}
 
-  execute({ accountId, chosen, limit, after }: ListComputers): Promise<ShownComputer[]> {
+  execute({ accountId, chosen, limit, after }: ListComputers): Promise<ComputerView[]> {
     const values: unknown[] = [accountId];
     const given = (value: unknown) => `$${values.push(value)}`;
     const conditions = [
@@ -46,7 +46,7 @@ export class ListComputersHandler implements IQueryHandler<ListComputers> {
       ...(after === null ? [] : [`(c.created_at, c.computer_id) < (${given(after[0])}::timestamptz, ${given(after[1])})`]),
     ];
     const text = [SELECT, ...conditions].join(' and ');
-    return this.database.query<ShownComputer & Record<string, unknown>>(
+    return this.database.query<ComputerView & Record<string, unknown>>(
       `${text} order by c.created_at desc, c.computer_id desc limit ${given(limit)}`,
       values,
     );

@@ -2,20 +2,20 @@ import { Injectable, type OnModuleInit } from '@nestjs/common';
 
 import { Config } from '../../kernel/config/config.ts';
 import type { CommandContext } from '../../kernel/context/command-context.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import type { ExecuteOptions } from '../../eventsourcing/aggregates/aggregates.ts';
 import type { Loaded } from '../../eventsourcing/aggregates/dated-state.ts';
 import { computerIdOf, type Need, type NotAwake, type Wakeable, type Written } from '../../sandboxes/index.ts';
-import { restartSeconds } from '../../sandboxes/lifecycle/deadlines.decider.ts';
+import { restartSeconds } from '../../sandboxes/lifecycle/deadlines.rules.ts';
 import { Wakeables } from '../../sandboxes/services.ts';
-import { needsMemory, type Computer, type ComputerState } from './aggregate/computer-state.decider.ts';
-import { owned } from './aggregate/computers.decider.ts';
+import { needsMemory, type Computer, type ComputerState } from './aggregate/computer-state.rules.ts';
+import { requireOwned } from './aggregate/computers.decider.ts';
 import type { ComputerEvent } from './aggregate/computers.events.ts';
 import { Computers } from './aggregate/computers.service.ts';
-import { ComputerRoom } from './memory/computer-room.service.ts';
+import { MemoryAllocator } from './memory/memory-allocator.service.ts';
 
 /** A request for a computer to wake. */
-export interface WakeOrder {
+export interface WakeRequest {
   computerId: string;
   accountId: string;
   /** The trigger that is recorded with the wake. */
@@ -33,7 +33,7 @@ export class ComputerWakes implements Wakeable<Computer>, OnModuleInit {
   constructor(
     private readonly wakeables: Wakeables,
     private readonly computers: Computers,
-    private readonly room: ComputerRoom,
+    private readonly allocator: MemoryAllocator,
     private readonly config: Config,
   ) {}
 
@@ -45,11 +45,11 @@ export class ComputerWakes implements Wakeable<Computer>, OnModuleInit {
    * Requests a wake of the computer if it sleeps. Throws `computer_not_found`, `invalid_state` after a failure, `revision_mismatch`, and
    * `capacity` if there is no memory for it.
    */
-  async request(order: WakeOrder, options?: ExecuteOptions<ComputerEvent>): Promise<Written<Computer>> {
+  async request(order: WakeRequest, options?: ExecuteOptions<ComputerEvent>): Promise<Written<Computer>> {
     const { computerId, accountId, trigger, fromError, context } = order;
     const computer = await this.computers.load(computerId, accountId);
     if (needsMemory(computer) && (fromError || computer.status !== 'error'))
-      await this.room.reserve(computerId, accountId, computer.settings.size);
+      await this.allocator.reserve(computerId, accountId, computer.settings.size);
     const { startTimeoutSeconds, deployTimeoutSeconds } = this.config;
     const command = { type: 'WakeComputer' as const, accountId, trigger, fromError, startTimeoutSeconds, deployTimeoutSeconds };
     return this.computers.write(computerId, accountId, command, context, options);
@@ -59,8 +59,8 @@ export class ComputerWakes implements Wakeable<Computer>, OnModuleInit {
     return this.computers.find(computerIdOf(sandboxId));
   }
 
-  owned(computer: ComputerState, accountId: string): Computer {
-    return owned(computer, accountId);
+  requireOwned(computer: ComputerState, accountId: string): Computer {
+    return requireOwned(computer, accountId);
   }
 
   isAwake({ status }: Computer): boolean {
@@ -80,14 +80,14 @@ export class ComputerWakes implements Wakeable<Computer>, OnModuleInit {
     return image === null ? deployTimeoutSeconds : restartSeconds(startTimeoutSeconds);
   }
 
-  notAwake(why: NotAwake): Refusal {
+  notAwake(why: NotAwake): ProblemError {
     switch (why) {
       case 'asleep':
-        return new Refusal('computer_asleep', 'The computer is not awake.');
+        return new ProblemError('computer_asleep', 'The computer is not awake.');
       case 'late':
-        return new Refusal('desktop_timeout', 'The computer did not wake in time.');
+        return new ProblemError('desktop_timeout', 'The computer did not wake in time.');
       case 'gone':
-        return new Refusal('desktop_unreachable', 'The computer’s container does not run.');
+        return new ProblemError('desktop_unreachable', 'The computer’s container does not run.');
     }
   }
 }

@@ -4,19 +4,19 @@ import { CommandBus, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { ReleaseComputerSeat } from '../accounts/index.ts';
 import { AllowLists } from '../agents/services.ts';
 import { Clock } from '../../kernel/clock.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import type { Loaded } from '../../eventsourcing/aggregates/dated-state.ts';
 import { checkRevision } from '../../http/responses/etag.ts';
-import { sleepDeadline } from '../../sandboxes/lifecycle/deadlines.decider.ts';
-import type { Computer } from './aggregate/computer-state.decider.ts';
-import { visible, type ComputerCommand } from './aggregate/computers.decider.ts';
+import { sleepDeadline } from '../../sandboxes/lifecycle/deadlines.rules.ts';
+import type { Computer } from './aggregate/computer-state.rules.ts';
+import { requireVisible, type ComputerCommand } from './aggregate/computers.decider.ts';
 import { Computers } from './aggregate/computers.service.ts';
 import { ComputerVariables } from './variables/computer-variables.service.ts';
 import { ComputerWakes } from './computer-wakes.service.ts';
 import { ConfigureComputer, DeleteComputer, SleepComputer, WakeComputer, type ComputerWrite } from './computers.commands.ts';
 import { ViewerWatch } from './watch/viewer-watch.service.ts';
 
-const GONE_WITHIN_MS = 30_000;
+const DELETION_TIMEOUT_MS = 30_000;
 
 /** Executes commands on the computer's stream. */
 @Injectable()
@@ -25,14 +25,14 @@ export class ComputerWriter {
 
   async write(write: ComputerWrite<unknown>, command: ComputerCommand): Promise<Loaded<Computer>> {
     const { context, accountId, computerId } = write;
-    return this.computers.write(computerId, accountId, command, context, await this.expected(write));
+    return this.computers.write(computerId, accountId, command, context, await this.requireMatch(write));
   }
 
   /** Returns the revision at which the caller allows the write, which is the newest; none if any is allowed. Throws `revision_mismatch`. */
-  async expected({ accountId, computerId, ifMatch }: ComputerWrite<unknown>): Promise<{ expectedRevision?: number }> {
+  async requireMatch({ accountId, computerId, ifMatch }: ComputerWrite<unknown>): Promise<{ expectedRevision?: number }> {
     if (ifMatch === null) return {};
     const { state, revision } = await this.computers.find(computerId);
-    visible(state, accountId);
+    requireVisible(state, accountId);
     checkRevision(ifMatch, revision);
     return { expectedRevision: revision };
   }
@@ -48,9 +48,9 @@ export class ConfigureComputerHandler implements ICommandHandler<ConfigureComput
   ) {}
 
   async execute(configure: ConfigureComputer): Promise<Loaded<Computer>> {
-    const { accountId, computerId, wishes } = configure;
-    const { settings, variables } = wishes;
-    this.allowLists.refuseUnheld(settings.egress);
+    const { accountId, computerId, patch } = configure;
+    const { settings, variables } = patch;
+    this.allowLists.refuseUnsupported(settings.egress);
     // Ownership is checked first, so that another account can't create a data key for this computer.
     await this.computers.load(computerId, accountId);
     const sealed = Object.keys(variables).length === 0 ? {} : { variables: await this.variables.seal(computerId, variables) };
@@ -68,7 +68,7 @@ export class WakeComputerHandler implements ICommandHandler<WakeComputer> {
   async execute(wake: WakeComputer): Promise<Loaded<Computer>> {
     const { context, accountId, computerId } = wake;
     const order = { computerId, accountId, trigger: 'wake', fromError: true, context };
-    return this.wakes.request(order, await this.writer.expected(wake));
+    return this.wakes.request(order, await this.writer.requireMatch(wake));
   }
 }
 
@@ -85,7 +85,7 @@ export class SleepComputerHandler implements ICommandHandler<SleepComputer> {
     const { accountId, computerId, isForced } = sleep;
     await this.computers.load(computerId, accountId);
     if (!isForced && (await this.watch.isWatched(computerId)))
-      throw new Refusal('session_connected', 'A person sees the computer. Close their session, or force the sleep.');
+      throw new ProblemError('session_connected', 'A person sees the computer. Close their session, or force the sleep.');
     const deadlineAt = sleepDeadline(this.clock.now());
     return this.writer.write(sleep, { type: 'SleepComputer', accountId, depth: 'stopped', reason: 'requested', deadlineAt });
   }
@@ -108,7 +108,7 @@ export class DeleteComputerHandler implements ICommandHandler<DeleteComputer> {
         const { state, position } = await this.computers.find(computerId);
         return state?.status === 'deleted' ? position : undefined;
       },
-      { timeoutMs: GONE_WITHIN_MS },
+      { timeoutMs: DELETION_TIMEOUT_MS },
     );
     if (goneAt === null) return { ...written, gone: false };
     // The caller's next creation may use the seat.

@@ -2,7 +2,7 @@ import { Command } from '@nestjs/cqrs';
 
 import type { CommandContext } from '../../kernel/context/command-context.ts';
 import type { Loaded } from '../../eventsourcing/aggregates/dated-state.ts';
-import type { Computer } from './aggregate/computer-state.decider.ts';
+import type { Computer } from './aggregate/computer-state.rules.ts';
 import type { ComputerSettings, ComputerSize, Display } from './aggregate/computers.events.ts';
 
 /** A caller's request for a new computer. An absent member has its default. */
@@ -14,19 +14,19 @@ export interface ComputerRequest extends Partial<ComputerSettings> {
   variables?: Record<string, string>;
 }
 
-export interface ComputerMade {
+export interface CreateComputerResult {
   computerId: string;
   /** The computer as it was made or found. */
   computer: Loaded<Computer>;
   /** The value is false if the end user already had a computer. */
-  made: boolean;
+  isNew: boolean;
 }
 
 /**
  * Creates the end user's computer, or finds the existing one. Throws `plan_required`, `computer_limit`, `capacity`, and
  * `computer_conflict` if the computer that exists has another size or screen than the request names.
  */
-export class CreateComputer extends Command<ComputerMade> {
+export class CreateComputer extends Command<CreateComputerResult> {
   constructor(
     readonly context: CommandContext,
     readonly accountId: string,
@@ -52,7 +52,7 @@ export abstract class ComputerWrite<Result = Loaded<Computer>> extends Command<R
 }
 
 /** The settings to change, and the variables in plain text; null removes a variable. */
-export interface ComputerWishes {
+export interface ComputerPatch {
   settings: Partial<Omit<ComputerSettings, 'timezone'>>;
   variables: Record<string, string | null>;
 }
@@ -64,7 +64,7 @@ export class ConfigureComputer extends ComputerWrite {
     accountId: string,
     computerId: string,
     ifMatch: readonly number[] | null,
-    readonly wishes: ComputerWishes,
+    readonly patch: ComputerPatch,
   ) {
     super(context, accountId, computerId, ifMatch);
   }

@@ -2,11 +2,11 @@ import { Body, Controller, Delete, Get, HttpCode, Patch, Post, Query } from '@ne
 import { ApiResponse } from '@nestjs/swagger';
 
 import { RequireScope } from '../../http/auth/access.ts';
-import { type Call, CurrentCall } from '../../http/server/call.ts';
+import { type RequestContext, CurrentRequest } from '../../http/server/request-context.ts';
 import { Idempotent } from '../../http/idempotency/idempotency.interceptor.ts';
 import { Operation } from '../../http/requests/operation.ts';
 import { ReadsModel } from '../../http/responses/reads-model.ts';
-import { ComputerAnswers } from './computer-answers.service.ts';
+import { ComputerResponses } from './computer-responses.service.ts';
 import { ComputerId } from './fields/computer-id.ts';
 import { ConfigureComputer, DeleteComputer, SleepComputer, WakeComputer } from './computers.commands.ts';
 import {
@@ -23,7 +23,7 @@ import {
 @Controller('api/v1/computers')
 @RequireScope('computers')
 export class ComputersController {
-  constructor(private readonly answers: ComputerAnswers) {}
+  constructor(private readonly responses: ComputerResponses) {}
 
   /** Makes the end user's computer; answers 200 with the existing one if the end user has a computer, which is not woken. */
   @Post()
@@ -31,8 +31,11 @@ export class ComputersController {
   @Operation('createComputer')
   @ApiResponse({ status: 201, type: ComputerDto })
   @ApiResponse({ status: 200, type: ComputerDto })
-  async create(@Body() { end_user_id, env_vars, ...settings }: CreateComputerDto, @CurrentCall() call: Call): Promise<ComputerDto> {
-    return toComputerDto(await this.answers.create({ endUserId: end_user_id, variables: env_vars, ...settings }, call));
+  async create(
+    @Body() { end_user_id, env_vars, ...settings }: CreateComputerDto,
+    @CurrentRequest() call: RequestContext,
+  ): Promise<ComputerDto> {
+    return toComputerDto(await this.responses.create({ endUserId: end_user_id, variables: env_vars, ...settings }, call));
   }
 
   /** Lists the account's computers, newest first. */
@@ -40,15 +43,15 @@ export class ComputersController {
   @Operation('listComputers')
   @ReadsModel('computers')
   @ApiResponse({ status: 200, type: [ComputerDto] })
-  async list(@Query() query: ListComputersQueryDto, @CurrentCall() call: Call): Promise<ComputerDto[]> {
-    return (await this.answers.list(query, call)).map(toComputerDto);
+  async list(@Query() query: ListComputersQueryDto, @CurrentRequest() call: RequestContext): Promise<ComputerDto[]> {
+    return (await this.responses.list(query, call)).map(toComputerDto);
   }
 
   @Get(':computerId')
   @Operation('getComputer')
   @ReadsModel('computers')
-  async get(@ComputerId() computerId: string, @CurrentCall() call: Call): Promise<ComputerDto> {
-    return toComputerDto(await this.answers.show(computerId, call));
+  async get(@ComputerId() computerId: string, @CurrentRequest() call: RequestContext): Promise<ComputerDto> {
+    return toComputerDto(await this.responses.show(computerId, call));
   }
 
   /** Changes the settings that the body names. */
@@ -57,11 +60,11 @@ export class ComputersController {
   async configure(
     @ComputerId() computerId: string,
     @Body() { env_vars: variables = {}, ...settings }: UpdateComputerDto,
-    @CurrentCall() call: Call,
+    @CurrentRequest() call: RequestContext,
   ): Promise<ComputerDto> {
     const { context, accountId, ifMatch } = call;
     return toComputerDto(
-      await this.answers.change(new ConfigureComputer(context, accountId, computerId, ifMatch, { settings, variables }), call),
+      await this.responses.change(new ConfigureComputer(context, accountId, computerId, ifMatch, { settings, variables }), call),
     );
   }
 
@@ -74,9 +77,9 @@ export class ComputersController {
   @Operation('deleteComputer')
   @ApiResponse({ status: 204 })
   @ApiResponse({ status: 202, type: ComputerDto })
-  async remove(@ComputerId() computerId: string, @CurrentCall() call: Call): Promise<ComputerDto | undefined> {
+  async remove(@ComputerId() computerId: string, @CurrentRequest() call: RequestContext): Promise<ComputerDto | undefined> {
     const { context, accountId, ifMatch } = call;
-    const computer = await this.answers.remove(new DeleteComputer(context, accountId, computerId, ifMatch), call);
+    const computer = await this.responses.remove(new DeleteComputer(context, accountId, computerId, ifMatch), call);
     return computer && toComputerDto(computer);
   }
 
@@ -86,9 +89,13 @@ export class ComputersController {
   @Operation('wakeComputer')
   @ApiResponse({ status: 200, type: ComputerDto })
   @ApiResponse({ status: 202, type: ComputerDto })
-  async wake(@ComputerId() computerId: string, @Query() { wait }: WakeComputerQueryDto, @CurrentCall() call: Call): Promise<ComputerDto> {
+  async wake(
+    @ComputerId() computerId: string,
+    @Query() { wait }: WakeComputerQueryDto,
+    @CurrentRequest() call: RequestContext,
+  ): Promise<ComputerDto> {
     const { context, accountId, ifMatch } = call;
-    return toComputerDto(await this.answers.wake(new WakeComputer(context, accountId, computerId, ifMatch), wait !== 'false', call));
+    return toComputerDto(await this.responses.wake(new WakeComputer(context, accountId, computerId, ifMatch), wait !== 'false', call));
   }
 
   /**
@@ -103,9 +110,9 @@ export class ComputersController {
   async sleep(
     @ComputerId() computerId: string,
     @Body() { force = false }: SleepComputerDto,
-    @CurrentCall() call: Call,
+    @CurrentRequest() call: RequestContext,
   ): Promise<ComputerDto> {
     const { context, accountId, ifMatch } = call;
-    return toComputerDto(await this.answers.sleep(new SleepComputer(context, accountId, computerId, ifMatch, force), call));
+    return toComputerDto(await this.responses.sleep(new SleepComputer(context, accountId, computerId, ifMatch, force), call));
   }
 }

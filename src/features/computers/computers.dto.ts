@@ -4,7 +4,7 @@ import { IsBoolean, IsIn, IsOptional } from 'class-validator';
 import { checked, Egress, EgressShape, Given, nameRule, Text } from '../agents/index.ts';
 import { PageQueryDto } from '../../http/requests/page.dto.ts';
 import type { AgentEgress } from '../../kernel/network/allow-list.ts';
-import { shownStatus, type ShownStatus } from './aggregate/computer-state.decider.ts';
+import { shownStatus, type ShownStatus } from './aggregate/computer-state.rules.ts';
 import type { ComputerSize, Display } from './aggregate/computers.events.ts';
 import {
   displayMessage,
@@ -15,7 +15,7 @@ import {
   variableChangesMessage,
   variablesMessage,
 } from './fields/computer-fields.ts';
-import type { ShownComputer } from './rows/computers.table.ts';
+import type { ComputerView } from './rows/computers.table.ts';
 
 /** The home folder of a computer's programs, which is its volume. */
 const ROOT = '/home/user';
@@ -141,7 +141,7 @@ export class ComputerDto {
   slept_at: string | null;
 }
 
-export function toComputerDto({ computer_id, state, created_at, last_active_at }: ShownComputer): ComputerDto {
+export function toComputerDto({ computer_id, state, created_at, last_active_at }: ComputerView): ComputerDto {
   const { endUserId, settings, message, activeSince, sleptAt } = state;
   const { name, size, display, timezone, idle_timeout_seconds, egress = null } = settings;
   return {

@@ -1,19 +1,19 @@
-import { ComputerBed, computerFeatures } from '../../../test/support/computer-bed.ts';
+import { ComputerFixture, computerFeatures } from '../../../test/support/computer-fixture.ts';
 import { startFeatureServer } from '../../../test/support/feature-server.ts';
-import type { Answer, TestServer } from '../../../test/support/http-server.ts';
+import type { TestResponse, TestServer } from '../../../test/support/http-server.ts';
 import { Database } from '../../postgres/database/database.ts';
 import { EventStore } from '../../eventsourcing/event-store/event-store.ts';
 
 let server: TestServer;
-let acme: ComputerBed;
+let acme: ComputerFixture;
 
 beforeAll(async () => {
   server = await startFeatureServer(computerFeatures);
-  acme = await ComputerBed.open(server, 'acme');
+  acme = await ComputerFixture.open(server, 'acme');
 });
 afterAll(() => server?.close());
 
-function expectProblem(answer: Answer, status: number, code: string): void {
+function expectProblem(answer: TestResponse, status: number, code: string): void {
   expect({ status: answer.status, code: answer.json?.code }).toEqual({ status, code });
 }
 
@@ -86,7 +86,7 @@ describe('making a computer', () => {
   });
 
   it('is bounded by the plan, from which a deleted computer is free', async () => {
-    const small = await ComputerBed.open(server, 'small', 1);
+    const small = await ComputerFixture.open(server, 'small', 1);
     const first = await small.create('one');
     const refused = await small.ask('POST', '', { json: { end_user_id: 'two' } });
     expectProblem(refused, 402, 'computer_limit');
@@ -129,7 +129,7 @@ describe('making a computer', () => {
 describe('a computer', () => {
   it('is not visible to other accounts, and needs the scope computers', async () => {
     const computerId = await acme.create('private');
-    const other = await ComputerBed.open(server, 'other');
+    const other = await ComputerFixture.open(server, 'other');
     for (const [method, path] of [
       ['GET', ''],
       ['PATCH', ''],
@@ -148,14 +148,14 @@ describe('a computer', () => {
   });
 
   it('is listed by status and end user, page by page, newest first', async () => {
-    const bed = await ComputerBed.open(server, 'lister');
+    const bed = await ComputerFixture.open(server, 'lister');
     const made = [];
     for (const user of ['a', 'b', 'c']) made.unshift(await bed.create(user));
     const awake = await bed.awake('d');
     const pages: string[][] = [];
     let query: string | undefined = '?limit=2';
     while (query !== undefined) {
-      const page: Answer = await bed.ask('GET', query);
+      const page: TestResponse = await bed.ask('GET', query);
       pages.push(page.json.map((computer: { computer_id: string }) => computer.computer_id));
       query = /computers(\?[^>]+)>; rel="next"/.exec(page.headers.get('link') ?? '')?.[1];
     }
@@ -217,7 +217,7 @@ describe('a computer', () => {
   it('reports why it did not wake, and can be woken again', async () => {
     const computerId = await acme.awake('failing');
     await Promise.all([acme.ask('POST', `/${computerId}/sleep`), acme.recordWhen(computerId, 'going_to_sleep', slept)]);
-    const failing = (command: Parameters<ComputerBed['record']>[1]) =>
+    const failing = (command: Parameters<ComputerFixture['record']>[1]) =>
       Promise.all([acme.ask('POST', `/${computerId}/wake`), acme.recordWhen(computerId, 'waking', command)]).then(([answer]) => answer);
     const late = await failing({ type: 'RecordFailure', kind: 'timeout', reason: 'It was not ready in time.' });
     expectProblem(late, 504, 'desktop_timeout');

@@ -4,7 +4,7 @@ import { AgentsModule } from '../agents/agents.module.ts';
 import { Projections } from '../../eventsourcing/projections/projections.ts';
 import { SandboxesModule } from '../../sandboxes/sandboxes.module.ts';
 import { Computers } from './aggregate/computers.service.ts';
-import { ComputerAnswers } from './computer-answers.service.ts';
+import { ComputerResponses } from './computer-responses.service.ts';
 import { GetComputerHandler, ListComputersHandler } from './computer-queries.handlers.ts';
 import { ComputerVariables } from './variables/computer-variables.service.ts';
 import { ComputerWakes } from './computer-wakes.service.ts';
@@ -22,9 +22,9 @@ import { NewComputers } from './new-computers.service.ts';
 import { FollowComputerHistoryHandler, GetComputerHistoryHandler } from './history/computer-history.handlers.ts';
 import { ComputerHistoryController } from './history/computer-history.controller.ts';
 import { ComputerImages } from './containers/computer-images.service.ts';
-import { ForgottenMemory } from './memory/forgotten-memory.service.ts';
+import { StaleReservations } from './memory/stale-reservations.service.ts';
 import { ComputerMemory } from './memory/computer-memory.service.ts';
-import { ComputerRoom } from './memory/computer-room.service.ts';
+import { MemoryAllocator } from './memory/memory-allocator.service.ts';
 import { IdleComputers } from './memory/idle-computers.service.ts';
 import { ComputerUsageController } from './usage/computer-usage.controller.ts';
 import { GetComputerUsageHandler } from './usage/computer-usage.handlers.ts';
@@ -38,13 +38,13 @@ import { ViewerWatch } from './watch/viewer-watch.service.ts';
   controllers: [ComputerUsageController, ComputersController, ComputerHistoryController],
   providers: [
     Computers,
-    ComputerAnswers,
+    ComputerResponses,
     ComputerVariables,
     ComputerWakes,
     ComputerMemory,
-    ForgottenMemory,
+    StaleReservations,
     ComputerImages,
-    ComputerRoom,
+    MemoryAllocator,
     IdleComputers,
     ComputerWriter,
     NewComputers,
@@ -60,7 +60,7 @@ import { ViewerWatch } from './watch/viewer-watch.service.ts';
     GetComputerHistoryHandler,
     FollowComputerHistoryHandler,
   ],
-  exports: [Computers, ComputerWakes, ComputerVariables, ComputerMemory, ForgottenMemory, ComputerRoom, ComputerImages],
+  exports: [Computers, ComputerWakes, ComputerVariables, ComputerMemory, StaleReservations, MemoryAllocator, ComputerImages],
 })
 export class ComputersModule {
   constructor(projections: Projections) {

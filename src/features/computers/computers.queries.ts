@@ -1,10 +1,10 @@
 import { Query } from '@nestjs/cqrs';
 
-import type { ShownStatus } from './aggregate/computer-state.decider.ts';
-import type { ShownComputer } from './rows/computers.table.ts';
+import type { ShownStatus } from './aggregate/computer-state.rules.ts';
+import type { ComputerView } from './rows/computers.table.ts';
 
 /** Returns the account's computer. Throws `computer_not_found`. */
-export class GetComputer extends Query<ShownComputer> {
+export class GetComputer extends Query<ComputerView> {
   constructor(
     readonly accountId: string,
     readonly computerId: string,
@@ -14,7 +14,7 @@ export class GetComputer extends Query<ShownComputer> {
 }
 
 /** Lists the account's computers, newest first. */
-export class ListComputers extends Query<ShownComputer[]> {
+export class ListComputers extends Query<ComputerView[]> {
   constructor(
     readonly accountId: string,
     /** Selects the computer of this end user, and computers with this status; null selects all. */

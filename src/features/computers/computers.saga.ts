@@ -3,12 +3,12 @@ import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import type { StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
 import { Sagas, type Saga, type SagaKey, type SagaPass } from '../../eventsourcing/sagas/saga.ts';
 import { Reconcilers, type Reconciler } from '../../sandboxes/services.ts';
-import type { ComputerRecord } from './aggregate/computer-records.decider.ts';
-import type { Computer } from './aggregate/computer-state.decider.ts';
+import type { ComputerRecord } from './aggregate/computer-records.rules.ts';
+import type { Computer } from './aggregate/computer-state.rules.ts';
 import { computerEvents, useEvents } from './aggregate/computers.events.ts';
 import { COMPUTER_KIND, type ComputerKind } from './containers/computer-kind.ts';
-import type { OwnStep } from './containers/next-step.decider.ts';
-import { ForgottenMemory } from './memory/forgotten-memory.service.ts';
+import type { OwnStep } from './containers/next-step.rules.ts';
+import { StaleReservations } from './memory/stale-reservations.service.ts';
 
 /** Brings every computer's container to the desired state in its stream, by means of the reconciler. */
 @Injectable()
@@ -24,7 +24,7 @@ export class ComputersSaga implements Saga, OnModuleInit {
 
   constructor(
     private readonly sagas: Sagas,
-    private readonly memory: ForgottenMemory,
+    private readonly memory: StaleReservations,
     @Inject(COMPUTER_KIND) kind: ComputerKind,
     reconcilers: Reconcilers,
   ) {

@@ -3,18 +3,18 @@ import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
 
 import { ReleaseComputerSeat, TakeComputerSeat } from '../accounts/index.ts';
 import { AllowLists } from '../agents/services.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import { StreamClosed } from '../../eventsourcing/event-store/event-store.ts';
-import { isGone, type Computer } from './aggregate/computer-state.decider.ts';
+import { isGone, type Computer } from './aggregate/computer-state.rules.ts';
 import type { ComputerSettings } from './aggregate/computers.events.ts';
 import { Computers } from './aggregate/computers.service.ts';
-import { CreateComputer, type ComputerMade, type ComputerRequest } from './computers.commands.ts';
+import { CreateComputer, type CreateComputerResult, type ComputerRequest } from './computers.commands.ts';
 import { NewComputers } from './new-computers.service.ts';
 
 /** The request fails after this many computers that were deleted meanwhile or were created too late. */
-const ATTEMPTS = 5;
+const ATTEMPTS_MAX = 5;
 /** The longest wait for the deletion of the end user's former computer, in ms. */
-const GONE_WITHIN_MS = 30_000;
+const DELETION_TIMEOUT_MS = 30_000;
 
 /**
  * Takes the seat first and then creates the computer, each in one append. A crash between the two leaves a seat without a computer, which
@@ -29,33 +29,33 @@ export class CreateComputerHandler implements ICommandHandler<CreateComputer> {
     private readonly commands: CommandBus,
   ) {}
 
-  async execute(create: CreateComputer): Promise<ComputerMade> {
+  async execute(create: CreateComputer): Promise<CreateComputerResult> {
     const { context, accountId, request, seed } = create;
-    this.allowLists.refuseUnheld(request.egress);
-    for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
+    this.allowLists.refuseUnsupported(request.egress);
+    for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt += 1) {
       const wanted = seed === null ? uuidv7() : uuidv5(`computer ${attempt}`, seed);
       const computerId = await this.commands.execute(new TakeComputerSeat(context, accountId, wanted, request.endUserId));
       const made = await this.make(computerId, create);
       // A computer that an earlier attempt of this request created counts as created by this request.
-      if (made !== null) return { ...made, made: made.made || (seed !== null && computerId === wanted) };
+      if (made !== null) return { ...made, isNew: made.isNew || (seed !== null && computerId === wanted) };
       await this.commands.execute(new ReleaseComputerSeat(context, accountId, computerId));
     }
-    throw new Refusal('event_store_unavailable', 'The computer could not be made in time; try again.', { retryAfterSeconds: 1 });
+    throw new ProblemError('event_store_unavailable', 'The computer could not be made in time; try again.', { retryAfterSeconds: 1 });
   }
 
   /**
    * Returns the computer that has the seat: the existing one, or the one made here. The first of several concurrent callers makes it for all of
    * them. Returns null if no computer can exist under that id any more; its seat must then be released.
    */
-  private async make(computerId: string, { accountId, request, context }: CreateComputer): Promise<ComputerMade | null> {
+  private async make(computerId: string, { accountId, request, context }: CreateComputer): Promise<CreateComputerResult | null> {
     const { state: standing, ...version } = await this.computers.find(computerId);
-    if (standing !== null && isGone(standing)) return this.gone(computerId);
-    if (standing !== null) return { computerId, computer: { ...version, state: standing }, made: isLike(standing, request) };
+    if (standing !== null && isGone(standing)) return this.waitUntilDeleted(computerId);
+    if (standing !== null) return { computerId, computer: { ...version, state: standing }, isNew: refuseConflict(standing, request) };
     try {
       const computer = await this.newComputers.make(computerId, { accountId, request, context });
       const { state, events } = computer;
-      if (isGone(state)) return await this.gone(computerId);
-      return { computerId, computer, made: events.length > 0 || isLike(state, request) };
+      if (isGone(state)) return await this.waitUntilDeleted(computerId);
+      return { computerId, computer, isNew: events.length > 0 || refuseConflict(state, request) };
     } catch (error) {
       if (error instanceof StreamClosed) return null;
       throw error;
@@ -63,22 +63,22 @@ export class CreateComputerHandler implements ICommandHandler<CreateComputer> {
   }
 
   /** Waits until the computer is deleted. */
-  private async gone(computerId: string): Promise<null> {
+  private async waitUntilDeleted(computerId: string): Promise<null> {
     const isDeleted = async () => ((await this.computers.find(computerId)).state?.status === 'deleted' ? true : undefined);
-    if ((await this.computers.until(computerId, isDeleted, { timeoutMs: GONE_WITHIN_MS })) !== null) return null;
-    throw new Refusal('invalid_state', 'The computer of this end user is still being deleted.', { retryAfterSeconds: 5 });
+    if ((await this.computers.until(computerId, isDeleted, { timeoutMs: DELETION_TIMEOUT_MS })) !== null) return null;
+    throw new ProblemError('invalid_state', 'The computer of this end user is still being deleted.', { retryAfterSeconds: 5 });
   }
 }
 
 /** Returns false, for a computer that was not created here. Throws `computer_conflict` if the request names another size or screen. */
-function isLike({ settings }: Computer, { size, display }: ComputerRequest): false {
+function refuseConflict({ settings }: Computer, { size, display }: ComputerRequest): false {
   const differs =
     (size !== undefined && size !== settings.size) ||
     (display !== undefined && (display.width !== settings.display.width || display.height !== settings.display.height));
   if (!differs) return false;
   const shown = (of: Pick<ComputerSettings, 'size' | 'display'>) => `${of.size} with ${of.display.width}x${of.display.height} pixels`;
   const asked = { size: size ?? settings.size, display: display ?? settings.display };
-  throw new Refusal('computer_conflict', `The end user has a computer already, and it is ${shown(settings)}, not ${shown(asked)}.`, {
+  throw new ProblemError('computer_conflict', `The end user has a computer already, and it is ${shown(settings)}, not ${shown(asked)}.`, {
     members: { size: settings.size, display: settings.display },
   });
 }

@@ -2,13 +2,13 @@ import { Injectable } from '@nestjs/common';
 
 import { Config } from '../../kernel/config/config.ts';
 import type { Written } from '../../sandboxes/index.ts';
-import type { Computer } from './aggregate/computer-state.decider.ts';
+import type { Computer } from './aggregate/computer-state.rules.ts';
 import type { ComputerSettings } from './aggregate/computers.events.ts';
 import { Computers } from './aggregate/computers.service.ts';
 import { ComputerVariables } from './variables/computer-variables.service.ts';
 import { ComputerImages } from './containers/computer-images.service.ts';
 import type { ComputerRequest, CreateComputer } from './computers.commands.ts';
-import { ComputerRoom } from './memory/computer-room.service.ts';
+import { MemoryAllocator } from './memory/memory-allocator.service.ts';
 
 const DEFAULTS = { size: 'small', display: { width: 1280, height: 800 }, timezone: 'UTC', idle_timeout_seconds: 900 } as const;
 
@@ -18,7 +18,7 @@ export class NewComputers {
   constructor(
     private readonly computers: Computers,
     private readonly variables: ComputerVariables,
-    private readonly room: ComputerRoom,
+    private readonly allocator: MemoryAllocator,
     private readonly images: ComputerImages,
     private readonly config: Config,
   ) {}
@@ -29,8 +29,8 @@ export class NewComputers {
     { accountId, request, context }: Pick<CreateComputer, 'accountId' | 'request' | 'context'>,
   ): Promise<Written<Computer>> {
     const settings = settingsOf(request);
-    await this.images.refuseMissing();
-    await this.room.reserve(computerId, accountId, settings.size);
+    await this.images.requireInstallable();
+    await this.allocator.reserve(computerId, accountId, settings.size);
     const variables = await this.variables.seal(computerId, request.variables ?? {});
     const { deployTimeoutSeconds } = this.config;
     const made = { accountId, endUserId: request.endUserId, settings, variables, deployTimeoutSeconds };

@@ -4,7 +4,7 @@ import { type Sealed, Keyring } from '../../crypto/keyring.ts';
 import { Database } from '../../postgres/database/database.ts';
 
 /** A content that no event refers to is deleted after this time, as a PostgreSQL interval. Its request ended before the event was stored. */
-const UNNAMED_FOR = '1 hour';
+const UNREFERENCED_FOR = '1 hour';
 
 /** Stores the contents of custom files outside the log, encrypted with the agent's data key. */
 @Injectable()
@@ -38,10 +38,10 @@ export class CustomFileContents {
   }
 
   /** Deletes the contents that requests left which ended between storing the content and its event. */
-  async removeUnnamed(agentId: string, named: readonly string[]): Promise<void> {
+  async removeUnreferenced(agentId: string, named: readonly string[]): Promise<void> {
     await this.database.query(
       `delete from custom_file_contents
-        where agent_id = $1 and content_id <> all($2) and stored_at < now() - interval '${UNNAMED_FOR}'`,
+        where agent_id = $1 and content_id <> all($2) and stored_at < now() - interval '${UNREFERENCED_FOR}'`,
       [agentId, named],
     );
   }

@@ -2,14 +2,14 @@ import { Body, Controller, Delete, Get, HttpCode, Post, Query } from '@nestjs/co
 
 import { AgentId } from '../agents/index.ts';
 import { RequireScope } from '../../http/auth/access.ts';
-import { type Call, CurrentCall } from '../../http/server/call.ts';
+import { type RequestContext, CurrentRequest } from '../../http/server/request-context.ts';
 import { Idempotent } from '../../http/idempotency/idempotency.interceptor.ts';
 import { JsonBody } from '../../http/server/body.ts';
 import {
   CustomFileDto,
   CustomFilePlaceDto,
-  givenCustomFiles,
-  givenPlace,
+  toCustomFiles,
+  toLocation,
   StoreCustomFilesDto,
   StoredCustomFilesDto,
   toCustomFileDto,
@@ -27,7 +27,7 @@ export class CustomFilesController {
   /** Lists the agent's custom files in the order in which its scripts run, without their contents. */
   @Get()
   @RequireScope('provision', 'deploy', 'manage')
-  async list(@AgentId() agentId: string, @CurrentCall() { accountId }: Call): Promise<CustomFileDto[]> {
+  async list(@AgentId() agentId: string, @CurrentRequest() { accountId }: RequestContext): Promise<CustomFileDto[]> {
     return (await this.files.list(accountId, agentId)).map(toCustomFileDto);
   }
 
@@ -42,9 +42,9 @@ export class CustomFilesController {
   async store(
     @AgentId() agentId: string,
     @Body() { files }: StoreCustomFilesDto,
-    @CurrentCall() { context, accountId }: Call,
+    @CurrentRequest() { context, accountId }: RequestContext,
   ): Promise<StoredCustomFilesDto> {
-    const given = givenCustomFiles(files);
+    const given = toCustomFiles(files);
     const total = await this.files.store(context, accountId, agentId, given);
     const message = `The agent has ${total} custom ${total === 1 ? 'file' : 'files'}. They are in its container from the next deployment on.`;
     return { agent_id: agentId, files_count: given.length, message };
@@ -54,7 +54,11 @@ export class CustomFilesController {
   @Delete()
   @HttpCode(204)
   @RequireScope('deploy')
-  remove(@AgentId() agentId: string, @Query() query: CustomFilePlaceDto, @CurrentCall() { context, accountId }: Call): Promise<void> {
-    return this.files.remove(context, accountId, agentId, givenPlace(query));
+  remove(
+    @AgentId() agentId: string,
+    @Query() query: CustomFilePlaceDto,
+    @CurrentRequest() { context, accountId }: RequestContext,
+  ): Promise<void> {
+    return this.files.remove(context, accountId, agentId, toLocation(query));
   }
 }

@@ -1,7 +1,7 @@
 import type { AgentEvent } from '../agents/index.ts';
-import { invalidField, Refusal } from '../../kernel/errors/refusal.ts';
+import { invalidField, ProblemError } from '../../kernel/errors/problem-error.ts';
 import type { Decider, Json } from '../../eventsourcing/event-store/event-definition.ts';
-import { absoluteOf, type Place, pathProblem, placeProblem, targetDirProblem } from './custom-file-places.decider.ts';
+import { absolutePathOf, type FileLocation, pathProblem, locationProblem, targetDirProblem } from './file-locations.rules.ts';
 import type { CustomFileEvent } from './custom-files.events.ts';
 
 /** The most custom files of one agent. */
@@ -10,7 +10,7 @@ export const CUSTOM_FILES_MAX = 100;
 export const CUSTOM_FILE_BYTES_MAX = 1_048_576;
 
 /** A custom file without its content. */
-export interface CustomFile extends Place {
+export interface CustomFile extends FileLocation {
   size: number;
   executable: boolean;
   runOnDeploy: boolean;
@@ -28,7 +28,7 @@ export interface CustomFileSet {
 export type CustomFileCommand =
   /** Adds the files. A file whose absolute path exists replaces the file there, and keeps its position in the order. */
   | { type: 'StoreCustomFiles'; accountId: string; files: Omit<CustomFile, 'storedAt'>[] }
-  | { type: 'RemoveCustomFile'; accountId: string; place: Place };
+  | { type: 'RemoveCustomFile'; accountId: string; location: FileLocation };
 
 /** The rules of an agent's custom files. Their state is computed from the agent's stream, separately from the state of its lifecycle. */
 export const customFilesDecider: Decider<CustomFileSet, CustomFileCommand, CustomFileEvent> = {
@@ -49,7 +49,7 @@ export const customFilesDecider: Decider<CustomFileSet, CustomFileCommand, Custo
 
 /** Returns the files if they belong to the account's agent. Throws `agent_not_found`. */
 export function ownedFiles({ accountId: owner, files }: CustomFileSet, accountId: string): CustomFileSet['files'] {
-  if (owner !== accountId) throw new Refusal('agent_not_found', 'There is no such agent.');
+  if (owner !== accountId) throw new ProblemError('agent_not_found', 'There is no such agent.');
   return files;
 }
 
@@ -61,11 +61,11 @@ export function isScript({ path, runOnDeploy }: CustomFile): boolean {
 function decide(command: CustomFileCommand, state: CustomFileSet, now: Date): CustomFileEvent[] {
   const standing = ownedFiles(state, command.accountId);
   if (command.type === 'RemoveCustomFile') {
-    const { path, targetDir: target_dir } = command.place;
-    if (!standing.has(absoluteOf(command.place))) throw new Refusal('file_not_found', 'The agent has no such custom file.');
+    const { path, targetDir: target_dir } = command.location;
+    if (!standing.has(absolutePathOf(command.location))) throw new ProblemError('file_not_found', 'The agent has no such custom file.');
     return [{ type: 'CustomFileRemoved', data: { path, target_dir } }];
   }
-  refuseBadPlaces(command.files, standing);
+  refuseBadLocations(command.files, standing);
   const files = command.files.map(
     ({ path, targetDir: target_dir, size, executable, runOnDeploy: run_on_deploy, contentId: content_id }) => ({
       path,
@@ -79,7 +79,7 @@ function decide(command: CustomFileCommand, state: CustomFileSet, now: Date): Cu
   return files.length === 0 ? [] : [{ type: 'CustomFilesStored', data: { files, stored_at: now.toISOString() } }];
 }
 
-function refuseBadPlaces(given: Omit<CustomFile, 'storedAt'>[], standing: CustomFileSet['files']): void {
+function refuseBadLocations(given: Omit<CustomFile, 'storedAt'>[], standing: CustomFileSet['files']): void {
   const paths = new Set(standing.keys());
   const seen = new Set<string>();
   given.forEach((file, index) => {
@@ -88,9 +88,9 @@ function refuseBadPlaces(given: Omit<CustomFile, 'storedAt'>[], standing: Custom
     };
     refuse('path', pathProblem(file.path));
     refuse('target_dir', targetDirProblem(file.targetDir));
-    refuse('path', placeProblem(file));
+    refuse('path', locationProblem(file));
     refuse('content', file.size > CUSTOM_FILE_BYTES_MAX ? `must have at most ${CUSTOM_FILE_BYTES_MAX} bytes` : null);
-    const path = absoluteOf(file);
+    const path = absolutePathOf(file);
     refuse('path', seen.has(path) ? 'is given twice' : null);
     refuse('path', directoryProblem(path, paths));
     seen.add(path);
@@ -118,13 +118,13 @@ function evolve(state: CustomFileSet, event: CustomFileEvent | AgentEvent): Cust
       const files = new Map(state.files);
       for (const { path, target_dir: targetDir, size, executable, run_on_deploy: runOnDeploy, content_id: contentId } of event.data.files) {
         const file = { path, targetDir, size, executable, runOnDeploy, contentId, storedAt: event.data.stored_at };
-        files.set(absoluteOf(file), file);
+        files.set(absolutePathOf(file), file);
       }
       return { ...state, files };
     }
     case 'CustomFileRemoved': {
       const files = new Map(state.files);
-      files.delete(absoluteOf({ path: event.data.path, targetDir: event.data.target_dir }));
+      files.delete(absolutePathOf({ path: event.data.path, targetDir: event.data.target_dir }));
       return { ...state, files };
     }
     default:

@@ -2,10 +2,10 @@ import { ApiProperty } from '@nestjs/swagger';
 import { IsString } from 'class-validator';
 
 import { checked, Given } from '../agents/index.ts';
-import { invalidField } from '../../kernel/errors/refusal.ts';
-import { DEFAULT_TARGET_DIR, type Place } from './custom-file-places.decider.ts';
+import { invalidField } from '../../kernel/errors/problem-error.ts';
+import { DEFAULT_TARGET_DIR, type FileLocation } from './file-locations.rules.ts';
 import { CUSTOM_FILES_MAX, type CustomFile } from './custom-files.decider.ts';
-import type { GivenCustomFile } from './custom-files.service.ts';
+import type { CustomFileInput } from './custom-files.service.ts';
 
 export class CustomFileInputDto {
   /** The file's name, or its path within target_dir. */
@@ -34,7 +34,7 @@ export class StoreCustomFilesDto {
 const members = ['path', 'content', 'executable', 'run_on_deploy', 'target_dir'];
 
 /** Returns the files of a request, whose array was checked. Throws `invalid_request` with the name of the first bad member. */
-export function givenCustomFiles(files: unknown[]): GivenCustomFile[] {
+export function toCustomFiles(files: unknown[]): CustomFileInput[] {
   return files.map((file, index) => {
     const named = (member: string) => `files[${index}].${member}`;
     if (typeof file !== 'object' || file === null || Array.isArray(file)) throw invalidField(`files[${index}]`, 'must be an object');
@@ -74,7 +74,7 @@ export class CustomFilePlaceDto {
 }
 
 /** Returns the place of the file that a query names. */
-export function givenPlace({ path, target_dir: targetDir = DEFAULT_TARGET_DIR }: CustomFilePlaceDto): Place {
+export function toLocation({ path, target_dir: targetDir = DEFAULT_TARGET_DIR }: CustomFilePlaceDto): FileLocation {
   return { path, targetDir };
 }
 

@@ -3,14 +3,14 @@ import { v7 as uuidv7 } from 'uuid';
 
 import { agentStream } from '../agents/index.ts';
 import type { CommandContext } from '../../kernel/context/command-context.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import { Aggregates } from '../../eventsourcing/aggregates/aggregates.ts';
 import { CustomFileContents } from './custom-file-contents.service.ts';
-import { absoluteOf, type Place } from './custom-file-places.decider.ts';
+import { absolutePathOf, type FileLocation } from './file-locations.rules.ts';
 import { type CustomFile, type CustomFileSet, customFilesDecider, ownedFiles } from './custom-files.decider.ts';
 
 /** A file as a caller gives it. */
-export interface GivenCustomFile extends Place {
+export interface CustomFileInput extends FileLocation {
   content: string;
   executable: boolean;
   runOnDeploy: boolean;
@@ -33,7 +33,7 @@ export class CustomFiles {
    * Adds the files to those of the agent. A file whose path exists replaces the file there. Returns the number of files of the agent
    * afterwards. Throws `agent_not_found`, `invalid_request`.
    */
-  async store(context: CommandContext, accountId: string, agentId: string, given: GivenCustomFile[]): Promise<number> {
+  async store(context: CommandContext, accountId: string, agentId: string, given: CustomFileInput[]): Promise<number> {
     const files = given.map(({ content, ...file }) => ({ ...file, size: Buffer.byteLength(content), contentId: uuidv7() }));
     const command = { type: 'StoreCustomFiles' as const, accountId, files };
     // The request is checked first: a refused one must not leave contents behind, and another account must not create a data key for this
@@ -43,19 +43,19 @@ export class CustomFiles {
     try {
       for (const [index, { content }] of given.entries()) await this.contents.store(agentId, ids[index] as string, content);
       const { before, state } = await this.aggregates.execute(agentStream(agentId), customFilesDecider, command, context);
-      await this.tidy(agentId, before, state);
+      await this.deleteReplaced(agentId, before, state);
       return state.files.size;
     } catch (error) {
-      if (error instanceof Refusal) await this.contents.remove(agentId, ids);
+      if (error instanceof ProblemError) await this.contents.remove(agentId, ids);
       throw error;
     }
   }
 
   /** Removes the file from the agent's next container. Throws `agent_not_found`, `file_not_found`. */
-  async remove(context: CommandContext, accountId: string, agentId: string, place: Place): Promise<void> {
-    const command = { type: 'RemoveCustomFile' as const, accountId, place };
+  async remove(context: CommandContext, accountId: string, agentId: string, location: FileLocation): Promise<void> {
+    const command = { type: 'RemoveCustomFile' as const, accountId, location };
     const { before, state } = await this.aggregates.execute(agentStream(agentId), customFilesDecider, command, context);
-    await this.tidy(agentId, before, state);
+    await this.deleteReplaced(agentId, before, state);
   }
 
   /** Returns the current files of an agent, for its container only. */
@@ -67,12 +67,12 @@ export class CustomFiles {
   async contentOf(agentId: string, file: CustomFile): Promise<string | null> {
     const content = await this.contents.read(agentId, file.contentId);
     if (content !== null) return content;
-    const present = (await this.load(agentId)).files.get(absoluteOf(file));
+    const present = (await this.load(agentId)).files.get(absolutePathOf(file));
     return present === undefined ? null : this.contents.read(agentId, present.contentId);
   }
 
   /** Deletes the contents of a deleted agent. May be repeated. */
-  forget(agentId: string): Promise<void> {
+  deleteAll(agentId: string): Promise<void> {
     return this.contents.removeAll(agentId);
   }
 
@@ -80,10 +80,10 @@ export class CustomFiles {
     return (await this.aggregates.load(agentStream(agentId), customFilesDecider)).state;
   }
 
-  private async tidy(agentId: string, before: CustomFileSet, after: CustomFileSet): Promise<void> {
+  private async deleteReplaced(agentId: string, before: CustomFileSet, after: CustomFileSet): Promise<void> {
     const named = [...after.files.values()].map(({ contentId }) => contentId);
     const replaced = [...before.files.values()].map(({ contentId }) => contentId).filter((id) => !named.includes(id));
     await this.contents.remove(agentId, replaced);
-    await this.contents.removeUnnamed(agentId, named);
+    await this.contents.removeUnreferenced(agentId, named);
   }
 }

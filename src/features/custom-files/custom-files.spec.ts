@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { posix } from 'node:path';
 
-import { Refusal } from '../../kernel/errors/refusal.ts';
-import { absoluteOf, isWithin, pathProblem, placeProblem, targetDirProblem } from './custom-file-places.decider.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
+import { absolutePathOf, isWithin, pathProblem, locationProblem, targetDirProblem } from './file-locations.rules.ts';
 import {
   CUSTOM_FILE_BYTES_MAX,
   CUSTOM_FILES_MAX,
@@ -40,7 +40,7 @@ const store = (...files: ReturnType<typeof file>[]): CustomFileCommand => ({ typ
 const remove = (path: string): CustomFileCommand => ({
   type: 'RemoveCustomFile',
   accountId,
-  place: { path, targetDir: '/service/scripts' },
+  location: { path, targetDir: '/service/scripts' },
 });
 const paths = (state: typeof provisioned) => [...state.files.keys()].map((path) => posix.basename(path));
 const fieldOf = (...commands: CustomFileCommand[]) => {
@@ -48,7 +48,7 @@ const fieldOf = (...commands: CustomFileCommand[]) => {
     after(...commands);
     return null;
   } catch (error) {
-    const { code, facts } = error as Refusal;
+    const { code, facts } = error as ProblemError;
     return facts.errors?.[0]?.field ?? code;
   }
 };
@@ -94,7 +94,7 @@ describe('the custom files of an agent', () => {
     expect(customFilesDecider.decide(remove('a'), stored, NOON)).toEqual([
       { type: 'CustomFileRemoved', data: { path: 'a', target_dir: '/service/scripts' } },
     ]);
-    expect(fieldOf(store(file('a')), { ...remove('a'), place: { path: 'a', targetDir: '/other' } } as CustomFileCommand)).toBe(
+    expect(fieldOf(store(file('a')), { ...remove('a'), location: { path: 'a', targetDir: '/other' } } as CustomFileCommand)).toBe(
       'file_not_found',
     );
   });
@@ -130,8 +130,8 @@ describe('the location of a custom file', () => {
     fc.assert(
       fc.property(path, path, (given, directory) => {
         const place = { path: given, targetDir: `/${directory}` };
-        if (pathProblem(place.path) !== null || targetDirProblem(place.targetDir) !== null || placeProblem(place) !== null) return;
-        const absolute = absoluteOf(place);
+        if (pathProblem(place.path) !== null || targetDirProblem(place.targetDir) !== null || locationProblem(place) !== null) return;
+        const absolute = absolutePathOf(place);
         expect(posix.normalize(absolute)).toBe(absolute);
         expect(isWithin(absolute, place.targetDir) && absolute !== place.targetDir).toBe(true);
         for (const reserved of ['/proc', '/sys', '/dev', '/.mooring']) expect(isWithin(absolute, reserved)).toBe(false);

@@ -1,20 +1,20 @@
 import { v7 as uuidv7 } from 'uuid';
 
-import { AgentBed } from '../../../test/support/agent-bed.ts';
+import { AgentFixture } from '../../../test/support/agent-fixture.ts';
 import { FaultyRuntimeModule, type FaultyRuntime } from '../../../test/support/faulty-runtime.ts';
 import { startFeatureServer } from '../../../test/support/feature-server.ts';
 import { runningFeatures } from '../../../test/support/features.ts';
-import type { Answer, TestServer } from '../../../test/support/http-server.ts';
+import type { TestResponse, TestServer } from '../../../test/support/http-server.ts';
 import { until } from '../../../test/support/until.ts';
 
 let server: TestServer;
-let bed: AgentBed;
+let bed: AgentFixture;
 let faulty: FaultyRuntime;
 
 beforeAll(async () => {
   const features = runningFeatures(FaultyRuntimeModule.forTest((opened) => (faulty = opened)));
   server = await startFeatureServer(features);
-  bed = new AgentBed(server);
+  bed = new AgentFixture(server);
   await bed.account('acme', 100);
   await bed.account('other', 100);
 });
@@ -34,7 +34,7 @@ const rollBack = (id: string, json?: object, wait?: number, credential?: string)
   ask('POST', agent(id, '/rollback'), json, wait, credential);
 const record = async (id: string, deploymentId: string) =>
   ((await ask('GET', agent(id, '/deployments'))).json as { id: string; status: string }[]).find((row) => row.id === deploymentId);
-const idOf = ({ json }: Answer) => json.deployment_id as string;
+const idOf = ({ json }: TestResponse) => json.deployment_id as string;
 
 /** Holds back the work on images. The promise resolves when that work begins, with one that resolves when it is called off. */
 function holdImages(): Promise<{ calledOff: Promise<void> }> {

@@ -5,10 +5,10 @@ import { RequireScope } from '../../http/auth/access.ts';
 import { LargeRead } from '../../http/limits/large-reads.interceptor.ts';
 import { Operation } from '../../http/requests/operation.ts';
 import { ReadsModel } from '../../http/responses/reads-model.ts';
-import { type Call, CurrentCall } from '../../http/server/call.ts';
+import { type RequestContext, CurrentRequest } from '../../http/server/request-context.ts';
 import { EVENT_STREAM, ResponseStreams, type Streamed } from '../../http/server/response-streams.ts';
 import { AgentId } from '../agents/index.ts';
-import { BuildLogAnswers } from './build-log-answers.service.ts';
+import { BuildLogResponses } from './build-log-responses.service.ts';
 import { type DeploymentDto, DeploymentsQueryDto } from './deployments.dto.ts';
 
 /** Shows what became of deployments: their records and their build logs. */
@@ -16,7 +16,7 @@ import { type DeploymentDto, DeploymentsQueryDto } from './deployments.dto.ts';
 @ApiTags('Deployments')
 export class DeploymentRecordsController {
   constructor(
-    private readonly logs: BuildLogAnswers,
+    private readonly logs: BuildLogResponses,
     private readonly streams: ResponseStreams,
   ) {}
 
@@ -29,7 +29,11 @@ export class DeploymentRecordsController {
   @LargeRead()
   @RequireScope('provision', 'deploy', 'manage')
   @ReadsModel('agents', 'deployments')
-  list(@AgentId() agentId: string, @Query() query: DeploymentsQueryDto, @CurrentCall() { accountId }: Call): Promise<DeploymentDto[]> {
+  list(
+    @AgentId() agentId: string,
+    @Query() query: DeploymentsQueryDto,
+    @CurrentRequest() { accountId }: RequestContext,
+  ): Promise<DeploymentDto[]> {
     return this.logs.list(accountId, agentId, query.limit ?? 10);
   }
 
@@ -43,7 +47,11 @@ export class DeploymentRecordsController {
   @ReadsModel('agents', 'deployments')
   @ApiProduces('text/plain', EVENT_STREAM)
   @ApiOkResponse({ type: String })
-  async log(@AgentId() agentId: string, @Param('deploymentId') deploymentId: string, @CurrentCall() call: Call): Promise<Streamed> {
+  async log(
+    @AgentId() agentId: string,
+    @Param('deploymentId') deploymentId: string,
+    @CurrentRequest() call: RequestContext,
+  ): Promise<Streamed> {
     const [{ accountId }, id] = [call, deploymentId.toLowerCase()];
     if (call.accepts(EVENT_STREAM)) {
       const after = /^\d{1,9}$/.test(call.lastEventId ?? '') ? Number(call.lastEventId) : -1;

@@ -4,7 +4,7 @@ import { CommandBus } from '@nestjs/cqrs';
 import { AgentId, AgentWaits } from '../agents/index.ts';
 import { RequireScope } from '../../http/auth/access.ts';
 import { Operation } from '../../http/requests/operation.ts';
-import { type Call, CurrentCall } from '../../http/server/call.ts';
+import { type RequestContext, CurrentRequest } from '../../http/server/request-context.ts';
 import { Idempotent } from '../../http/idempotency/idempotency.interceptor.ts';
 import { ReadsModel } from '../../http/responses/reads-model.ts';
 import { CancelDeployment, DeployAgent, RollBackAgent } from './deployments.commands.ts';
@@ -23,7 +23,7 @@ export class DeploymentsController {
   @HttpCode(202)
   @RequireScope('deploy')
   @Idempotent()
-  deploy(@AgentId() agentId: string, @Body() body: DeployDto, @CurrentCall() call: Call): Promise<DeployAnswer> {
+  deploy(@AgentId() agentId: string, @Body() body: DeployDto, @CurrentRequest() call: RequestContext): Promise<DeployAnswer> {
     const { context, accountId, seed } = call;
     const { image_name: imageName, repo_url: repoUrl, branch } = body ?? {};
     return this.change(new DeployAgent(context, accountId, agentId, { imageName, repoUrl, branch }, seed), call);
@@ -36,7 +36,7 @@ export class DeploymentsController {
   @Idempotent()
   async redeploy(
     @Body() { agentId, source, imageName, repoUrl, branch, templateId }: RestDeployDto,
-    @CurrentCall() call: Call,
+    @CurrentRequest() call: RequestContext,
   ): Promise<RestDeployAnswer> {
     const { context, accountId, seed } = call;
     const overrides = { source, imageName, repoUrl, repoField: 'repoUrl', branch, templateId } as const;
@@ -50,7 +50,7 @@ export class DeploymentsController {
   @RequireScope('deploy')
   @ReadsModel('agents', 'deployments')
   @Idempotent()
-  rollBack(@AgentId() agentId: string, @Body() body: RollBackDto, @CurrentCall() call: Call): Promise<DeployAnswer> {
+  rollBack(@AgentId() agentId: string, @Body() body: RollBackDto, @CurrentRequest() call: RequestContext): Promise<DeployAnswer> {
     const { context, accountId, seed } = call;
     return this.change(new RollBackAgent(context, accountId, agentId, body?.deployment_id?.toLowerCase() ?? null, seed), call);
   }
@@ -60,11 +60,15 @@ export class DeploymentsController {
   @HttpCode(202)
   @RequireScope('deploy')
   @ReadsModel('agents', 'deployments')
-  cancel(@AgentId() agentId: string, @Param('deploymentId') deploymentId: string, @CurrentCall() call: Call): Promise<DeployAnswer> {
+  cancel(
+    @AgentId() agentId: string,
+    @Param('deploymentId') deploymentId: string,
+    @CurrentRequest() call: RequestContext,
+  ): Promise<DeployAnswer> {
     return this.change(new CancelDeployment(call.context, call.accountId, agentId, deploymentId.toLowerCase()), call);
   }
 
-  private async change(command: DeployAgent | RollBackAgent | CancelDeployment, call: Call): Promise<DeployAnswer> {
+  private async change(command: DeployAgent | RollBackAgent | CancelDeployment, call: RequestContext): Promise<DeployAnswer> {
     const { wait } = call;
     const { deploymentId, agent } = await this.commands.execute(command);
     const { status, message } = (await this.waits.settled(command.agentId, agent, wait, call)).state;

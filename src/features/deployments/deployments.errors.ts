@@ -1,5 +1,5 @@
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 
-export function noSuchDeployment(): Refusal {
-  return new Refusal('not_found', 'The agent has no such deployment.');
+export function deploymentNotFound(): ProblemError {
+  return new ProblemError('not_found', 'The agent has no such deployment.');
 }

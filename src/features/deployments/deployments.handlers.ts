@@ -5,10 +5,10 @@ import { type DeploymentRequest, transitionDeadlines } from '../agents/index.ts'
 import { Agents } from '../agents/services.ts';
 import { Config } from '../../kernel/config/config.ts';
 import { Clock } from '../../kernel/clock.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import { DeploymentSources } from './sources/deployment-sources.service.ts';
 import { CancelDeployment, DeployAgent, RollBackAgent, type WrittenDeployment } from './deployments.commands.ts';
-import { noSuchDeployment } from './deployments.errors.ts';
+import { deploymentNotFound } from './deployments.errors.ts';
 import { FindDeployment, FindEarlierSuccess } from './deployments.queries.ts';
 import type { DeploymentRow } from './deployments.table.ts';
 
@@ -59,16 +59,16 @@ export class RollBackAgentHandler implements ICommandHandler<RollBackAgent> {
       earlierId === null
         ? await this.queries.execute(new FindEarlierSuccess(agentId, deployment?.id ?? ''))
         : await this.successful(agentId, earlierId);
-    if (earlier === null) throw new Refusal('invalid_state', 'The agent has no earlier successful deployment to go back to.');
+    if (earlier === null) throw new ProblemError('invalid_state', 'The agent has no earlier successful deployment to go back to.');
     const source = this.sources.earlier(settings, earlier);
     return request(this.agents, rollBack, source, transitionDeadlines(this.config).deploy(this.clock.now()));
   }
 
   private async successful(agentId: string, deploymentId: string): Promise<DeploymentRow> {
     const row = await this.queries.execute(new FindDeployment(agentId, deploymentId));
-    if (row === null) throw noSuchDeployment();
+    if (row === null) throw deploymentNotFound();
     if (row.status !== 'success')
-      throw new Refusal('invalid_state', `That deployment did not succeed (${row.status}), so there is nothing to go back to.`);
+      throw new ProblemError('invalid_state', `That deployment did not succeed (${row.status}), so there is nothing to go back to.`);
     return row;
   }
 }
@@ -85,7 +85,7 @@ export class CancelDeploymentHandler implements ICommandHandler<CancelDeployment
   async execute({ context, accountId, agentId, deploymentId }: CancelDeployment): Promise<WrittenDeployment> {
     const { deployment } = await this.agents.load(agentId, accountId);
     const isKnown = deployment?.id === deploymentId || (await this.queries.execute(new FindDeployment(agentId, deploymentId))) !== null;
-    if (!isKnown) throw noSuchDeployment();
+    if (!isKnown) throw deploymentNotFound();
     const { startTimeoutSeconds } = this.config;
     const stopBy = transitionDeadlines(this.config).stop(this.clock.now());
     const command = { type: 'CancelDeployment' as const, accountId, deploymentId, stopBy, startTimeoutSeconds };

@@ -7,7 +7,7 @@ import { LogsModule } from '../logs/logs.module.ts';
 import { Projections } from '../../eventsourcing/projections/projections.ts';
 import { SandboxContainersModule } from '../../sandboxes/sandbox-containers.module.ts';
 import { TemplatesModule } from '../templates/templates.module.ts';
-import { BuildLogAnswers } from './build-log-answers.service.ts';
+import { BuildLogResponses } from './build-log-responses.service.ts';
 import { AgentRecords } from './records/agent-records.ts';
 import { AccountHasImageHandler, accountImagesProjection } from './images/account-images.projection.ts';
 import { ContainerContents } from './containers/container-contents.service.ts';
@@ -49,7 +49,7 @@ import { NeededImagesHandler } from './needed-images.handlers.ts';
     AgentSteps,
     { provide: AGENT_KIND, useFactory: agentKind, inject: [AgentRecords, AgentContainers, AgentRows, AgentSteps] },
     AgentRecords,
-    BuildLogAnswers,
+    BuildLogResponses,
     ContainerContents,
     DeploymentImages,
     DeploymentsSaga,

@@ -4,7 +4,7 @@ import { systemContext } from '../../kernel/context/command-context.ts';
 import { Clock } from '../../kernel/clock.ts';
 import { Aggregates } from '../../eventsourcing/aggregates/aggregates.ts';
 import { EventStore, type StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
-import { AgentBed } from '../../../test/support/agent-bed.ts';
+import { AgentFixture } from '../../../test/support/agent-fixture.ts';
 import { FaultyRuntimeModule, type FaultyRuntime } from '../../../test/support/faulty-runtime.ts';
 import { startFeatureServer } from '../../../test/support/feature-server.ts';
 import { runningFeatures } from '../../../test/support/features.ts';
@@ -20,13 +20,13 @@ const settings: Partial<AgentSettings> = { image: 'auto', image_name: null, temp
 const credential = 'mk_acme';
 
 let server: TestServer;
-let bed: AgentBed;
+let bed: AgentFixture;
 let faulty: FaultyRuntime;
 
 beforeAll(async () => {
   const features = runningFeatures(FaultyRuntimeModule.forTest((opened) => (faulty = opened)));
   server = await startFeatureServer({ ...features, environment: { MOORING_DEEP_SLEEP_AFTER: '2' }, intervals: quickRetries });
-  bed = new AgentBed(server);
+  bed = new AgentFixture(server);
   await bed.account('acme', 100);
 });
 

@@ -17,10 +17,10 @@ import { idOf, type StoredEvent } from '../../eventsourcing/event-store/event-st
 import { Sagas, type Saga, type SagaKey, type SagaPass } from '../../eventsourcing/sagas/saga.ts';
 import { Reconcilers, type Reconciler } from '../../sandboxes/services.ts';
 import { AGENT_KIND, type AgentKind } from './containers/agent-kind.ts';
-import type { OwnStep } from './containers/next-step.decider.ts';
+import type { OwnStep } from './containers/next-step.rules.ts';
 
 /** A2: the settings that are only displayed. */
-const WORDS: ReadonlySet<string> = new Set<keyof AgentSettings>(['name', 'description']);
+const DISPLAY_SETTINGS: ReadonlySet<string> = new Set<keyof AgentSettings>(['name', 'description']);
 
 /** Brings every agent's container to the desired state in its stream, by means of the reconciler. */
 @Injectable()
@@ -46,7 +46,7 @@ export class DeploymentsSaga implements Saga, OnModuleInit {
   }
 
   keyOf(event: StoredEvent): string | null {
-    return changesOnlyWords(event) ? null : idOf(event.stream);
+    return changesOnlyDisplay(event) ? null : idOf(event.stream);
   }
 
   resync(maxAgeMs: number): Promise<SagaKey[]> {
@@ -59,7 +59,7 @@ export class DeploymentsSaga implements Saga, OnModuleInit {
 }
 
 /** A2: returns whether the event changes only the name or the description. */
-function changesOnlyWords({ type, data }: StoredEvent): boolean {
+function changesOnlyDisplay({ type, data }: StoredEvent): boolean {
   if (type !== 'AgentConfigured') return false;
-  return Object.keys(data.changes as Partial<AgentSettings>).every((setting) => WORDS.has(setting));
+  return Object.keys(data.changes as Partial<AgentSettings>).every((setting) => DISPLAY_SETTINGS.has(setting));
 }

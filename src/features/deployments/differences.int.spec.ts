@@ -1,4 +1,4 @@
-import { AgentBed } from '../../../test/support/agent-bed.ts';
+import { AgentFixture } from '../../../test/support/agent-fixture.ts';
 import { FaultyRuntimeModule, type FaultyRuntime } from '../../../test/support/faulty-runtime.ts';
 import { startFeatureServer } from '../../../test/support/feature-server.ts';
 import { runningFeatures } from '../../../test/support/features.ts';
@@ -11,13 +11,13 @@ import { AGENT_KIND, type AgentKind } from './containers/agent-kind.ts';
 const settings = { image: 'auto' as const, image_name: null, template_id: 'hello' };
 
 let server: TestServer;
-let bed: AgentBed;
+let bed: AgentFixture;
 let faulty: FaultyRuntime;
 
 beforeAll(async () => {
   const features = runningFeatures(FaultyRuntimeModule.forTest((opened) => (faulty = opened)));
   server = await startFeatureServer({ ...features, environment: { MOORING_IMAGE_BUILDS: '2' } });
-  bed = new AgentBed(server);
+  bed = new AgentFixture(server);
   await bed.account('acme', 100);
   await bed.account('globex', 100);
 });

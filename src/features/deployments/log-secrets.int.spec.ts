@@ -1,4 +1,4 @@
-import { AgentBed } from '../../../test/support/agent-bed.ts';
+import { AgentFixture } from '../../../test/support/agent-fixture.ts';
 import { FaultyRuntimeModule, type FaultyRuntime } from '../../../test/support/faulty-runtime.ts';
 import { startFeatureServer } from '../../../test/support/feature-server.ts';
 import { runningFeatures } from '../../../test/support/features.ts';
@@ -7,13 +7,13 @@ import { quickRetries } from '../../../test/support/intervals.ts';
 import { EventStore } from '../../eventsourcing/event-store/event-store.ts';
 
 let server: TestServer;
-let bed: AgentBed;
+let bed: AgentFixture;
 let faulty: FaultyRuntime;
 
 beforeAll(async () => {
   const features = runningFeatures(FaultyRuntimeModule.forTest((opened) => (faulty = opened)));
   server = await startFeatureServer({ ...features, intervals: quickRetries });
-  bed = new AgentBed(server);
+  bed = new AgentFixture(server);
   await bed.account('acme', 100);
 });
 afterAll(() => server?.close());

@@ -4,7 +4,7 @@ import type { CommandContext } from '../../kernel/context/command-context.ts';
 import type { KeyedVariable } from './environment.decider.ts';
 
 /** The source of a variable's value: a literal value, or a secret of the account. */
-export type GivenValue = { value: string } | { secret: string };
+export type ValueSource = { value: string } | { secret: string };
 
 /**
  * Sets the value of a variable, which takes effect at the agent's next start. Throws `agent_not_found`, `env_var_not_found`,
@@ -17,7 +17,7 @@ export class SetVariable extends Command<KeyedVariable> {
     readonly agentId: string,
     readonly variable: {
       key: string;
-      given: GivenValue;
+      given: ValueSource;
       /** The value null keeps the variable as it is, and requires that it exists. */
       isSecret: boolean | null;
     },

@@ -3,12 +3,12 @@ import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
 import { AgentId } from '../agents/index.ts';
 import { RequireScope } from '../../http/auth/access.ts';
-import { type Call, CurrentCall } from '../../http/server/call.ts';
+import { type RequestContext, CurrentRequest } from '../../http/server/request-context.ts';
 import { Idempotent } from '../../http/idempotency/idempotency.interceptor.ts';
 import { LargeRead } from '../../http/limits/large-reads.interceptor.ts';
 import {
-  givenSecrecy,
-  givenValue,
+  secrecyOf,
+  valueSourceOf,
   ReplaceVariableDto,
   SetVariableDto,
   toVariableDto,
@@ -29,7 +29,7 @@ export class EnvironmentController {
   @Get()
   @LargeRead()
   @RequireScope('provision', 'deploy', 'manage')
-  async list(@AgentId() agentId: string, @CurrentCall() { accountId }: Call): Promise<VariableDto[]> {
+  async list(@AgentId() agentId: string, @CurrentRequest() { accountId }: RequestContext): Promise<VariableDto[]> {
     return (await this.queries.execute(new ListVariables(accountId, agentId))).map(toVariableDto);
   }
 
@@ -37,8 +37,12 @@ export class EnvironmentController {
   @Post()
   @Idempotent()
   @RequireScope('manage')
-  async set(@AgentId() agentId: string, @Body() body: SetVariableDto, @CurrentCall() { context, accountId }: Call): Promise<VariableDto> {
-    const variable = { key: body.key, given: givenValue(body), isSecret: givenSecrecy(body) };
+  async set(
+    @AgentId() agentId: string,
+    @Body() body: SetVariableDto,
+    @CurrentRequest() { context, accountId }: RequestContext,
+  ): Promise<VariableDto> {
+    const variable = { key: body.key, given: valueSourceOf(body), isSecret: secrecyOf(body) };
     return toVariableDto(await this.commands.execute(new SetVariable(context, accountId, agentId, variable)));
   }
 
@@ -51,16 +55,16 @@ export class EnvironmentController {
   async replace(
     @Param() { agentId, key }: VariablePathDto,
     @Body() body: ReplaceVariableDto,
-    @CurrentCall() { context, accountId }: Call,
+    @CurrentRequest() { context, accountId }: RequestContext,
   ): Promise<VariableDto> {
-    const variable = { key, given: givenValue(body), isSecret: null };
+    const variable = { key, given: valueSourceOf(body), isSecret: null };
     return toVariableDto(await this.commands.execute(new SetVariable(context, accountId, agentId, variable)));
   }
 
   @Delete(':key')
   @HttpCode(204)
   @RequireScope('manage')
-  remove(@Param() { agentId, key }: VariablePathDto, @CurrentCall() { context, accountId }: Call): Promise<void> {
+  remove(@Param() { agentId, key }: VariablePathDto, @CurrentRequest() { context, accountId }: RequestContext): Promise<void> {
     return this.commands.execute(new RemoveVariable(context, accountId, agentId, key));
   }
 }

@@ -1,5 +1,5 @@
 import { fold, given, NOON } from '../../../test/support/decider-spec.ts';
-import { maskOf } from '../secrets/secret-values.decider.ts';
+import { maskOf } from '../secrets/secret-values.rules.ts';
 import { environmentDecider, keyProblem, VARIABLES_MAX, type EnvironmentCommand, type Value } from './environment.decider.ts';
 import type { EnvironmentEvent } from './environment.events.ts';
 

@@ -1,7 +1,7 @@
 import type { AgentEvent } from '../agents/index.ts';
 import type { Sealed } from '../../crypto/keyring.ts';
 import type { Decider, Json } from '../../eventsourcing/event-store/event-definition.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import type { EnvironmentEvent } from './environment.events.ts';
 
 /** The most variables of one agent. */
@@ -82,7 +82,7 @@ export function keyedVariables({ variables }: Environment): KeyedVariable[] {
 
 /** Returns the environment if it belongs to the account's agent. Throws `agent_not_found`. */
 export function ownedEnvironment(environment: Environment, accountId: string): Environment {
-  if (environment.accountId !== accountId) throw new Refusal('agent_not_found', 'There is no such agent.');
+  if (environment.accountId !== accountId) throw new ProblemError('agent_not_found', 'There is no such agent.');
   return environment;
 }
 
@@ -93,7 +93,7 @@ function decide(command: EnvironmentCommand, environment: Environment, now: Date
     case 'SetVariable':
       refuseTooMany(variables, command.key);
       if (standing?.isSecret === true && !command.isSecret)
-        throw badVariable('is_secret', `${command.key} is secret and can't be made readable; delete it first.`);
+        throw invalidVariable('is_secret', `${command.key} is secret and can't be made readable; delete it first.`);
       refuseTooLarge(variables, command);
       return set(command.key, command.isSecret, command.value, standing, now);
     case 'ReplaceVariable':
@@ -110,14 +110,8 @@ function decide(command: EnvironmentCommand, environment: Environment, now: Date
   }
 }
 
-function set(
-  key: string,
-  isSecret: boolean,
-  { plain, sealed, mask }: Value,
-  standing: Variable | undefined,
-  now: Date,
-): EnvironmentEvent[] {
-  if (!isSecret && standing !== undefined && !standing.isSecret && standing.value === plain) return [];
+function set(key: string, isSecret: boolean, { plain, sealed, mask }: Value, present: Variable | undefined, now: Date): EnvironmentEvent[] {
+  if (!isSecret && present !== undefined && !present.isSecret && present.value === plain) return [];
   const set_at = now.toISOString();
   if (!isSecret) return [{ type: 'VariableSet', data: { key, is_secret: false, value: plain, sealed: null, mask: null, set_at } }];
   if (sealed === null) throw new Error(`the secret ${key} was not sealed`);
@@ -126,15 +120,16 @@ function set(
 
 function link(
   { accountId: account_id, key, secret }: EnvironmentCommand & { type: 'LinkVariable' },
-  standing: Variable | undefined,
+  present: Variable | undefined,
   now: Date,
 ): EnvironmentEvent[] {
-  if (standing?.secret === secret) return [];
+  if (present?.secret === secret) return [];
   return [{ type: 'VariableLinked', data: { account_id, key, secret, set_at: now.toISOString() } }];
 }
 
 function refuseTooMany(variables: Environment['variables'], key: string): void {
-  if (!variables.has(key) && variables.size >= VARIABLES_MAX) throw badVariable('key', `An agent has at most ${VARIABLES_MAX} variables.`);
+  if (!variables.has(key) && variables.size >= VARIABLES_MAX)
+    throw invalidVariable('key', `An agent has at most ${VARIABLES_MAX} variables.`);
 }
 
 function refuseTooLarge(variables: Environment['variables'], { key, value }: { key: string; value: Value }): void {
@@ -143,7 +138,7 @@ function refuseTooLarge(variables: Environment['variables'], { key, value }: { k
   if (standing !== undefined && bytes <= bytesOf(standing)) return;
   const others = [...variables].reduce((sum, [name, each]) => (name === key ? sum : sum + name.length + bytesOf(each)), 0);
   if (others + key.length + bytes > VARIABLES_BYTES_MAX)
-    throw badVariable('value', `The variables of an agent have at most ${VARIABLES_BYTES_MAX} bytes together.`);
+    throw invalidVariable('value', `The variables of an agent have at most ${VARIABLES_BYTES_MAX} bytes together.`);
 }
 
 /** Returns the size of the variable's own value in bytes; for an encrypted value, it is accurate to a few bytes. */
@@ -151,12 +146,12 @@ function bytesOf({ value, sealed }: Variable): number {
   return value !== null ? Buffer.byteLength(value) : Math.floor(((sealed?.ct.length ?? 0) * 3) / 4);
 }
 
-function badVariable(field: string, detail: string): Refusal {
-  return new Refusal('invalid_request', detail, { errors: [{ field, message: detail }] });
+function invalidVariable(field: string, detail: string): ProblemError {
+  return new ProblemError('invalid_request', detail, { errors: [{ field, message: detail }] });
 }
 
-function variableNotFound(key: string): Refusal {
-  return new Refusal('env_var_not_found', `The agent has no variable ${key}.`);
+function variableNotFound(key: string): ProblemError {
+  return new ProblemError('env_var_not_found', `The agent has no variable ${key}.`);
 }
 
 function evolve(environment: Environment, event: EnvironmentEvent | AgentEvent): Environment {

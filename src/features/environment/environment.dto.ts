@@ -1,9 +1,9 @@
 import { Allow, IsBoolean, ValidateIf } from 'class-validator';
 
 import { AgentIdMember, checked, Given } from '../agents/index.ts';
-import { invalidField } from '../../kernel/errors/refusal.ts';
+import { invalidField } from '../../kernel/errors/problem-error.ts';
 import { maskOf, secretNameProblem, valueProblem } from '../secrets/index.ts';
-import type { GivenValue } from './environment.commands.ts';
+import type { ValueSource } from './environment.commands.ts';
 import { keyProblem, type KeyedVariable } from './environment.decider.ts';
 
 const text = (problem: (value: string) => string | null) => (value: unknown) =>
@@ -41,14 +41,14 @@ export class SetVariableDto extends ReplaceVariableDto {
 }
 
 /** Returns where the variable takes its value from. Throws `invalid_request` unless exactly one of `value` and `secret` is present. */
-export function givenValue({ value, secret }: ReplaceVariableDto): GivenValue {
+export function valueSourceOf({ value, secret }: ReplaceVariableDto): ValueSource {
   if (secret === undefined) return { value: value ?? '' };
   if (value !== undefined) throw invalidField('secret', 'must not be given beside value');
   return { secret };
 }
 
 /** Returns whether the variable is to be secret. Throws `invalid_request` if a variable with `secret` is to be readable. */
-export function givenSecrecy({ secret, is_secret }: SetVariableDto): boolean {
+export function secrecyOf({ secret, is_secret }: SetVariableDto): boolean {
   if (secret === undefined) return is_secret ?? false;
   if (is_secret === false) throw invalidField('is_secret', 'must not be false, since the value of a secret is never readable');
   return true;

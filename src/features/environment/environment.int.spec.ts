@@ -1,9 +1,9 @@
 import { v7 as uuidv7 } from 'uuid';
 
-import { AgentBed } from '../../../test/support/agent-bed.ts';
+import { AgentFixture } from '../../../test/support/agent-fixture.ts';
 import { startFeatureServer } from '../../../test/support/feature-server.ts';
 import { agentFeatures } from '../../../test/support/features.ts';
-import type { Answer, RequestOptions, TestServer } from '../../../test/support/http-server.ts';
+import type { TestResponse, RequestOptions, TestServer } from '../../../test/support/http-server.ts';
 import { Keyring } from '../../crypto/keyring.ts';
 import { Database } from '../../postgres/database/database.ts';
 import { Variables } from './variables.service.ts';
@@ -11,12 +11,12 @@ import { Variables } from './variables.service.ts';
 const CANARY = 'canary-4711-very-secret';
 
 let server: TestServer;
-let agents: AgentBed;
+let agents: AgentFixture;
 let variables: Variables;
 
 beforeAll(async () => {
   server = await startFeatureServer(agentFeatures);
-  agents = new AgentBed(server);
+  agents = new AgentFixture(server);
   variables = server.app.get(Variables, { strict: false });
 });
 afterAll(() => server?.close());
@@ -24,7 +24,7 @@ afterAll(() => server?.close());
 const env = (method: string, agentId: string, key = '', options: RequestOptions = {}) =>
   server.request(method, `/api/v1/agents/${agentId}/env${key}`, { credential: 'mk_acme', ...options });
 
-function expectProblem(answer: Answer, status: number, code: string): void {
+function expectProblem(answer: TestResponse, status: number, code: string): void {
   expect({ status: answer.status, code: answer.json?.code }).toEqual({ status, code });
 }
 

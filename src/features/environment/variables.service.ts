@@ -15,7 +15,7 @@ export function variableContext(key: string): string {
 }
 
 /** A decrypted variable. The value is null if it comes from a secret that does not exist, or if the agent's key was destroyed. */
-interface Opened {
+interface PlainVariable {
   key: string;
   secret: string | null;
   value: string | null;
@@ -37,7 +37,7 @@ export class Variables {
    */
   async of(agentId: string): Promise<Record<string, string>> {
     const values: [string, string][] = [];
-    for (const { key, secret, value } of await this.opened(agentId, () => true)) {
+    for (const { key, secret, value } of await this.openVariables(agentId, () => true)) {
       if (value !== null) values.push([key, value]);
       else if (secret !== null)
         throw new RuntimeRefused(
@@ -65,16 +65,16 @@ export class Variables {
 
   /** Returns the secret values that the agent's variables have now. */
   async secretsOf(agentId: string): Promise<string[]> {
-    const opened = await this.opened(agentId, (variable) => variable.isSecret);
+    const opened = await this.openVariables(agentId, (variable) => variable.isSecret);
     return opened.flatMap(({ value }) => (value === null ? [] : [value]));
   }
 
-  private async opened(agentId: string, wanted: (variable: Variable) => boolean): Promise<Opened[]> {
+  private async openVariables(agentId: string, wanted: (variable: Variable) => boolean): Promise<PlainVariable[]> {
     const { state } = await this.aggregates.load(agentStream(agentId), environmentDecider);
     const variables = [...state.variables].filter(([, variable]) => wanted(variable));
     const names = variables.flatMap(([, { secret }]) => (secret === null ? [] : [secret]));
     const secrets = state.accountId === null ? new Map<string, string>() : await this.secrets.open(state.accountId, names);
-    const opened: Opened[] = [];
+    const opened: PlainVariable[] = [];
     for (const [key, { secret, sealed, value }] of variables) {
       if (secret !== null) opened.push({ key, secret, value: secrets.get(secret) ?? null });
       else opened.push({ key, secret, value: sealed === null ? value : await this.keyring.open(agentId, variableContext(key), sealed) });

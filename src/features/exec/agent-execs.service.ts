@@ -10,12 +10,12 @@ import type { ExecFailure, TerminalEnd } from './exec.events.ts';
 /** A command has certainly ended this long after its deadline, in ms. */
 const END_MARGIN_MS = 10_000;
 
-interface Recorded {
+interface RecordContext {
   context: CommandContext;
   agentId: string;
 }
 
-interface RecordedExec extends Recorded {
+interface ExecRecord extends RecordContext {
   execId: string;
 }
 
@@ -26,7 +26,7 @@ interface ExecTexts {
   session: string | null;
 }
 
-interface RecordedTerminal extends Recorded {
+interface TerminalRecord extends RecordContext {
   terminalId: string;
 }
 
@@ -39,44 +39,44 @@ export class AgentExecs {
   ) {}
 
   /** Records a start. Throws `rate_limited` if too many commands run, and `invalid_state` if this one was started before. */
-  async start(exec: RecordedExec & ExecTexts & { timeoutSeconds: number }): Promise<void> {
+  async start(exec: ExecRecord & ExecTexts & { timeoutSeconds: number }): Promise<void> {
     const { agentId, execId, timeoutSeconds } = exec;
     const command = await this.keyring.seal(agentId, `exec ${execId} command`, JSON.stringify(exec.command));
-    const place = await this.sealedPlace(exec);
+    const location = await this.sealLocation(exec);
     const endsBy = new Date(Date.now() + timeoutSeconds * 1_000 + END_MARGIN_MS).toISOString();
-    await this.execute(exec, { type: 'StartExec', agentId, execId, command, place, timeoutSeconds, endsBy });
+    await this.execute(exec, { type: 'StartExec', agentId, execId, command, location, timeoutSeconds, endsBy });
   }
 
-  end(exec: RecordedExec, { exitCode, timedOut, truncated }: ExecResult): Promise<void> {
+  end(exec: ExecRecord, { exitCode, timedOut, truncated }: ExecResult): Promise<void> {
     return this.execute(exec, { type: 'EndExec', execId: exec.execId, exitCode, timedOut, truncated });
   }
 
-  fail(exec: RecordedExec, failure: ExecFailure): Promise<void> {
+  fail(exec: ExecRecord, failure: ExecFailure): Promise<void> {
     return this.execute(exec, { type: 'FailExec', execId: exec.execId, failure });
   }
 
-  issueTicket(ticket: Recorded & { expiresAt: Date }): Promise<void> {
+  issueTicket(ticket: RecordContext & { expiresAt: Date }): Promise<void> {
     const { agentId, expiresAt } = ticket;
     return this.execute(ticket, { type: 'IssueTerminalTicket', agentId, expiresAt: expiresAt.toISOString() });
   }
 
-  openTerminal(terminal: RecordedTerminal): Promise<void> {
+  openTerminal(terminal: TerminalRecord): Promise<void> {
     const { agentId, terminalId } = terminal;
     return this.execute(terminal, { type: 'OpenTerminal', agentId, terminalId });
   }
 
-  closeTerminal(terminal: RecordedTerminal, end: TerminalEnd, exitCode: number | null): Promise<void> {
+  closeTerminal(terminal: TerminalRecord, end: TerminalEnd, exitCode: number | null): Promise<void> {
     const { agentId, terminalId } = terminal;
     return this.execute(terminal, { type: 'CloseTerminal', agentId, terminalId, end, exitCode });
   }
 
   /** Returns the encrypted folder and session of the command; null if it has neither. */
-  private async sealedPlace({ agentId, execId, cwd, session }: RecordedExec & ExecTexts): Promise<Sealed | null> {
+  private async sealLocation({ agentId, execId, cwd, session }: ExecRecord & ExecTexts): Promise<Sealed | null> {
     if (cwd === null && session === null) return null;
     return this.keyring.seal(agentId, `exec ${execId} place`, JSON.stringify({ cwd, session }));
   }
 
-  private async execute({ agentId, context }: Recorded, command: ExecCommand): Promise<void> {
+  private async execute({ agentId, context }: RecordContext, command: ExecCommand): Promise<void> {
     await this.aggregates.execute(`exec-${agentId}`, execDecider, command, context);
   }
 }

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 
 import type { ServerSentEvent } from '../../http/server/response-streams.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import type { ExecResult } from '../../runtime/runtime.ts';
 import { execEventsOf } from './exec-stream.ts';
 import type { ExecListener, ExecOrder, Exec } from './exec.service.ts';
@@ -54,7 +54,7 @@ describe('the stream of a command', () => {
   it('ends with the exit code, or with the reason why there is none', async () => {
     expect((await eventsOf([])).at(-1)).toEqual({ event: 'exit', data: { exitCode: 3, timedOut: false, truncated: false } });
     const interrupted = () => {
-      throw new Refusal('agent_unavailable', 'The container ended.');
+      throw new ProblemError('agent_unavailable', 'The container ended.');
     };
     const events = await eventsOf([Buffer.from('half')], interrupted);
     expect(events).toEqual([

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 
-import { toRefusal } from '../../http/responses/problems.ts';
+import { toProblemError } from '../../http/responses/problems.ts';
 import type { ServerSentEvent } from '../../http/server/response-streams.ts';
 import type { OutputStream } from '../../runtime/runtime.ts';
 import { type TextPiece, TextPieces } from '../../kernel/text/text-pieces.ts';
@@ -16,7 +16,7 @@ export async function execEventsOf(
   onStart: (woken: boolean) => void,
 ): Promise<AsyncIterable<ServerSentEvent>> {
   const events = new Readable({ objectMode: true, read: () => undefined });
-  const texts = { stdout: new TextOf('stdout', events), stderr: new TextOf('stderr', events) };
+  const texts = { stdout: new OutputEvents('stdout', events), stderr: new OutputEvents('stderr', events) };
   const end = (event: ServerSentEvent) => {
     texts.stdout.end();
     texts.stderr.end();
@@ -29,13 +29,13 @@ export async function execEventsOf(
         onStart(woken);
         resolve();
       },
-      onOutput: (stream: OutputStream, bytes: Buffer) => texts[stream].take(bytes),
+      onOutput: (stream: OutputStream, bytes: Buffer) => texts[stream].push(bytes),
     };
     service.run(order, listener).then(
       ({ exitCode, timedOut, truncated }) => end({ event: 'exit', data: { exitCode, timedOut, truncated } }),
       (error: unknown) => {
         reject(error);
-        const { code, message } = toRefusal(error);
+        const { code, message } = toProblemError(error);
         end({ event: 'error', data: { code, detail: message } });
       },
     );
@@ -44,7 +44,7 @@ export async function execEventsOf(
 }
 
 /** Converts the bytes of one output stream to events. */
-class TextOf {
+class OutputEvents {
   private readonly pieces = new TextPieces();
 
   constructor(
@@ -52,15 +52,15 @@ class TextOf {
     private readonly events: Readable,
   ) {}
 
-  take(bytes: Buffer): void {
-    this.push(this.pieces.add(bytes));
+  push(bytes: Buffer): void {
+    this.emit(this.pieces.add(bytes));
   }
 
   end(): void {
-    this.push(this.pieces.end());
+    this.emit(this.pieces.end());
   }
 
-  private push(data: TextPiece | null): void {
+  private emit(data: TextPiece | null): void {
     if (data !== null) this.events.push({ event: this.event, data });
   }
 }

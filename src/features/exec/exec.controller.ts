@@ -5,7 +5,7 @@ import { v5 as uuidv5 } from 'uuid';
 import { AgentId } from '../agents/index.ts';
 import { RequireScope } from '../../http/auth/access.ts';
 import { Operation } from '../../http/requests/operation.ts';
-import { type Call, CurrentCall } from '../../http/server/call.ts';
+import { type RequestContext, CurrentRequest } from '../../http/server/request-context.ts';
 import { Idempotent } from '../../http/idempotency/idempotency.interceptor.ts';
 import { EVENT_STREAM, ResponseStreams, type Streamed } from '../../http/server/response-streams.ts';
 import { JsonBody } from '../../http/server/body.ts';
@@ -32,7 +32,7 @@ export class ExecController {
   @Idempotent({ sealedFor: 'agentId' })
   @JsonBody(EXEC_BODY_LIMIT)
   @ApiOkResponse()
-  async run(@AgentId() agentId: string, @Body() body: ExecDto, @CurrentCall() call: Call): Promise<ExecResultDto | Streamed> {
+  async run(@AgentId() agentId: string, @Body() body: ExecDto, @CurrentRequest() call: RequestContext): Promise<ExecResultDto | Streamed> {
     const order = (signal: AbortSignal): ExecOrder => ({
       context: call.context,
       accountId: call.accountId,

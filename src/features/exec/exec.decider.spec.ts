@@ -11,7 +11,7 @@ const startAt = (execId: string, seconds: number): ExecCommand => ({
   agentId: 'agent',
   execId,
   command,
-  place: null,
+  location: null,
   timeoutSeconds: 60,
   endsBy: at(seconds + 70).toISOString(),
 });

@@ -1,5 +1,5 @@
 import type { Sealed } from '../../crypto/keyring.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import type { Decider } from '../../eventsourcing/event-store/event-definition.ts';
 import { ownerOf, sandboxIdOf } from '../../sandboxes/sandbox-id.ts';
 import type { ExecEvent, ExecFailure, TerminalEnd } from './exec.events.ts';
@@ -31,7 +31,7 @@ interface StartExec {
   execId: string;
   command: Sealed;
   /** The folder and the session; null if it has neither. */
-  place: Sealed | null;
+  location: Sealed | null;
   timeoutSeconds: number;
   endsBy: string;
 }
@@ -71,9 +71,9 @@ function end(command: Extract<ExecCommand, { type: 'EndExec' | 'FailExec' }>, st
 }
 
 function start(command: StartExec, state: AgentExecsState, now: Date): ExecEvent[] {
-  const { execId: exec_id, place, timeoutSeconds: timeout_seconds, endsBy: ends_by } = command;
+  const { execId: exec_id, location, timeoutSeconds: timeout_seconds, endsBy: ends_by } = command;
   if (state?.latest.includes(exec_id))
-    throw new Refusal(
+    throw new ProblemError(
       'invalid_state',
       'The command of this Idempotency-Key was started before, and is not run again; its outcome is unknown.',
     );
@@ -81,12 +81,12 @@ function start(command: StartExec, state: AgentExecsState, now: Date): ExecEvent
   const running = state?.running ?? [];
   const over = running.filter(({ endsBy }) => Date.parse(endsBy) <= now.getTime());
   if (running.length - over.length >= RUNNING_MAX)
-    throw new Refusal('rate_limited', `${RUNNING_MAX} commands run in this agent already.`, { retryAfterSeconds: 1 });
+    throw new ProblemError('rate_limited', `${RUNNING_MAX} commands run in this agent already.`, { retryAfterSeconds: 1 });
   return [
     ...over.map(({ id }): ExecEvent => ({ type: 'ExecFailed', data: { ...owner, exec_id: id, failure: 'unknown' } })),
     {
       type: 'ExecStarted',
-      data: { ...owner, exec_id, command: command.command, ...(place === null ? {} : { place }), timeout_seconds, ends_by },
+      data: { ...owner, exec_id, command: command.command, ...(location === null ? {} : { place: location }), timeout_seconds, ends_by },
     },
   ];
 }

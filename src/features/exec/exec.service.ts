@@ -9,7 +9,7 @@ import type { ContainerHandle } from '../../runtime/container.ts';
 import { LiveContainers } from '../../sandboxes/services.ts';
 import { AgentExecs } from './agent-execs.service.ts';
 import { argvOf } from './command-fields.ts';
-import { commandRefused } from './containers.service.ts';
+import { throwCommandRefusal } from './container-terminals.service.ts';
 import type { ExecFailure } from './exec.events.ts';
 
 /** The limit of what a command may print to stdout and stderr together, in bytes (docs/reference/limits.md). */
@@ -53,7 +53,7 @@ export interface ExecListener {
 @Injectable()
 export class Exec {
   private readonly logger = new Logger('Exec');
-  private readonly places = { limiter: new FairLimiter(EXECS), full: 'Too many commands of this account run at once.' };
+  private readonly slots = { limiter: new FairLimiter(EXECS), full: 'Too many commands of this account run at once.' };
   private readonly share = new ReadShare(READ_BYTES);
 
   constructor(
@@ -69,11 +69,11 @@ export class Exec {
   run(order: ExecOrder, listener: ExecListener = {}): Promise<ExecResult> {
     const { accountId, agentId, context, signal, wake = true } = order;
     const need = { sandboxId: agentId, accountId, context, signal, wake, trigger: 'exec' };
-    const work = (handle: ContainerHandle, woken: boolean) => this.recorded(order, handle, woken, listener);
-    return this.containers.use(need, this.places, work).catch((error: unknown) => commandRefused(agentId, error));
+    const work = (handle: ContainerHandle, woken: boolean) => this.runRecorded(order, handle, woken, listener);
+    return this.containers.use(need, this.slots, work).catch((error: unknown) => throwCommandRefusal(agentId, error));
   }
 
-  private async recorded(
+  private async runRecorded(
     order: ExecOrder,
     handle: ContainerHandle,
     woken: boolean,
@@ -94,17 +94,17 @@ export class Exec {
         onOutput,
         pace: this.share.reader(order.accountId, order.signal),
       });
-      await this.execs.end(order, result).catch((error: unknown) => this.notRecorded(error));
+      await this.execs.end(order, result).catch((error: unknown) => this.logUnrecorded(error));
       return result;
     } catch (error) {
       const failure: ExecFailure = order.signal.aborted ? 'canceled' : 'interrupted';
-      await this.execs.fail(order, failure).catch((reason: unknown) => this.notRecorded(reason));
+      await this.execs.fail(order, failure).catch((reason: unknown) => this.logUnrecorded(reason));
       throw error;
     }
   }
 
   /** The command has run, so the caller gets its result. The next command records that the outcome of this one is unknown. */
-  private notRecorded(error: unknown): void {
+  private logUnrecorded(error: unknown): void {
     this.logger.warn({ msg: 'the end of a command could not be recorded', err: error });
   }
 }

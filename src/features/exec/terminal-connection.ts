@@ -16,7 +16,7 @@ export const SIZE_MAX = 1_000;
  */
 export function connectTerminal(socket: WebSocket, terminal: Terminal, onInput: () => void): Promise<'shell' | 'socket'> {
   const { stream } = terminal;
-  const sizes = new Sizes(terminal);
+  const sizes = new ResizeQueue(terminal);
   stream.on('data', (bytes: Buffer) => {
     socket.send(bytes, { binary: true }, () => {
       if (socket.bufferedAmount < OUTPUT_BYTES_MAX) stream.resume();
@@ -47,26 +47,26 @@ interface Size {
 }
 
 /** Applies sizes to a terminal one after the other. Of the sizes that arrive meanwhile, only the last one is applied. */
-class Sizes {
+class ResizeQueue {
   private next: Size | null = null;
-  private isSetting = false;
+  private isResizing = false;
 
   constructor(private readonly terminal: Terminal) {}
 
   set(size: Size): void {
     this.next = size;
-    if (!this.isSetting) void this.run();
+    if (!this.isResizing) void this.run();
   }
 
   private async run(): Promise<void> {
-    this.isSetting = true;
+    this.isResizing = true;
     while (this.next !== null) {
       const { cols, rows } = this.next;
       this.next = null;
       // A failure is ignored: if the shell is ending, its end is reported anyway.
       await this.terminal.resize(cols, rows).catch(() => undefined);
     }
-    this.isSetting = false;
+    this.isResizing = false;
   }
 }
 

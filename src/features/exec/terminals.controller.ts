@@ -2,8 +2,8 @@ import { Controller, Get, HttpCode, Post, Query } from '@nestjs/common';
 import { ApiResponse } from '@nestjs/swagger';
 
 import { AgentId } from '../agents/index.ts';
-import { RequireScope, TakesTicket } from '../../http/auth/access.ts';
-import { type Call, CurrentCall } from '../../http/server/call.ts';
+import { RequireScope, AcceptsTicket } from '../../http/auth/access.ts';
+import { type RequestContext, CurrentRequest } from '../../http/server/request-context.ts';
 import { newId } from '../../kernel/ids.ts';
 import { TerminalQueryDto, TerminalTicketDto } from './terminals.dto.ts';
 import { TerminalTickets } from './terminal-tickets.service.ts';
@@ -22,9 +22,13 @@ export class TerminalsController {
    */
   @Get()
   @RequireScope('deploy')
-  @TakesTicket()
+  @AcceptsTicket()
   @ApiResponse({ status: 101, description: 'The connection is a WebSocket now.' })
-  open(@AgentId() agentId: string, @Query() { cols = 80, rows = 24 }: TerminalQueryDto, @CurrentCall() call: Call): Promise<void> {
+  open(
+    @AgentId() agentId: string,
+    @Query() { cols = 80, rows = 24 }: TerminalQueryDto,
+    @CurrentRequest() call: RequestContext,
+  ): Promise<void> {
     return this.terminals.serve({ call, agentId, terminalId: newId(), cols, rows });
   }
 
@@ -33,7 +37,7 @@ export class TerminalsController {
   @HttpCode(201)
   @RequireScope('deploy')
   @ApiResponse({ status: 201, type: TerminalTicketDto })
-  async issueTicket(@AgentId() agentId: string, @CurrentCall() call: Call): Promise<TerminalTicketDto> {
+  async issueTicket(@AgentId() agentId: string, @CurrentRequest() call: RequestContext): Promise<TerminalTicketDto> {
     const { ticket, expiresAt } = await this.tickets.issue(agentId, call);
     call.setHeader('cache-control', 'no-store');
     return { ticket, expiresAt: expiresAt.toISOString() };

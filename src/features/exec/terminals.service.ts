@@ -17,16 +17,16 @@ import type { WebSocket } from 'ws';
 
 import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import { pause } from '../../kernel/async/pause.ts';
-import { unlessAborted } from '../../kernel/async/unless-aborted.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { raceAbort } from '../../kernel/async/race-abort.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import { AccountCounter } from '../../kernel/limits/account-counter.ts';
-import type { Call } from '../../http/server/call.ts';
+import type { RequestContext } from '../../http/server/request-context.ts';
 import { CLOSE } from '../../http/server/close-codes.ts';
 import { WebSockets } from '../../http/server/web-sockets.ts';
 import type { Terminal } from '../../runtime/runtime.ts';
 import { WakeGate } from '../../sandboxes/services.ts';
 import { AgentExecs } from './agent-execs.service.ts';
-import { commandRefused, Containers } from './containers.service.ts';
+import { throwCommandRefusal, ContainerTerminals } from './container-terminals.service.ts';
 import type { TerminalEnd } from './exec.events.ts';
 import { connectTerminal, FRAME_BYTES_MAX } from './terminal-connection.ts';
 
@@ -41,8 +41,8 @@ const INPUT_HOLD_MS = 5_000;
 const END_TIMEOUT_MS = { shell: 15_000, socket: 5_000 };
 
 /** A terminal that a caller wants in an agent. */
-export interface TerminalOrder {
-  call: Call;
+export interface TerminalOpening {
+  call: RequestContext;
   agentId: string;
   terminalId: string;
   cols: number;
@@ -64,7 +64,7 @@ export class Terminals implements BeforeApplicationShutdown {
 
   constructor(
     private readonly gate: WakeGate,
-    private readonly containers: Containers,
+    private readonly containers: ContainerTerminals,
     private readonly execs: AgentExecs,
     private readonly sockets: WebSockets,
   ) {}
@@ -73,7 +73,7 @@ export class Terminals implements BeforeApplicationShutdown {
    * Serves a terminal until it ends. Before it is open, throws what `WebSockets.check` throws, `agent_not_found`, `agent_unavailable`,
    * `runtime_unavailable` and `rate_limited`.
    */
-  async serve(order: TerminalOrder): Promise<void> {
+  async serve(order: TerminalOpening): Promise<void> {
     const { call, agentId } = order;
     this.sockets.check(call);
     await this.containers.requireEngine();
@@ -81,9 +81,9 @@ export class Terminals implements BeforeApplicationShutdown {
     const { accountId, context } = call;
     const need = { sandboxId: agentId, accountId, context, signal: gone, trigger: 'terminal' };
     const { result: open } = await this.gate
-      .whileAwake(need, ({ generation }) => this.opened(order, generation, gone))
-      .catch((error: unknown) => commandRefused(agentId, error));
-    const serving = this.attend(order, open, this.holder(need));
+      .whileAwake(need, ({ generation }) => this.openTerminal(order, generation, gone))
+      .catch((error: unknown) => throwCommandRefusal(agentId, error));
+    const serving = this.serveUntilEnd(order, open, this.inputHold(need));
     this.running.add(serving);
     await serving.finally(() => this.running.delete(serving));
   }
@@ -93,12 +93,12 @@ export class Terminals implements BeforeApplicationShutdown {
     await Promise.allSettled(this.running);
   }
 
-  private async opened(order: TerminalOrder, generation: number, gone: AbortSignal): Promise<OpenTerminal> {
+  private async openTerminal(order: TerminalOpening, generation: number, gone: AbortSignal): Promise<OpenTerminal> {
     const { call, agentId, cols, rows } = order;
-    this.takePlace(call, agentId);
+    this.acquireSlot(call, agentId);
     const ending = new AbortController();
     const signal = AbortSignal.any([gone, ending.signal]);
-    const terminal = await this.containers.terminal(agentId, generation, { cols, rows, signal });
+    const terminal = await this.containers.open(agentId, generation, { cols, rows, signal });
     try {
       // T1
       await this.execs.openTerminal(recordOf(order));
@@ -114,26 +114,26 @@ export class Terminals implements BeforeApplicationShutdown {
   }
 
   /** T4: counts a terminal of the agent until its connection closes. */
-  private takePlace(call: Call, agentId: string): void {
+  private acquireSlot(call: RequestContext, agentId: string): void {
     const release = this.open.tryAcquire({ account: call.accountId, agent: agentId });
     if (release === null)
-      throw new Refusal('rate_limited', `${TERMINALS_PER_AGENT} terminals are open in this agent already.`, { retryAfterSeconds: 10 });
+      throw new ProblemError('rate_limited', `${TERMINALS_PER_AGENT} terminals are open in this agent already.`, { retryAfterSeconds: 10 });
     call.onClose(release);
   }
 
   /** T3: passes bytes on until one side ends, and records how it ended. Never throws. */
-  private async attend(order: TerminalOrder, { terminal, socket, generation }: OpenTerminal, hold: () => void): Promise<void> {
+  private async serveUntilEnd(order: TerminalOpening, { terminal, socket, generation }: OpenTerminal, hold: () => void): Promise<void> {
     const first = await connectTerminal(socket, terminal, hold);
-    const exitCode = await unlessAborted(terminal.ended, timeoutSignal(END_TIMEOUT_MS[first])).catch(() => null);
+    const exitCode = await raceAbort(terminal.ended, timeoutSignal(END_TIMEOUT_MS[first])).catch(() => null);
     const end: TerminalEnd =
-      first === 'shell' ? await this.endOf(order.agentId, generation) : this.sockets.stopping ? 'stopped' : 'hung_up';
+      first === 'shell' ? await this.endReasonOf(order.agentId, generation) : this.sockets.stopping ? 'stopped' : 'hung_up';
     const reason = end === 'agent_ended' ? 'The agent’s container ended.' : `The shell ended with exit code ${exitCode ?? 'unknown'}.`;
     if (first === 'shell') socket.close(end === 'agent_ended' ? CLOSE.goingAway : CLOSE.normal, reason);
     await this.recordEnd(order, end, exitCode);
   }
 
   /** Returns whether the shell ended by itself or with its container. */
-  private async endOf(agentId: string, generation: number): Promise<TerminalEnd> {
+  private async endReasonOf(agentId: string, generation: number): Promise<TerminalEnd> {
     return (await this.gate.isSameRun(agentId, generation).catch(() => false)) ? 'exited' : 'agent_ended';
   }
 
@@ -141,7 +141,7 @@ export class Terminals implements BeforeApplicationShutdown {
    * T2: returns a function for each input. It wakes the agent if it sleeps, and holds it awake for a moment, so that the agent counts as used at
    * the last input.
    */
-  private holder(need: Parameters<WakeGate['whileAwake']>[0]): () => void {
+  private inputHold(need: Parameters<WakeGate['whileAwake']>[0]): () => void {
     let isHeld = false;
     return () => {
       if (isHeld || need.signal.aborted) return;
@@ -154,7 +154,7 @@ export class Terminals implements BeforeApplicationShutdown {
     };
   }
 
-  private async recordEnd(order: TerminalOrder, end: TerminalEnd, exitCode: number | null): Promise<void> {
+  private async recordEnd(order: TerminalOpening, end: TerminalEnd, exitCode: number | null): Promise<void> {
     try {
       await this.execs.closeTerminal(recordOf(order), end, exitCode);
     } catch (error) {
@@ -163,6 +163,6 @@ export class Terminals implements BeforeApplicationShutdown {
   }
 }
 
-function recordOf({ agentId, terminalId, call: { context } }: TerminalOrder) {
+function recordOf({ agentId, terminalId, call: { context } }: TerminalOpening) {
   return { agentId, terminalId, context };
 }

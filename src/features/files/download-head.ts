@@ -1,9 +1,9 @@
-import type { Call } from '../../http/server/call.ts';
+import type { RequestContext } from '../../http/server/request-context.ts';
 import { contentTypeOf, dispositionOf } from './download-headers.ts';
 import type { Download } from './downloads.service.ts';
 
 /** Sets the headers of a download, with which no browser executes the content. */
-export function describeDownload({ name, file }: Download, call: Call): void {
+export function describeDownload({ name, file }: Download, call: RequestContext): void {
   call.setHeader('content-type', contentTypeOf(name));
   call.setHeader('content-disposition', dispositionOf(name));
   call.setHeader('content-security-policy', 'sandbox');

@@ -1,4 +1,4 @@
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 
 /** A part of a file: the offsets of its first and last byte. */
 export interface ByteRange {
@@ -60,7 +60,7 @@ export function rangeOf(header: string | undefined, size: number): ByteRange | n
   if (first === undefined || last === undefined || (first === '' && last === '')) return null;
   if (first !== '' && last !== '' && Number(last) < Number(first)) return null;
   const start = first === '' ? Math.max(0, size - Number(last)) : Number(first);
-  if (start >= size) throw new Refusal('range_not_satisfiable', `The file has ${size} bytes.`, { members: { size } });
+  if (start >= size) throw new ProblemError('range_not_satisfiable', `The file has ${size} bytes.`, { members: { size } });
   return { start, end: first === '' || last === '' ? size - 1 : Math.min(Number(last), size - 1) };
 }
 

@@ -43,7 +43,7 @@ export interface Download {
 /** Sends files of agents. It wakes the agent first, keeps it awake until everything is sent, and records the caller. */
 @Injectable()
 export class Downloads {
-  private readonly places = { limiter: new FairLimiter(DOWNLOADS), full: 'Too many downloads of this account run at once.' };
+  private readonly slots = { limiter: new FairLimiter(DOWNLOADS), full: 'Too many downloads of this account run at once.' };
 
   constructor(
     private readonly containers: LiveContainers,
@@ -61,7 +61,7 @@ export class Downloads {
         await sent;
       };
       this.containers
-        .use({ ...call, sandboxId: call.agentId, trigger: 'files' }, this.places, send)
+        .use({ ...call, sandboxId: call.agentId, trigger: 'files' }, this.slots, send)
         .catch((error: unknown) => reject(fileRefusal(call.agentId, error)));
     });
   }
@@ -86,7 +86,7 @@ export class Downloads {
       read.content.destroy();
       throw error;
     }
-    const meter = new Meter(announcedOf(read, file));
+    const meter = new Meter(expectedLength(read, file));
     const sent = pipeline(read.content, meter, { signal })
       .then(() => finished(meter))
       .catch(() => undefined);
@@ -95,7 +95,7 @@ export class Downloads {
   }
 }
 
-function announcedOf({ size }: FileRead, file: Download['file']): { bytes: number } | { bytesMax: number } {
+function expectedLength({ size }: FileRead, file: Download['file']): { bytes: number } | { bytesMax: number } {
   if (size === null) return { bytesMax: TAR_BYTES_MAX };
   return { bytes: file?.range ? file.range.end - file.range.start + 1 : size };
 }

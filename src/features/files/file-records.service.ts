@@ -2,7 +2,7 @@ import { Injectable, Logger } from '@nestjs/common';
 
 import type { CommandContext } from '../../kernel/context/command-context.ts';
 import { Keyring, type Sealed } from '../../crypto/keyring.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import { Aggregates } from '../../eventsourcing/aggregates/aggregates.ts';
 import { FileRefused } from '../../runtime/files.ts';
 import { filesDecider, type FileCommand, type FileOutcome } from './files.decider.ts';
@@ -44,18 +44,18 @@ export class FileRecords {
    * Records the start of the change, carries it out, and records its end. Throws what the work throws; `rate_limited` if too many changes
    * are running, and `invalid_state` if this one was started before.
    */
-  async around<T>(call: RecordedCall, intent: Intent, work: () => Promise<{ answer: T; outcome: FileOutcome }>): Promise<T> {
+  async recordAround<T>(call: RecordedCall, intent: Intent, work: () => Promise<{ answer: T; outcome: FileOutcome }>): Promise<T> {
     const { agentId, callId: changeId } = call;
     const endsBy = new Date(Date.now() + intent.timeoutMs + END_MARGIN_MS).toISOString();
     const paths = await this.seal(call, 'asked', intent.paths);
     await this.execute(call, { type: 'StartFileChange', agentId, changeId, change: intent.change, paths, endsBy });
     try {
       const { answer, outcome } = await work();
-      await this.execute(call, { type: 'EndFileChange', changeId, outcome }).catch((error: unknown) => this.notRecorded(error));
+      await this.execute(call, { type: 'EndFileChange', changeId, outcome }).catch((error: unknown) => this.logUnrecorded(error));
       return answer;
     } catch (error) {
       const failure = failureOf(error, call.signal);
-      await this.execute(call, { type: 'FailFileChange', changeId, failure }).catch((reason: unknown) => this.notRecorded(reason));
+      await this.execute(call, { type: 'FailFileChange', changeId, failure }).catch((reason: unknown) => this.logUnrecorded(reason));
       throw error;
     }
   }
@@ -75,12 +75,12 @@ export class FileRecords {
   }
 
   /** The change is over, so the caller gets its result. The next change records that the outcome of this one is unknown. */
-  private notRecorded(error: unknown): void {
+  private logUnrecorded(error: unknown): void {
     this.logger.warn({ msg: 'the end of a change of files could not be recorded', err: error });
   }
 }
 
 function failureOf(error: unknown, signal: AbortSignal): FileChangeFailure {
   if (signal.aborted) return 'canceled';
-  return error instanceof FileRefused || error instanceof Refusal ? 'refused' : 'interrupted';
+  return error instanceof FileRefused || error instanceof ProblemError ? 'refused' : 'interrupted';
 }

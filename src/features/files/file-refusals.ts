@@ -1,4 +1,4 @@
-import type { ErrorCode } from '../../kernel/errors/refusal.ts';
+import type { ErrorCode } from '../../kernel/errors/problem-error.ts';
 import type { FileRefusal } from '../../runtime/files.ts';
 
 /** The refusals of file calls, by the runtime's reason. */

@@ -6,7 +6,7 @@ import { AgentId } from '../agents/index.ts';
 import { RequireScope } from '../../http/auth/access.ts';
 import { Operation } from '../../http/requests/operation.ts';
 import { MultipartForm } from '../../http/requests/multipart-form.ts';
-import { type Call, CurrentCall } from '../../http/server/call.ts';
+import { type RequestContext, CurrentRequest } from '../../http/server/request-context.ts';
 import { Idempotent } from '../../http/idempotency/idempotency.interceptor.ts';
 import { RawBody } from '../../http/server/body.ts';
 import { newId } from '../../kernel/ids.ts';
@@ -44,7 +44,7 @@ export class FilesController {
   @Get('list')
   @Operation('listAgentFiles')
   @RequireScope('provision', 'deploy', 'manage')
-  async list(@AgentId() agentId: string, @Query() query: ListFilesDto, @CurrentCall() call: Call): Promise<FileListDto> {
+  async list(@AgentId() agentId: string, @Query() query: ListFilesDto, @CurrentRequest() call: RequestContext): Promise<FileListDto> {
     return toFileList(await this.files.list(fileCall(agentId, call), query.path ?? '.'));
   }
 
@@ -54,7 +54,11 @@ export class FilesController {
   @RequireScope('provision', 'deploy', 'manage')
   @ApiHeader({ name: 'Range', required: false, description: 'One part of a file: bytes=0-499, bytes=500- or bytes=-500.' })
   @ApiOkResponse({ content: { 'application/octet-stream': { schema: { type: 'string', format: 'binary' } } } })
-  async download(@AgentId() agentId: string, @Query() { path }: FilePathDto, @CurrentCall() call: Call): Promise<StreamableFile> {
+  async download(
+    @AgentId() agentId: string,
+    @Query() { path }: FilePathDto,
+    @CurrentRequest() call: RequestContext,
+  ): Promise<StreamableFile> {
     const request = { path, range: call.header('range'), ifRange: call.header('if-range'), isHead: call.isHead };
     const download = await this.downloads.open(fileCall(agentId, call), request);
     describeDownload(download, call);
@@ -72,7 +76,7 @@ export class FilesController {
   @RawBody('stream')
   @ApiConsumes('multipart/form-data')
   @ApiBody({ type: UploadDto })
-  async upload(@AgentId() agentId: string, @CurrentCall() call: Call): Promise<UploadedFileDto> {
+  async upload(@AgentId() agentId: string, @CurrentRequest() call: RequestContext): Promise<UploadedFileDto> {
     return this.uploads.receive(fileCall(agentId, call), await MultipartForm.of(call.incoming, FORM));
   }
 
@@ -80,14 +84,22 @@ export class FilesController {
   @Put('write')
   @Operation('writeAgentFile')
   @RequireScope('deploy')
-  write(@AgentId() agentId: string, @Body() { path, content }: WriteFileDto, @CurrentCall() call: Call): Promise<WrittenFileDto> {
+  write(
+    @AgentId() agentId: string,
+    @Body() { path, content }: WriteFileDto,
+    @CurrentRequest() call: RequestContext,
+  ): Promise<WrittenFileDto> {
     return this.files.write(fileCall(agentId, call), path, content);
   }
 
   @Post('mkdir')
   @RequireScope('deploy')
   @Idempotent({ sealedFor: 'agentId' })
-  mkdir(@AgentId() agentId: string, @Body() { path, parents }: MakeDirectoryDto, @CurrentCall() call: Call): Promise<MadeDirectoryDto> {
+  mkdir(
+    @AgentId() agentId: string,
+    @Body() { path, parents }: MakeDirectoryDto,
+    @CurrentRequest() call: RequestContext,
+  ): Promise<MadeDirectoryDto> {
     return this.files.makeDirectory(fileCall(agentId, call), path, parents ?? true);
   }
 
@@ -96,7 +108,7 @@ export class FilesController {
   @HttpCode(200)
   @RequireScope('deploy')
   @Idempotent({ sealedFor: 'agentId' })
-  move(@AgentId() agentId: string, @Body() { from, to }: MoveFileDto, @CurrentCall() call: Call): Promise<MovedFileDto> {
+  move(@AgentId() agentId: string, @Body() { from, to }: MoveFileDto, @CurrentRequest() call: RequestContext): Promise<MovedFileDto> {
     return this.files.move(fileCall(agentId, call), from, to);
   }
 
@@ -104,12 +116,12 @@ export class FilesController {
   @Delete('delete')
   @HttpCode(204)
   @RequireScope('deploy')
-  remove(@AgentId() agentId: string, @Query() { path }: FilePathDto, @CurrentCall() call: Call): Promise<void> {
+  remove(@AgentId() agentId: string, @Query() { path }: FilePathDto, @CurrentRequest() call: RequestContext): Promise<void> {
     return this.files.remove(fileCall(agentId, call), path);
   }
 }
 
-function fileCall(agentId: string, call: Call): FileCall {
+function fileCall(agentId: string, call: RequestContext): FileCall {
   return {
     context: call.context,
     accountId: call.accountId,

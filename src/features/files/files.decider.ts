@@ -1,6 +1,6 @@
 import { ownerOf, sandboxIdOf, type SandboxOwner } from '../../sandboxes/sandbox-id.ts';
 import type { Sealed } from '../../crypto/keyring.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import type { Decider } from '../../eventsourcing/event-store/event-definition.ts';
 import type { FileChange, FileChangeFailure, FileEvent } from './files.events.ts';
 
@@ -60,7 +60,7 @@ function decide(command: FileCommand, state: FileChangesState, now: Date): FileE
 function start(command: Extract<FileCommand, { type: 'StartFileChange' }>, state: FileChangesState, now: Date): FileEvent[] {
   const { changeId: change_id, change, paths, endsBy: ends_by } = command;
   if (state?.latest.includes(change_id))
-    throw new Refusal(
+    throw new ProblemError(
       'invalid_state',
       'The change of this Idempotency-Key was begun before, and is not made again; its outcome is unknown. Look at the files.',
     );
@@ -68,7 +68,7 @@ function start(command: Extract<FileCommand, { type: 'StartFileChange' }>, state
   const running = state?.running ?? [];
   const over = running.filter(({ endsBy }) => Date.parse(endsBy) <= now.getTime());
   if (running.length - over.length >= CHANGES_MAX)
-    throw new Refusal('rate_limited', `${CHANGES_MAX} changes are made to this agent’s files already.`, { retryAfterSeconds: 1 });
+    throw new ProblemError('rate_limited', `${CHANGES_MAX} changes are made to this agent’s files already.`, { retryAfterSeconds: 1 });
   return [
     ...over.map(({ id }): FileEvent => ({ type: 'FileChangeFailed', data: { ...owner, change_id: id, failure: 'unknown' } })),
     { type: 'FileChangeStarted', data: { ...owner, change_id, change, paths, ends_by } },

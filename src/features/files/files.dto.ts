@@ -8,7 +8,7 @@ import { isReserved, RESERVED_NAME } from './upload-names.ts';
 const PATH_BYTES_MAX = 4_095;
 
 /** Returns what is wrong with a path, or null. */
-export function pathMessage(path: unknown): string | null {
+export function pathProblem(path: unknown): string | null {
   if (typeof path !== 'string' || path === '') return 'must be a path';
   if (path.includes('\0') || !path.isWellFormed()) return 'must not contain a NUL or half of a surrogate pair';
   if (path.split('/').some(isReserved)) return RESERVED_NAME;
@@ -18,19 +18,19 @@ export function pathMessage(path: unknown): string | null {
 export class ListFilesDto {
   /** The directory; a relative path begins at the volume's root, which is the default. */
   @IsOptional()
-  @checked('path', pathMessage)
+  @checked('path', pathProblem)
   path?: string;
 }
 
 export class FilePathDto {
   /** The path; a relative one begins at the volume's root. */
-  @checked('path', pathMessage)
+  @checked('path', pathProblem)
   path: string;
 }
 
 export class WriteFileDto {
   /** The file; a relative path begins at the volume's root. Missing directories are created. */
-  @checked('path', pathMessage)
+  @checked('path', pathProblem)
   path: string;
 
   /** The whole new content, as text. */
@@ -40,7 +40,7 @@ export class WriteFileDto {
 
 export class MakeDirectoryDto {
   /** The directory; a relative path begins at the volume's root. */
-  @checked('path', pathMessage)
+  @checked('path', pathProblem)
   path: string;
 
   /** The value true also creates missing parent directories, and accepts a directory that exists. It is true by default. */
@@ -50,11 +50,11 @@ export class MakeDirectoryDto {
 }
 
 export class MoveFileDto {
-  @checked('path', pathMessage)
+  @checked('path', pathProblem)
   from: string;
 
   /** The new path, at which nothing may stand. */
-  @checked('path', pathMessage)
+  @checked('path', pathProblem)
   to: string;
 }
 

@@ -8,12 +8,12 @@ import { FileRecords } from './file-records.service.ts';
 import { FilesController } from './files.controller.ts';
 import { Files } from './files.service.ts';
 import { Uploads } from './uploads.service.ts';
-import { VolumeRoom } from './volume-room.service.ts';
+import { VolumeQuota } from './volume-quota.service.ts';
 
 @Module({
   imports: [AgentsModule, MessagesModule, SandboxContainersModule],
   controllers: [FilesController],
-  providers: [Downloads, FileRecords, Files, Uploads, VolumeRoom],
+  providers: [Downloads, FileRecords, Files, Uploads, VolumeQuota],
   exports: [Downloads, Files, Uploads],
 })
 export class FilesModule {}

@@ -6,7 +6,7 @@ import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import { LiveContainers } from '../../sandboxes/services.ts';
 import { sharesOf } from '../../kernel/limits/account-counter.ts';
 import { FairLimiter } from '../../kernel/limits/fair-limiter.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import { FileRefused, type FileList } from '../../runtime/files.ts';
 import { ContainerRuntime } from '../../runtime/runtime.ts';
 import type { ContainerHandle } from '../../runtime/container.ts';
@@ -17,7 +17,7 @@ import { FileRecords, type RecordedCall } from './file-records.service.ts';
 import type { FileOutcome } from './files.decider.ts';
 import type { FileChange } from './files.events.ts';
 import type { MadeDirectoryDto, MovedFileDto, WrittenFileDto } from './files.dto.ts';
-import { VolumeRoom } from './volume-room.service.ts';
+import { VolumeQuota } from './volume-quota.service.ts';
 
 /** The most bytes of a written text. The request body is limited to the same size. */
 const WRITE_BYTES_MAX = 1_048_576;
@@ -38,25 +38,25 @@ export interface FileCall extends RecordedCall {
 /** Lists and changes the files of agents. It wakes the agent first, and records changes. */
 @Injectable()
 export class Files {
-  private readonly places = { limiter: new FairLimiter(CALLS), full: 'Too many calls to files of this account run at once.' };
+  private readonly slots = { limiter: new FairLimiter(CALLS), full: 'Too many calls to files of this account run at once.' };
 
   constructor(
     private readonly containers: LiveContainers,
     private readonly runtime: ContainerRuntime,
     private readonly records: FileRecords,
-    private readonly room: VolumeRoom,
+    private readonly quota: VolumeQuota,
   ) {}
 
   list(call: FileCall, path: string): Promise<FileList> {
-    return this.inContainer(call, (handle, signal) => this.runtime.files.list(handle, path, signal));
+    return this.runInContainer(call, (handle, signal) => this.runtime.files.list(handle, path, signal));
   }
 
   /** Writes the text. Missing directories are created. */
   write(call: FileCall, path: string, content: string): Promise<WrittenFileDto> {
     const intent = { change: 'write' as const, paths: { path }, timeoutMs: CALL_TIMEOUT_MS };
-    return this.inContainer(call, (handle, signal) =>
-      this.room.whileWriting(call.agentId, handle, (reserve) =>
-        this.records.around(call, intent, async () => {
+    return this.runInContainer(call, (handle, signal) =>
+      this.quota.whileWriting(call.agentId, handle, (reserve) =>
+        this.records.recordAround(call, intent, async () => {
           const options = { maxBytes: WRITE_BYTES_MAX, reserve, onTaken: 'replace' as const, parents: true, signal };
           const answer = await this.runtime.files.write(handle, path, Readable.from([Buffer.from(content)]), options);
           return { answer, outcome: { change: 'write', size: answer.size, created: answer.created } };
@@ -86,8 +86,8 @@ export class Files {
     }));
   }
 
-  private inContainer<T>(call: FileCall, work: (handle: ContainerHandle, signal: AbortSignal) => Promise<T>): Promise<T> {
-    return this.containers.use({ ...call, sandboxId: call.agentId, trigger: 'files' }, this.places, async (handle, woken) => {
+  private runInContainer<T>(call: FileCall, work: (handle: ContainerHandle, signal: AbortSignal) => Promise<T>): Promise<T> {
+    return this.containers.use({ ...call, sandboxId: call.agentId, trigger: 'files' }, this.slots, async (handle, woken) => {
       if (woken) call.onWoken();
       return work(handle, AbortSignal.any([call.signal, timeoutSignal(CALL_TIMEOUT_MS)])).catch((error: unknown) => {
         throw fileRefusal(call.agentId, error);
@@ -102,18 +102,18 @@ export class Files {
     work: (handle: ContainerHandle, signal: AbortSignal) => Promise<{ answer: T; outcome: FileOutcome }>,
   ): Promise<T> {
     const intent = { change, paths, timeoutMs: CALL_TIMEOUT_MS };
-    return this.inContainer(call, (handle, signal) => this.records.around(call, intent, () => work(handle, signal)));
+    return this.runInContainer(call, (handle, signal) => this.records.recordAround(call, intent, () => work(handle, signal)));
   }
 }
 
 /** Returns the refusal for an error of a file call; any other error is returned unchanged. */
 export function fileRefusal(sandboxId: string, error: unknown): unknown {
-  if (error instanceof FileRefused) return new Refusal(...REFUSALS[error.reason]);
+  if (error instanceof FileRefused) return new ProblemError(...REFUSALS[error.reason]);
   if (error instanceof RuntimeUnavailable)
-    return new Refusal('runtime_unavailable', 'The container engine did not answer; a change may have been made.');
+    return new ProblemError('runtime_unavailable', 'The container engine did not answer; a change may have been made.');
   if (error instanceof ContainerGone || error instanceof RuntimeRefused)
     return containerLost(sandboxId, 'The container ended meanwhile, or can’t work with files.');
   if (error instanceof DOMException && error.name === 'TimeoutError')
-    return new Refusal('runtime_unavailable', 'The call took too long, and was ended.');
+    return new ProblemError('runtime_unavailable', 'The call took too long, and was ended.');
   return error;
 }

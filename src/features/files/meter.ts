@@ -8,10 +8,10 @@ const STALL_MS = 30_000;
  * number differs, or if its reader reads nothing for 30 s.
  */
 export class Meter extends Transform {
-  private passed = 0;
+  private passedBytes = 0;
   private readonly timer: NodeJS.Timeout;
 
-  constructor(private readonly announced: { bytes: number } | { bytesMax: number }) {
+  constructor(private readonly expected: { bytes: number } | { bytesMax: number }) {
     super({ highWaterMark: 65_536 });
     this.timer = setTimeout(() => {
       if (this.readableLength > 0) this.destroy(new Error('the reader of the download stalled'));
@@ -21,14 +21,14 @@ export class Meter extends Transform {
 
   override _transform(chunk: Buffer, _encoding: BufferEncoding, done: TransformCallback): void {
     this.timer.refresh();
-    this.passed += chunk.length;
-    const most = 'bytes' in this.announced ? this.announced.bytes : this.announced.bytesMax;
-    if (this.passed > most) done(new Error('more bytes came than the download may have'));
+    this.passedBytes += chunk.length;
+    const most = 'bytes' in this.expected ? this.expected.bytes : this.expected.bytesMax;
+    if (this.passedBytes > most) done(new Error('more bytes came than the download may have'));
     else done(null, chunk);
   }
 
   override _flush(done: TransformCallback): void {
-    const isShort = 'bytes' in this.announced && this.passed < this.announced.bytes;
+    const isShort = 'bytes' in this.expected && this.passedBytes < this.expected.bytes;
     done(isShort ? new Error('fewer bytes came than were announced') : null);
   }
 

@@ -1,3 +1,3 @@
 export { Downloads, type Download, type DownloadRequest } from './downloads.service.ts';
 export { Files, type FileCall } from './files.service.ts';
-export { Uploads, type FileBody, type PlacedFile } from './uploads.service.ts';
+export { Uploads, type FileBody, type FileTarget as PlacedFile } from './uploads.service.ts';

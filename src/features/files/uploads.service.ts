@@ -2,7 +2,7 @@
  * Stores files that callers send in the volumes of agents.
  *
  * It owns the steps of one upload and their undoing after a failure. It does not own the bytes of a request (`MultipartForm`), the quota of
- * volumes (`VolumeRoom`), the records (`FileRecords`), or the message about an attachment (`MessageIntake`).
+ * volumes (`VolumeQuota`), the records (`FileRecords`), or the message about an attachment (`MessageIntake`).
  *
  * Invariants:
  * U1. A file is stored as a whole or not at all: it is written under an unfinished name, and moved when the whole request has arrived.
@@ -22,7 +22,7 @@ import { LiveContainers } from '../../sandboxes/services.ts';
 import { MessageIntake } from '../messages/services.ts';
 import { sharesOf } from '../../kernel/limits/account-counter.ts';
 import { FairLimiter } from '../../kernel/limits/fair-limiter.ts';
-import { invalidField } from '../../kernel/errors/refusal.ts';
+import { invalidField } from '../../kernel/errors/problem-error.ts';
 import type { FormFile, MultipartForm } from '../../http/requests/multipart-form.ts';
 import { UNFINISHED_PREFIX } from '../../runtime/file-paths.ts';
 import { FILE_TRANSFER_MS_MAX, FileRefused, type ReserveBytes } from '../../runtime/files.ts';
@@ -30,20 +30,20 @@ import { ContainerRuntime } from '../../runtime/runtime.ts';
 import type { ContainerHandle } from '../../runtime/container.ts';
 import { FILE_BYTES_MAX } from './downloads.service.ts';
 import { FileRecords } from './file-records.service.ts';
-import { pathMessage, type UploadedFileDto, type WrittenFileDto } from './files.dto.ts';
+import { pathProblem, type UploadedFileDto, type WrittenFileDto } from './files.dto.ts';
 import { fileRefusal, type FileCall } from './files.service.ts';
-import { nameMessage, namesLike } from './upload-names.ts';
-import { VolumeRoom } from './volume-room.service.ts';
+import { nameProblem, candidateNames } from './upload-names.ts';
+import { VolumeQuota } from './volume-quota.service.ts';
 
 /** The number of uploads that one process runs at once; an account may have a quarter of them. */
 const UPLOADS = sharesOf(128);
 /** The directory of the volume for files that are uploaded without a directory. */
 const INBOX = 'inbox';
 /** U2: the timeout for removing a refused file, in ms. */
-const CLEAN_UP_MS = 10_000;
+const CLEANUP_TIMEOUT_MS = 10_000;
 
 /** The place of a file in the volume. */
-export interface PlacedFile {
+export interface FileTarget {
   path: string;
   /** The value is true if everybody may execute it. */
   executable: boolean;
@@ -57,22 +57,22 @@ export interface FileBody {
 /** Stores files for agents. It wakes the agent first, keeps it awake until the file is stored, and records the caller. */
 @Injectable()
 export class Uploads {
-  private readonly places = { limiter: new FairLimiter(UPLOADS), full: 'Too many uploads of this account run at once.' };
+  private readonly slots = { limiter: new FairLimiter(UPLOADS), full: 'Too many uploads of this account run at once.' };
 
   constructor(
     private readonly containers: LiveContainers,
     private readonly runtime: ContainerRuntime,
     private readonly records: FileRecords,
-    private readonly room: VolumeRoom,
+    private readonly quota: VolumeQuota,
     private readonly messages: MessageIntake,
   ) {}
 
   /** Stores the file of the form. U3: its bytes are not read before this upload has a slot. */
   async receive(call: FileCall, form: MultipartForm): Promise<UploadedFileDto> {
     try {
-      return await this.containers.use({ ...call, sandboxId: call.agentId, trigger: 'files' }, this.places, (handle, woken) => {
+      return await this.containers.use({ ...call, sandboxId: call.agentId, trigger: 'files' }, this.slots, (handle, woken) => {
         if (woken) call.onWoken();
-        return form.read((file) => this.recorded(call, handle, file));
+        return form.read((file) => this.storeRecorded(call, handle, file));
       });
     } catch (error) {
       throw fileRefusal(call.agentId, error);
@@ -80,22 +80,27 @@ export class Uploads {
   }
 
   /** Stores the file at exactly that path, replacing a file there. Missing directories are created. */
-  async put(call: FileCall, place: PlacedFile, body: FileBody): Promise<WrittenFileDto> {
+  async put(call: FileCall, place: FileTarget, body: FileBody): Promise<WrittenFileDto> {
     const need = { ...call, sandboxId: call.agentId, trigger: 'files' };
     try {
-      return await this.containers.use(need, this.places, (handle, woken) => {
+      return await this.containers.use(need, this.slots, (handle, woken) => {
         if (woken) call.onWoken();
-        return body.read(({ content }) => this.written(call, handle, place, content));
+        return body.read(({ content }) => this.writeRecorded(call, handle, place, content));
       });
     } catch (error) {
       throw fileRefusal(call.agentId, error);
     }
   }
 
-  private written(call: FileCall, handle: ContainerHandle, { path, executable }: PlacedFile, content: Readable): Promise<WrittenFileDto> {
+  private writeRecorded(
+    call: FileCall,
+    handle: ContainerHandle,
+    { path, executable }: FileTarget,
+    content: Readable,
+  ): Promise<WrittenFileDto> {
     const intent = { change: 'write' as const, paths: { path }, timeoutMs: FILE_TRANSFER_MS_MAX };
-    return this.room.whileWriting(call.agentId, handle, (reserve) =>
-      this.records.around(call, intent, async () => {
+    return this.quota.whileWriting(call.agentId, handle, (reserve) =>
+      this.records.recordAround(call, intent, async () => {
         const signal = AbortSignal.any([call.signal, timeoutSignal(FILE_TRANSFER_MS_MAX)]);
         const options = { maxBytes: FILE_BYTES_MAX, reserve, onTaken: 'replace' as const, parents: true, executable, signal };
         const answer = await this.runtime.files.write(handle, path, content, options);
@@ -104,12 +109,12 @@ export class Uploads {
     );
   }
 
-  private async recorded(call: FileCall, handle: ContainerHandle, file: FormFile): Promise<UploadedFileDto> {
-    const message = nameMessage(file.name);
+  private async storeRecorded(call: FileCall, handle: ContainerHandle, file: FormFile): Promise<UploadedFileDto> {
+    const message = nameProblem(file.name);
     if (message !== null) throw invalidField('file', message);
     const intent = { change: 'upload' as const, paths: { name: file.name }, timeoutMs: FILE_TRANSFER_MS_MAX };
-    return this.room.whileWriting(call.agentId, handle, (reserve) =>
-      this.records.around(call, intent, async () => {
+    return this.quota.whileWriting(call.agentId, handle, (reserve) =>
+      this.records.recordAround(call, intent, async () => {
         const { path, size } = await this.store(call, handle, file, reserve);
         const paths = await this.records.seal(call, 'stored', { path });
         return { answer: { ok: true, path, name: file.name, size }, outcome: { change: 'upload', size, paths } };
@@ -141,7 +146,7 @@ export class Uploads {
   }
 
   /** Moves the file into the inbox and sends the agent a message about it. U2: if the message is refused, the file is removed. */
-  private async attach(call: FileCall, place: Staged, sent: { file: FormFile; message: string; size: number }): Promise<string> {
+  private async attach(call: FileCall, place: StagedFile, sent: { file: FormFile; message: string; size: number }): Promise<string> {
     const { context, accountId, agentId, callId } = call;
     const { file, message, size } = sent;
     const path = await this.toInbox(place, callId);
@@ -164,11 +169,11 @@ export class Uploads {
   }
 
   private async discard(handle: ContainerHandle, path: string): Promise<void> {
-    await this.runtime.files.remove(handle, path, timeoutSignal(CLEAN_UP_MS)).catch(() => undefined);
+    await this.runtime.files.remove(handle, path, timeoutSignal(CLEANUP_TIMEOUT_MS)).catch(() => undefined);
   }
 
-  private async toDirectory({ handle, staged, name, signal }: Staged, directory: string): Promise<string> {
-    const message = pathMessage(directory);
+  private async toDirectory({ handle, staged, name, signal }: StagedFile, directory: string): Promise<string> {
+    const message = pathProblem(directory);
     if (message !== null) throw invalidField('dest_dir', message);
     const { files } = this.runtime;
     await files.makeDirectory(handle, directory, { parents: true, signal });
@@ -176,10 +181,10 @@ export class Uploads {
   }
 
   /** U5 */
-  private async toInbox({ handle, staged, name, signal }: Staged, callId: string): Promise<string> {
+  private async toInbox({ handle, staged, name, signal }: StagedFile, callId: string): Promise<string> {
     const { files } = this.runtime;
     await files.makeDirectory(handle, INBOX, { parents: true, signal });
-    for (const free of namesLike(name, callId)) {
+    for (const free of candidateNames(name, callId)) {
       try {
         return (await files.move(handle, staged, `${INBOX}/${free}`, signal)).to;
       } catch (error) {
@@ -190,7 +195,7 @@ export class Uploads {
   }
 }
 
-interface Staged {
+interface StagedFile {
   handle: ContainerHandle;
   /** The path of the complete file under its unfinished name. */
   staged: string;

@@ -36,7 +36,7 @@ class Volume {
     } else if (act.kind === 'end') {
       const [bytes] = this.writes.splice(act.write % Math.max(1, this.writes.length), 1);
       if (bytes === undefined) return;
-      this.count.settle(bytes, act.isStored);
+      this.count.endWrite(bytes, act.isStored);
       if (act.isStored) this.stored += bytes;
     } else if (act.kind === 'measure' && this.measuring === null) {
       this.count.beginMeasuring();
@@ -75,7 +75,7 @@ describe('the count of a volume', () => {
           count.beginMeasuring();
           count.endMeasuring(0);
         }
-        for (const bytes of reserved) count.settle(bytes, false);
+        for (const bytes of reserved) count.endWrite(bytes, false);
         expect(count.reserve(MOST)).toBe(true);
         expect(count.reserve(1)).toBe(false);
       }),
@@ -87,7 +87,7 @@ describe('the count of a volume', () => {
     expect(count.reserve(UNMEASURED + 1)).toBe(false);
     expect(count.reserve(UNMEASURED)).toBe(true);
     expect(count.reserve(1)).toBe(false);
-    count.settle(UNMEASURED, true);
+    count.endWrite(UNMEASURED, true);
     count.beginMeasuring();
     count.endMeasuring(600 + UNMEASURED);
     expect(count.reserve(351)).toBe(false);

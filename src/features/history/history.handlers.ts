@@ -5,7 +5,7 @@ import { EventCatalogue } from '../../eventsourcing/event-store/event-catalogue.
 import type { StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
 import { PageBytes } from '../../kernel/limits/page-bytes.ts';
 import { type HistoryItem, historyItem, isSelected, selectsAll } from './entries/history-item.ts';
-import { FollowHistory, GetHistory, type HistoryPage, type Place } from './history.queries.ts';
+import { FollowHistory, GetHistory, type HistoryPage, type HistoryCursor } from './history.queries.ts';
 
 /** The most events that are read for one page if filters or a position select from them. */
 const SCAN_MAX = 10_000;
@@ -38,7 +38,7 @@ export class GetHistoryHandler implements IQueryHandler<GetHistory> {
 }
 
 /** A follower reads the stream after this time even if it was not notified, in ms. */
-const LOOK_EVERY_MS = 60_000;
+const POLL_EVERY_MS = 60_000;
 
 @QueryHandler(FollowHistory)
 export class FollowHistoryHandler implements IQueryHandler<FollowHistory> {
@@ -63,13 +63,13 @@ export class FollowHistoryHandler implements IQueryHandler<FollowHistory> {
         if (event.type === 'AgentDeleted' || signal.aborted) return;
       }
       const waitedSince = performance.now();
-      const heard = await watch.next(LOOK_EVERY_MS, signal);
+      const heard = await watch.next(POLL_EVERY_MS, signal);
       // The wait ended without a notification because the service is stopping.
-      if (heard === null && performance.now() - waitedSince < LOOK_EVERY_MS) return;
+      if (heard === null && performance.now() - waitedSince < POLL_EVERY_MS) return;
     }
   }
 }
 
-function isAfter(event: StoredEvent, after: Place): boolean {
+function isAfter(event: StoredEvent, after: HistoryCursor): boolean {
   return typeof after === 'number' || event.position > after;
 }

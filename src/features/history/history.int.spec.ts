@@ -3,26 +3,26 @@ import { createInterface } from 'node:readline';
 
 import { v7 as uuidv7 } from 'uuid';
 
-import { AgentBed } from '../../../test/support/agent-bed.ts';
+import { AgentFixture } from '../../../test/support/agent-fixture.ts';
 import { startFeatureServer } from '../../../test/support/feature-server.ts';
 import { agentFeatures } from '../../../test/support/features.ts';
-import type { Answer, RequestOptions, TestServer } from '../../../test/support/http-server.ts';
+import type { TestResponse, RequestOptions, TestServer } from '../../../test/support/http-server.ts';
 import { masked } from './entries/history-item.ts';
 
 let server: TestServer;
-let agents: AgentBed;
+let agents: AgentFixture;
 
 beforeAll(async () => {
   server = await startFeatureServer(agentFeatures);
-  agents = new AgentBed(server);
+  agents = new AgentFixture(server);
 });
 afterAll(() => server?.close());
 
 const call = (method: string, path: string, options: RequestOptions = {}) =>
   server.request(method, `/api/v1/agents/${path}`, { credential: 'mk_acme', ...options });
-const types = (answer: Answer) => answer.json.map((item: { type: string }) => item.type);
+const types = (answer: TestResponse) => answer.json.map((item: { type: string }) => item.type);
 
-function expectProblem(answer: Answer, status: number, code: string): void {
+function expectProblem(answer: TestResponse, status: number, code: string): void {
   expect({ status: answer.status, code: answer.json?.code }).toEqual({ status, code });
 }
 
@@ -60,7 +60,7 @@ it('returns pages, and events of one type', async () => {
   let path: string | undefined = `/api/v1/agents/${agentId}/history?limit=3`;
   let pages = 0;
   while (path !== undefined) {
-    const page: Answer = await server.request('GET', path, { credential: 'mk_acme' });
+    const page: TestResponse = await server.request('GET', path, { credential: 'mk_acme' });
     all.push(...types(page));
     pages += 1;
     path = /<([^>]+)>; rel="next"/.exec(page.headers.get('link') ?? '')?.[1];
@@ -83,7 +83,7 @@ it('is hidden from other accounts, and requires the scope manage', async () => {
   const answers = await Promise.all(
     [agentId, uuidv7(), 'none'].map((id) => call('GET', `${id}/history`, { headers: { 'x-request-id': 'same' } })),
   );
-  expectProblem(answers[0] as Answer, 404, 'agent_not_found');
+  expectProblem(answers[0] as TestResponse, 404, 'agent_not_found');
   expect(new Set(answers.map(({ text }) => text)).size).toBe(1);
   expectProblem(await call('GET', `${agentId}/history`, { credential: 'mk_other_deploy' }), 403, 'insufficient_scope');
   expectProblem(await call('GET', `${agentId}/history`, { headers: { accept: 'text/event-stream' } }), 404, 'agent_not_found');

@@ -3,7 +3,7 @@ import { Module } from '@nestjs/common';
 import { AgentsModule } from '../agents/agents.module.ts';
 import { Projections } from '../../eventsourcing/projections/projections.ts';
 import { AuditController } from './audit/audit.controller.ts';
-import { ExportAuditHandler, FindOutrunHandler, ListAuditHandler } from './audit/audit.handlers.ts';
+import { ExportAuditHandler, FindStaleCursorsHandler, ListAuditHandler } from './audit/audit.handlers.ts';
 import { AuditEntries } from './audit/audit-entries.ts';
 import { auditProjection } from './audit/audit.projection.ts';
 import { ExplainStatusHandler } from './explain/explain.handlers.ts';
@@ -23,7 +23,7 @@ import { GetDiffHandler, GetPastStateHandler } from './time-travel/time-travel.h
     ExplainStatusHandler,
     ListAuditHandler,
     ExportAuditHandler,
-    FindOutrunHandler,
+    FindStaleCursorsHandler,
   ],
 })
 export class HistoryModule {

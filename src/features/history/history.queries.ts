@@ -4,7 +4,7 @@ import type { Position } from '../../eventsourcing/event-store/event-store.ts';
 import type { EventSelection, HistoryItem } from './entries/history-item.ts';
 
 /** The event after which a list starts: its revision (-1 starts at the first event) or its position in the log. */
-export type Place = number | Position;
+export type HistoryCursor = number | Position;
 
 export interface HistoryPage {
   items: HistoryItem[];
@@ -20,7 +20,7 @@ export class GetHistory extends Query<HistoryPage> {
   constructor(
     readonly accountId: string,
     readonly agentId: string,
-    readonly after: Place,
+    readonly after: HistoryCursor,
     readonly limit: number,
     readonly selection: EventSelection,
   ) {
@@ -36,7 +36,7 @@ export class FollowHistory extends Query<AsyncIterable<HistoryItem>> {
   constructor(
     readonly accountId: string,
     readonly agentId: string,
-    readonly after: Place,
+    readonly after: HistoryCursor,
     readonly selection: EventSelection,
     readonly signal: AbortSignal,
   ) {

@@ -12,7 +12,7 @@ import { LogTail } from './entries/log-tail.service.ts';
 import { journalProjection, logLinesProjection } from './entries/logs.projection.ts';
 import { LogsController } from './logs.controller.ts';
 import { LogsSaga } from './capture/logs.saga.ts';
-import { LogAnswers } from './log-answers.service.ts';
+import { LogResponses } from './log-responses.service.ts';
 import { OutputRemoval } from './retention/output-removal.service.ts';
 import { OutputRetentionSaga } from './retention/output-retention.saga.ts';
 
@@ -25,7 +25,7 @@ import { OutputRetentionSaga } from './retention/output-retention.saga.ts';
     LogTail,
     LogRetention,
     LogsSaga,
-    LogAnswers,
+    LogResponses,
     ListLogEntriesHandler,
     DrainedRuns,
     OutputRemoval,

@@ -1,6 +1,6 @@
-import { fitted } from './fitting.ts';
+import { fitToBytes } from './fitting.ts';
 import { SHOWN_BYTES_MAX } from './tool.ts';
-import { failureResult, type Received, textResult, type ToolResult } from './tool-results.ts';
+import { failureResult, type ToolResponse, textResult, type ToolResult } from './tool-results.ts';
 
 interface Picture {
   format: string;
@@ -14,7 +14,7 @@ interface ActionsAnswer {
 }
 
 /** Returns the results of the actions as a text, and the last of their pictures, since a result has one picture. */
-export function actionsResult({ body, isCut }: Received): ToolResult {
+export function actionsResult({ body, isCut }: ToolResponse): ToolResult {
   if (isCut)
     return failureResult({
       code: 'payload_too_large',
@@ -27,6 +27,6 @@ export function actionsResult({ body, isCut }: Received): ToolResult {
   // Pictures are separate from the text of a result.
   for (const picture of pictures) delete picture.data;
   const notes = pictures.length > 1 ? [`Only the last of ${pictures.length} pictures is shown: ask for them one by one.`] : [];
-  const { content } = textResult(JSON.stringify(fitted(answer, SHOWN_BYTES_MAX)), notes);
+  const { content } = textResult(JSON.stringify(fitToBytes(answer, SHOWN_BYTES_MAX)), notes);
   return { content: data === undefined ? content : [...content, { type: 'image', data, mimeType: `image/${format}` }] };
 }

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 
 import { EventStreamParser, type ReceivedEvent } from '../../agent-protocol/event-stream-parser.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 
 /** The longest event, in characters. The last one contains the whole reply, which may be this long. */
 const EVENT_LENGTH_MAX = 8_388_608;
@@ -16,7 +16,7 @@ export interface ChatTurn {
  * Returns the state of the message at the end of the response, or when the signal aborts. Throws `reply_timeout` if it is not stored by
  * then.
  */
-export async function turnOf(response: IncomingMessage, signal: AbortSignal): Promise<ChatTurn> {
+export async function readChatTurn(response: IncomingMessage, signal: AbortSignal): Promise<ChatTurn> {
   let turn: ChatTurn | null = null;
   const leave = () => void response.destroy();
   const take = ({ event, data }: ReceivedEvent) => {
@@ -32,6 +32,6 @@ export async function turnOf(response: IncomingMessage, signal: AbortSignal): Pr
   } finally {
     signal.removeEventListener('abort', leave);
   }
-  if (turn === null) throw new Refusal('reply_timeout', 'The message was not stored in time. It may have been stored since.');
+  if (turn === null) throw new ProblemError('reply_timeout', 'The message was not stored in time. It may have been stored since.');
   return turn;
 }

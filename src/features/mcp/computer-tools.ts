@@ -41,7 +41,7 @@ export const computerTools: readonly Tool[] = [
     description: 'Wakes the computer, and returns it once it shows its first picture. Every other tool that needs it awake wakes it, too.',
     effect: 'changes',
     isIdempotent: true,
-    leavesOut: ['wait'],
+    omits: ['wait'],
     ...settling,
   },
   {
@@ -70,7 +70,7 @@ export const computerTools: readonly Tool[] = [
     description: 'Returns a picture of what the computer shows. Wakes a sleeping computer.',
     effect: 'reads',
     result: 'image',
-    leavesOut: ['encoding'],
+    omits: ['encoding'],
   },
   {
     operationId: 'runComputerCommand',

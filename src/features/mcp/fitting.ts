@@ -1,5 +1,5 @@
 /** If a text is shortened, this part of it is its start. The rest is its end, where programs print their errors. */
-const BEGINNING = 0.25;
+const SHOWN_START = 0.25;
 
 /** Returns the number of bytes of the value as JSON. */
 export function jsonBytes(value: unknown): number {
@@ -10,12 +10,12 @@ export function jsonBytes(value: unknown): number {
  * Returns the value unchanged if its JSON has at most `bytesMax` bytes. Otherwise it returns less: the first items of a list, or its last
  * ones if these matter most, and the members of an object without the middle of long texts.
  */
-export function fitted(value: unknown, bytesMax: number, keeps: 'first' | 'last' = 'first'): unknown {
+export function fitToBytes(value: unknown, bytesMax: number, keeps: 'first' | 'last' = 'first'): unknown {
   if (jsonBytes(value) <= bytesMax) return value;
   if (Array.isArray(value)) {
     const items = fittingItems(value, bytesMax, keeps);
     const single: unknown = keeps === 'first' ? value[0] : value.at(-1);
-    return items.length > 0 ? items : [fitted(single, bytesMax - 2)];
+    return items.length > 0 ? items : [fitToBytes(single, bytesMax - 2)];
   }
   let length = bytesMax;
   let cut = value;
@@ -48,7 +48,7 @@ function withShortTexts(value: unknown, length: number): unknown {
 
 function shortened(text: string, length: number): string {
   if (text.length <= length) return text;
-  const beginning = text.slice(0, Math.floor(length * BEGINNING));
+  const beginning = text.slice(0, Math.floor(length * SHOWN_START));
   const end = text.slice(text.length - (length - beginning.length));
   return `${beginning}[… ${text.length - length} characters are left out …]${end}`.toWellFormed();
 }

@@ -3,7 +3,7 @@ import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/
 import { CallToolRequestSchema, ErrorCode, ListToolsRequestSchema, McpError } from '@modelcontextprotocol/sdk/types.js';
 
 import { version } from '../../kernel/version.ts';
-import type { ListedTool } from './tool-catalogue.service.ts';
+import type { ToolListing } from './tool-catalogue.service.ts';
 import type { Arguments } from './tool-request.ts';
 import type { ToolResult } from './tool-results.ts';
 import { WAIT_SECONDS } from './tool.ts';
@@ -24,7 +24,7 @@ const noValidation = {
 
 /** The tools that one request may use. */
 export interface SessionTools {
-  list(): ListedTool[];
+  list(): ToolListing[];
   /** Returns null if there is no such tool. */
   call(name: string, given: Arguments, signal: AbortSignal): Promise<ToolResult> | null;
 }
@@ -39,12 +39,12 @@ export interface McpRequest {
 }
 
 /** Handles one request with a server of its own, which ends when the signal aborts. */
-export async function answer(
+export async function handleRequest(
   { message, protocolVersion, isStream }: McpRequest,
   tools: SessionTools,
   signal: AbortSignal,
 ): Promise<Response> {
-  const server = serverOf(tools);
+  const server = createServer(tools);
   const transport = new WebStandardStreamableHTTPServerTransport({ sessionIdGenerator: undefined, enableJsonResponse: !isStream });
   await server.connect(transport);
   signal.addEventListener('abort', () => void server.close(), { once: true });
@@ -57,7 +57,7 @@ export async function answer(
   return transport.handleRequest(new Request('http://localhost/', { method: 'POST', headers }), { parsedBody: message ?? null });
 }
 
-function serverOf(tools: SessionTools): Server {
+function createServer(tools: SessionTools): Server {
   const information = { name: 'mooring', title: 'Mooring', version };
   const options = { capabilities: { tools: {} }, instructions: INSTRUCTIONS, jsonSchemaValidator: noValidation };
   const server = new Server(information, options);

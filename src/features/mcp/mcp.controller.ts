@@ -2,7 +2,7 @@ import { Body, Controller, HttpCode, Post } from '@nestjs/common';
 import { ApiBody, ApiOkResponse } from '@nestjs/swagger';
 
 import { RequireCaller } from '../../http/auth/access.ts';
-import { type Call, CurrentCall } from '../../http/server/call.ts';
+import { type RequestContext, CurrentRequest } from '../../http/server/request-context.ts';
 import { Operation } from '../../http/requests/operation.ts';
 import { EVENT_STREAM, type Streamed } from '../../http/server/response-streams.ts';
 import { Mcp } from './mcp.service.ts';
@@ -23,7 +23,7 @@ export class McpController {
   @RequireCaller()
   @ApiBody(message)
   @ApiOkResponse({ content: { 'application/json': message, [EVENT_STREAM]: { schema: { type: 'string' } } } })
-  send(@Body() body: unknown, @CurrentCall() call: Call): Promise<string | Streamed | undefined> {
-    return this.mcp.answer(body, call);
+  send(@Body() body: unknown, @CurrentRequest() call: RequestContext): Promise<string | Streamed | undefined> {
+    return this.mcp.handle(body, call);
   }
 }

@@ -19,15 +19,15 @@ import { Injectable } from '@nestjs/common';
 import { AccountCounter, sharesOf } from '../../kernel/limits/account-counter.ts';
 import { FairLimiter } from '../../kernel/limits/fair-limiter.ts';
 import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
-import type { Call } from '../../http/server/call.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
+import type { RequestContext } from '../../http/server/request-context.ts';
 import { type OwnRequest, OwnRoutes } from '../../http/server/own-routes.ts';
 import { EVENT_STREAM } from '../../http/server/response-streams.ts';
 import { toProblem } from '../../http/responses/problems.ts';
 import { actionsResult } from './action-results.ts';
-import { turnOf } from './chat-reply.ts';
+import { readChatTurn } from './chat-reply.ts';
 import { type Arguments, requestOf, type ToolRoute } from './tool-request.ts';
-import { failureResult, isImage, mediaTypeOf, nextNote, type Received, resultOf, textResult, type ToolResult } from './tool-results.ts';
+import { failureResult, isImage, mediaTypeOf, nextNote, type ToolResponse, resultOf, textResult, type ToolResult } from './tool-results.ts';
 import { SHOWN_BYTES_MAX, WAIT_SECONDS } from './tool.ts';
 
 const MIB = 1_048_576;
@@ -42,7 +42,7 @@ const IMAGES_BYTES_MAX = 8 * MIB;
 const IMAGES = sharesOf(64 * MIB, { account: 3 / 16 });
 
 /** The signals of a call. */
-export interface CallEnds {
+export interface CallSignals {
   /** Aborts when the response with the result is complete, or its connection has closed. */
   gone: AbortSignal;
   /** Aborts like `gone`, and earlier if the result is not needed any more. */
@@ -51,7 +51,7 @@ export interface CallEnds {
 
 /** One call of a tool. */
 interface ToolCall {
-  call: Call;
+  call: RequestContext;
   route: ToolRoute;
   request: OwnRequest;
   gone: AbortSignal;
@@ -70,17 +70,17 @@ export class ToolCalls {
   constructor(private readonly routes: OwnRoutes) {}
 
   /** Returns the result of the call, also if the call failed. T4 */
-  async run(call: Call, route: ToolRoute, given: Arguments, { gone, end }: CallEnds): Promise<ToolResult> {
+  async run(call: RequestContext, route: ToolRoute, given: Arguments, { gone, end }: CallSignals): Promise<ToolResult> {
     const { waitSeconds, marginSeconds } = this.times;
     const time = timeoutSignal((waitSeconds + marginSeconds) * 1_000);
     try {
-      this.count(call.accountId, gone);
+      this.acquireSlot(call.accountId, gone);
       const request = requestOf(route, given, waitSeconds);
       return await this.result({ call, route, request, gone, signal: AbortSignal.any([end, time]) });
     } catch (error) {
       end.throwIfAborted();
       const why = time.aborted
-        ? new Refusal('reply_timeout', 'The call took too long and was given up. What it asked for may have been done.')
+        ? new ProblemError('reply_timeout', 'The call took too long and was given up. What it asked for may have been done.')
         : error;
       const { type: _type, title: _title, status: _status, ...problem } = toProblem(why, call.requestId).body;
       return failureResult(problem, time.aborted ? nextNote(route.tool.next) : []);
@@ -96,12 +96,12 @@ export class ToolCalls {
   }
 
   private async plain(toolCall: ToolCall, headers: Record<string, string> = {}): Promise<ToolResult> {
-    return resultOf(toolCall.route.tool, await this.received(toolCall, await this.send(toolCall, headers)));
+    return resultOf(toolCall.route.tool, await this.readResponse(toolCall, await this.send(toolCall, headers)));
   }
 
   /** Returns the results of the actions, with a picture. */
   private async actions(toolCall: ToolCall): Promise<ToolResult> {
-    const received = await this.received(toolCall, await this.send(toolCall));
+    const received = await this.readResponse(toolCall, await this.send(toolCall));
     return received.status === 200 ? actionsResult(received) : resultOf(toolCall.route.tool, received);
   }
 
@@ -111,7 +111,7 @@ export class ToolCalls {
     const response = await this.send(toolCall, { range: `bytes=0-${SHOWN_BYTES_MAX - 1}` });
     const isEmpty = response.statusCode === 416;
     const isPartOfImage = response.statusCode === 206 && isImage(response.headers);
-    if (!isEmpty && !isPartOfImage) return resultOf(toolCall.route.tool, await this.received(toolCall, response));
+    if (!isEmpty && !isPartOfImage) return resultOf(toolCall.route.tool, await this.readResponse(toolCall, response));
     response.destroy();
     return this.plain(toolCall);
   }
@@ -121,8 +121,8 @@ export class ToolCalls {
     const { route, signal } = toolCall;
     const wait = AbortSignal.any([signal, timeoutSignal(this.times.waitSeconds * 1_000)]);
     const response = await this.send(toolCall, { accept: EVENT_STREAM });
-    if (mediaTypeOf(response.headers) !== EVENT_STREAM) return resultOf(route.tool, await this.received(toolCall, response));
-    const { event, data } = await turnOf(response, wait);
+    if (mediaTypeOf(response.headers) !== EVENT_STREAM) return resultOf(route.tool, await this.readResponse(toolCall, response));
+    const { event, data } = await readChatTurn(response, wait);
     const headers = { 'content-type': 'application/json' };
     const status = event === 'error' ? Number(data.status) : 200;
     if (event !== 'accepted') return resultOf(route.tool, { status, headers, body: Buffer.from(JSON.stringify(data)), isCut: false });
@@ -133,7 +133,7 @@ export class ToolCalls {
     return this.routes.send(call, { ...request, headers: { accept: 'application/json, */*', ...request.headers, ...headers } }, signal);
   }
 
-  private async received({ call, route, gone, signal }: ToolCall, response: IncomingMessage): Promise<Received> {
+  private async readResponse({ call, route, gone, signal }: ToolCall, response: IncomingMessage): Promise<ToolResponse> {
     const { statusCode: status = 500, headers } = response;
     const hasImages = route.tool.result === 'actions';
     const bytesMax = isImage(headers) ? IMAGE_BYTES_MAX : hasImages ? IMAGES_BYTES_MAX : JSON_BYTES_MAX;
@@ -145,10 +145,10 @@ export class ToolCalls {
   }
 
   /** Counts the call until the signal aborts. Throws `rate_limited` if its account has too many. */
-  private count(account: string, gone: AbortSignal): void {
+  private acquireSlot(account: string, gone: AbortSignal): void {
     const release = this.running.tryAcquire({ account });
     if (release === null)
-      throw new Refusal('rate_limited', `This account has ${CALLS_MAX} calls of tools under way.`, { retryAfterSeconds: 1 });
+      throw new ProblemError('rate_limited', `This account has ${CALLS_MAX} calls of tools under way.`, { retryAfterSeconds: 1 });
     whenAborted(gone, release);
   }
 }

@@ -12,7 +12,7 @@ import type { Tool } from './tool.ts';
 import { tools } from './tools.ts';
 
 /** A tool as MCP clients see it. */
-export interface ListedTool {
+export interface ToolListing {
   name: string;
   title: string;
   description: string;
@@ -22,7 +22,7 @@ export interface ListedTool {
 
 interface CatalogueEntry extends ToolRoute {
   access: Access;
-  listed: ListedTool;
+  listing: ToolListing;
 }
 
 /**
@@ -31,15 +31,15 @@ interface CatalogueEntry extends ToolRoute {
  */
 @Injectable()
 export class ToolCatalogue {
-  private read: ReadonlyMap<string, CatalogueEntry> | null = null;
+  private cached: ReadonlyMap<string, CatalogueEntry> | null = null;
 
   constructor(private readonly modules: ModulesContainer) {}
 
   /** Returns the tools that the caller may call. */
-  listFor(caller: Caller): ListedTool[] {
+  listFor(caller: Caller): ToolListing[] {
     const allowed = [...this.entries.values()].filter(({ access }) => isAllowed(access, caller));
     const operations = new Set(allowed.map(({ tool }) => tool.operationId));
-    return allowed.filter(({ tool: { insteadOf } }) => insteadOf === undefined || !operations.has(insteadOf)).map(({ listed }) => listed);
+    return allowed.filter(({ tool: { insteadOf } }) => insteadOf === undefined || !operations.has(insteadOf)).map(({ listing }) => listing);
   }
 
   /** Returns the tool with the name. Its route decides who may call it. */
@@ -48,8 +48,8 @@ export class ToolCatalogue {
   }
 
   private get entries(): ReadonlyMap<string, CatalogueEntry> {
-    this.read ??= new Map(catalogueOf(listRoutes(this.modules)).map((entry) => [entry.listed.name, entry]));
-    return this.read;
+    this.cached ??= new Map(catalogueOf(listRoutes(this.modules)).map((entry) => [entry.listing.name, entry]));
+    return this.cached;
   }
 }
 
@@ -64,15 +64,15 @@ export function catalogueOf(routes: readonly RouteAccess[]): CatalogueEntry[] {
     const operation = (paths[path] as Record<string, DocumentedOperation> | undefined)?.[method.toLowerCase()];
     if (operation === undefined) throw new Error(`the OpenAPI document does not have ${tool.operationId}`);
     const input = toolInput(tool, operation, components?.schemas ?? {});
-    return [{ tool, method, path, input, access: route.access, listed: listedOf(tool, operation, input) }];
+    return [{ tool, method, path, input, access: route.access, listing: toListing(tool, operation, input) }];
   });
 }
 
-function listedOf(
+function toListing(
   { operationId, title, description, effect, isIdempotent }: Tool,
   { summary = '' }: DocumentedOperation,
   input: ToolInput,
-): ListedTool {
+): ToolListing {
   return {
     name: toolName(operationId),
     title,

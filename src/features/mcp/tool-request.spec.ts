@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import { requestOf, toolName, type ToolRoute } from './tool-request.ts';
 import { toolInput } from './tool-schema.ts';
 
@@ -26,7 +26,7 @@ const errorsOf = (given: Record<string, unknown>, more: object = {}) => {
     requestOf(route(more), given, 50);
     return [];
   } catch (error) {
-    return (error as Refusal).facts.errors?.map(({ field }) => field);
+    return (error as ProblemError).facts.errors?.map(({ field }) => field);
   }
 };
 
@@ -50,7 +50,7 @@ describe('the arguments of a tool', () => {
         try {
           request = requestOf(route(), args, 50);
         } catch (error) {
-          expect(error).toBeInstanceOf(Refusal);
+          expect(error).toBeInstanceOf(ProblemError);
           return;
         }
         expect(request.path).toMatch(/^\/api\/agents\/[^/?#\s]+\/texts(\?limit=[^#\s]*)?$/);
@@ -129,9 +129,9 @@ describe('the input of a tool', () => {
   });
 
   it('is without the arguments that the tool chooses itself', () => {
-    const input = toolInput({ ...tool, leavesOut: ['limit'] }, operation, schemas);
-    expect([Object.keys(input.schema.properties), input.places.has('limit')]).toEqual([['agentId', 'idempotency_key', 'text'], false]);
-    expect(() => toolInput({ ...tool, leavesOut: ['most'] }, operation, schemas)).toThrow('takes no most');
+    const input = toolInput({ ...tool, omits: ['limit'] }, operation, schemas);
+    expect([Object.keys(input.schema.properties), input.locations.has('limit')]).toEqual([['agentId', 'idempotency_key', 'text'], false]);
+    expect(() => toolInput({ ...tool, omits: ['most'] }, operation, schemas)).toThrow('takes no most');
   });
 
   it('has a name in snake_case', () => {

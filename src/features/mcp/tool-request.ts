@@ -1,7 +1,7 @@
-import type { FieldError } from '../../kernel/errors/refusal.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import type { FieldError } from '../../kernel/errors/problem-error.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import type { OwnRequest } from '../../http/server/own-routes.ts';
-import { type ArgumentPlace, JSON_BODY, type ToolInput } from './tool-schema.ts';
+import { type ArgumentLocation, JSON_BODY, type ToolInput } from './tool-schema.ts';
 import type { Tool } from './tool.ts';
 
 export type Arguments = Readonly<Record<string, unknown>>;
@@ -30,7 +30,7 @@ export function requestOf({ tool, method, path, input }: ToolRoute, given: Argum
   let target = path;
   for (const [name, value] of Object.entries(values)) {
     if (value === undefined) continue;
-    const place = input.places.get(name);
+    const place = input.locations.get(name);
     if (place === undefined && input.body !== JSON_BODY) refuse(name, 'is not a known argument');
     else if (place === undefined) members[name] = value;
     else if (!fits(place, value)) refuse(name, `must be ${forms[place.in]}`);
@@ -39,7 +39,7 @@ export function requestOf({ tool, method, path, input }: ToolRoute, given: Argum
     else if (place.in === 'query') query.append(place.name, String(value));
     else headers[place.name] = String(value);
   }
-  for (const [name, place] of input.places)
+  for (const [name, place] of input.locations)
     if ((place.in === 'path' || place.in === 'body') && values[name] === undefined) refuse(name, 'is missing');
   if (errors.length > 0) throw invalid(errors);
   return {
@@ -60,22 +60,22 @@ function withBounds({ bounds = {}, next }: Tool, given: Arguments, refuse: (fiel
   return { ...bounds, ...given };
 }
 
-const forms: Record<ArgumentPlace['in'], string> = {
+const forms: Record<ArgumentLocation['in'], string> = {
   path: 'a text',
   query: 'a text or a number',
   header: 'a text of printable ASCII characters',
   body: 'a text',
 };
 
-function fits(place: ArgumentPlace, value: unknown): value is string | number | boolean {
+function fits(place: ArgumentLocation, value: unknown): value is string | number | boolean {
   if (place.in === 'query' && (typeof value === 'number' || typeof value === 'boolean')) return true;
   if (typeof value !== 'string' || !value.isWellFormed()) return false;
   if (place.in === 'path') return value !== '';
   return place.in === 'query' || place.in === 'body' || /^[\x20-\x7e]{1,255}$/.test(value);
 }
 
-function invalid(errors: FieldError[]): Refusal {
-  return new Refusal('invalid_request', `${errors.map(({ field, message }) => `${field}: ${message}`).join('; ')}.`, { errors });
+function invalid(errors: FieldError[]): ProblemError {
+  return new ProblemError('invalid_request', `${errors.map(({ field, message }) => `${field}: ${message}`).join('; ')}.`, { errors });
 }
 
 /** Returns the name of the operation's tool. */

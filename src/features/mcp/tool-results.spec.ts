@@ -1,8 +1,8 @@
-import { resultOf, type Received } from './tool-results.ts';
+import { resultOf, type ToolResponse } from './tool-results.ts';
 import { SHOWN_BYTES_MAX, type Tool } from './tool.ts';
 
 const tool: Tool = { operationId: 'getAgent', title: 'Show', effect: 'reads' };
-const received = (body: string | Buffer, headers: Received['headers'], more: Partial<Received> = {}): Received => ({
+const received = (body: string | Buffer, headers: ToolResponse['headers'], more: Partial<ToolResponse> = {}): ToolResponse => ({
   status: 200,
   headers,
   body: Buffer.from(body),

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 
 import { TextPieces } from '../../kernel/text/text-pieces.ts';
-import { fitted } from './fitting.ts';
+import { fitToBytes } from './fitting.ts';
 import { toolName } from './tool-request.ts';
 import { SHOWN_BYTES_MAX, type Tool } from './tool.ts';
 
@@ -14,7 +14,7 @@ export interface ToolResult {
 }
 
 /** A response of the service, read completely or as far as results can show it. */
-export interface Received {
+export interface ToolResponse {
   status: number;
   headers: IncomingHttpHeaders;
   body: Buffer;
@@ -33,11 +33,11 @@ export function textResult(text: string, notes: readonly string[] = []): ToolRes
 }
 
 export function failureResult(problem: Readonly<Record<string, unknown>>, notes: readonly string[] = []): ToolResult {
-  return { ...textResult(JSON.stringify(fitted(problem, SHOWN_BYTES_MAX)), notes), isError: true };
+  return { ...textResult(JSON.stringify(fitToBytes(problem, SHOWN_BYTES_MAX)), notes), isError: true };
 }
 
 /** Returns the result of the tool's response. */
-export function resultOf(tool: Tool, received: Received): ToolResult {
+export function resultOf(tool: Tool, received: ToolResponse): ToolResult {
   const { status, headers, body } = received;
   const type = mediaTypeOf(headers);
   if (status >= 400) return problemResult(tool, received);
@@ -61,7 +61,7 @@ export function isImage(headers: IncomingHttpHeaders): boolean {
   return IMAGE_TYPES.includes(mediaTypeOf(headers));
 }
 
-function problemResult({ next }: Tool, { status, headers, body }: Received): ToolResult {
+function problemResult({ next }: Tool, { status, headers, body }: ToolResponse): ToolResult {
   const { type: _type, title: _title, status: _status, ...problem } = (parsed(body) ?? {}) as Record<string, unknown>;
   const wait = headers['retry-after'];
   const shown = { ...problem, ...(wait === undefined ? {} : { retry_after_seconds: Number(wait) }) };
@@ -71,10 +71,10 @@ function problemResult({ next }: Tool, { status, headers, body }: Received): Too
   return failureResult(shown);
 }
 
-function jsonResult(tool: Tool, { status, headers, body, isCut }: Received): ToolResult {
+function jsonResult(tool: Tool, { status, headers, body, isCut }: ToolResponse): ToolResult {
   const value = isCut ? undefined : parsed(body);
   if (value === undefined) return bytesResult({ status, headers, body, isCut: true }, 'text/plain');
-  const shown = fitted(value, SHOWN_BYTES_MAX, tool.result === 'log' ? 'last' : 'first');
+  const shown = fitToBytes(value, SHOWN_BYTES_MAX, tool.result === 'log' ? 'last' : 'first');
   const notes: string[] = [];
   if (Array.isArray(value) && Array.isArray(shown) && shown.length < value.length)
     notes.push(`Only ${shown.length} of ${value.length} items are shown, since there is no room for more: ask for fewer with limit.`);
@@ -104,13 +104,13 @@ function lineOf(entry: unknown): string {
   return `${String(timestamp)} ${String(level)} ${String(source)} ${String(message)}`;
 }
 
-function imageResult({ body, isCut }: Received, mimeType: string): ToolResult {
+function imageResult({ body, isCut }: ToolResponse, mimeType: string): ToolResult {
   if (isCut) return failureResult({ code: 'payload_too_large', detail: 'The image is too large to be shown.' });
   return { content: [{ type: 'image', data: body.toString('base64'), mimeType }] };
 }
 
 /** Returns the bytes of a file as text. A file that is not text is not shown. */
-function bytesResult({ headers, body, isCut }: Received, type: string): ToolResult {
+function bytesResult({ headers, body, isCut }: ToolResponse, type: string): ToolResult {
   const { start, size } = rangeOf(headers);
   const shown = body.subarray(0, SHOWN_BYTES_MAX);
   const goesOn = isCut || shown.length < body.length || (size !== null && start + body.length < size);

@@ -19,7 +19,7 @@ interface DocumentedParameter {
 }
 
 /** The location of an argument in the request. Arguments without one are members of the JSON body. */
-export interface ArgumentPlace {
+export interface ArgumentLocation {
   /** `body` if the argument is the whole body. */
   in: 'path' | 'query' | 'header' | 'body';
   /** The name there. */
@@ -30,7 +30,7 @@ export interface ArgumentPlace {
 export interface ToolInput {
   /** The schema of all arguments, as MCP clients see it. */
   schema: { type: 'object'; properties: Record<string, Schema>; required: string[]; additionalProperties: false };
-  places: ReadonlyMap<string, ArgumentPlace>;
+  locations: ReadonlyMap<string, ArgumentLocation>;
   /** The media type of the body; null if there is none. */
   body: typeof JSON_BODY | typeof FILE_BODY | null;
 }
@@ -51,11 +51,11 @@ const DEPTH_MAX = 20;
  * Throws if two arguments have the same name, or if the body is neither a file nor a JSON object.
  */
 export function toolInput(
-  { operationId, bounds = {}, leavesOut = [] }: Tool,
+  { operationId, bounds = {}, omits = [] }: Tool,
   operation: DocumentedOperation,
   schemas: Readonly<Record<string, unknown>>,
 ): ToolInput {
-  const places = new Map<string, ArgumentPlace>();
+  const locations = new Map<string, ArgumentLocation>();
   const properties: Record<string, Schema> = {};
   const required: string[] = [];
   const add = (name: string, schema: Schema, isRequired: boolean) => {
@@ -66,23 +66,23 @@ export function toolInput(
   };
   for (const parameter of operation.parameters ?? []) {
     const place = placeOf(parameter);
-    if (place === null || leavesOut.includes(place.argument)) continue;
-    places.set(place.argument, place);
+    if (place === null || omits.includes(place.argument)) continue;
+    locations.set(place.argument, place);
     const { description, schema, required: isRequired = false } = parameter;
     add(place.argument, { ...inlined(schema, schemas), ...(description === undefined ? {} : { description }) }, isRequired);
   }
   const body = mediaTypeOf(operation);
   if (body === FILE_BODY) {
-    places.set(FILE_TEXT, { in: 'body', name: FILE_TEXT });
+    locations.set(FILE_TEXT, { in: 'body', name: FILE_TEXT });
     add(FILE_TEXT, { type: 'string', description: 'The text of the file.' }, true);
   } else if (body === JSON_BODY) {
     const { properties: members = {}, required: needed = [] } = bodyOf(operationId, operation, schemas);
     for (const [name, schema] of Object.entries(members)) add(name, schema, needed.includes(name));
   }
   const known = [...Object.keys(properties), ...(operation.parameters ?? []).map(({ name }) => name)];
-  const unknown = [...Object.keys(bounds), ...leavesOut].filter((name) => !known.includes(name));
+  const unknown = [...Object.keys(bounds), ...omits].filter((name) => !known.includes(name));
   if (unknown.length > 0) throw new Error(`${operationId} takes no ${unknown.join(', ')}`);
-  return { schema: { type: 'object', properties, required, additionalProperties: false }, places, body };
+  return { schema: { type: 'object', properties, required, additionalProperties: false }, locations, body };
 }
 
 function mediaTypeOf({ requestBody }: DocumentedOperation): ToolInput['body'] {
@@ -90,7 +90,7 @@ function mediaTypeOf({ requestBody }: DocumentedOperation): ToolInput['body'] {
   return requestBody.content[FILE_BODY] === undefined ? JSON_BODY : FILE_BODY;
 }
 
-function placeOf({ name, in: place }: DocumentedParameter): (ArgumentPlace & { argument: string }) | null {
+function placeOf({ name, in: place }: DocumentedParameter): (ArgumentLocation & { argument: string }) | null {
   if (place === 'path' || place === 'query') return { in: place, name, argument: name };
   const argument = place === 'header' ? headerArguments[name.toLowerCase()] : undefined;
   return argument === undefined ? null : { in: 'header', name: name.toLowerCase(), argument };

@@ -26,7 +26,7 @@ export interface Tool {
   /** The arguments with a smaller bound than on the route. The number is their default and their maximum. */
   bounds?: Readonly<Record<string, number>>;
   /** The arguments of the route that the tool omits, because it sets them itself. */
-  leavesOut?: readonly string[];
+  omits?: readonly string[];
   /** The operation whose tool replaces this one. This tool is listed only for callers who may not call that one. */
   insteadOf?: string;
 }

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { CommandBus } from '@nestjs/cqrs';
 
-import type { Call } from '../../http/server/call.ts';
+import type { RequestContext } from '../../http/server/request-context.ts';
 import { ResponseStreams, type ServerSentEvent, type Streamed } from '../../http/server/response-streams.ts';
 import { toProblem } from '../../http/responses/problems.ts';
 import { ReplyReaders } from './delivery/reply-readers.ts';
@@ -24,11 +24,11 @@ export class ChatStreams {
    * `reply` or `error`. The last event contains the whole reply, so clients need not join the deltas. If the caller disconnects, the turn
    * continues.
    */
-  stream(call: Call, chat: Chat, onAccepted: (woken: boolean) => void): Promise<Streamed> {
-    return this.streams.events(call, (gone) => this.sent(chat, call.requestId, gone, onAccepted));
+  stream(call: RequestContext, chat: Chat, onAccepted: (woken: boolean) => void): Promise<Streamed> {
+    return this.streams.events(call, (gone) => this.send(chat, call.requestId, gone, onAccepted));
   }
 
-  private async sent(
+  private async send(
     chat: Chat,
     requestId: string,
     gone: AbortSignal,

@@ -3,7 +3,7 @@ import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
 import { AgentId } from '../agents/index.ts';
 import { RequireScope } from '../../http/auth/access.ts';
-import { type Call, CurrentCall } from '../../http/server/call.ts';
+import { type RequestContext, CurrentRequest } from '../../http/server/request-context.ts';
 import { Idempotent } from '../../http/idempotency/idempotency.interceptor.ts';
 import { ReadsModel } from '../../http/responses/reads-model.ts';
 import { ListDeliveries } from './conversations/deliveries.queries.ts';
@@ -21,7 +21,11 @@ export class DeliveriesController {
   @Get()
   @RequireScope('provision', 'deploy', 'manage')
   @ReadsModel('agents', 'deliveries')
-  async list(@AgentId() agentId: string, @Query() query: DeliveriesQueryDto, @CurrentCall() call: Call): Promise<DeliveryView[]> {
+  async list(
+    @AgentId() agentId: string,
+    @Query() query: DeliveriesQueryDto,
+    @CurrentRequest() call: RequestContext,
+  ): Promise<DeliveryView[]> {
     const { limit, place } = call.page(query, 'time', 'text');
     const rows = await this.queries.execute(new ListDeliveries(agentId, call.accountId, query.status ?? null, limit, place));
     call.linkAfter(rows, limit, (last) => [last.accepted_at.toISOString(), last.message_id]);
@@ -34,7 +38,7 @@ export class DeliveriesController {
   @RequireScope('deploy')
   @ReadsModel('deliveries')
   @Idempotent({ sealedFor: 'agentId' })
-  async redeliver(@Param() { agentId, messageId }: DeliveryPathDto, @CurrentCall() call: Call): Promise<RedeliveryView> {
+  async redeliver(@Param() { agentId, messageId }: DeliveryPathDto, @CurrentRequest() call: RequestContext): Promise<RedeliveryView> {
     const { context, accountId } = call;
     const message_id = messageId.toLowerCase();
     await this.commands.execute(new RedeliverMessage(context, accountId, agentId, message_id));

@@ -5,12 +5,12 @@ import { AgentId } from '../agents/index.ts';
 import { PageQueryDto } from '../../http/requests/page.dto.ts';
 import { RequireScope } from '../../http/auth/access.ts';
 import { Operation } from '../../http/requests/operation.ts';
-import { type Call, CurrentCall } from '../../http/server/call.ts';
+import { type RequestContext, CurrentRequest } from '../../http/server/request-context.ts';
 import { Idempotent } from '../../http/idempotency/idempotency.interceptor.ts';
 import { EVENT_STREAM, type Streamed } from '../../http/server/response-streams.ts';
 import { LargeRead } from '../../http/limits/large-reads.interceptor.ts';
 import { ReadsModel } from '../../http/responses/reads-model.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import { ChatStreams } from './chat-streams.service.ts';
 import { ListConversations } from './conversations/conversations.queries.ts';
 import { chatIds } from './intake/chat.ts';
@@ -37,14 +37,18 @@ export class MessagesController {
   @RequireScope('deploy')
   @Idempotent({ sealedFor: 'agentId' })
   @ApiOkResponse({ type: ChatResponseDto })
-  async chat(@AgentId() agentId: string, @Body() body: ChatDto, @CurrentCall() call: Call): Promise<ChatResponseDto | Streamed> {
+  async chat(
+    @AgentId() agentId: string,
+    @Body() body: ChatDto,
+    @CurrentRequest() call: RequestContext,
+  ): Promise<ChatResponseDto | Streamed> {
     const { context, accountId, attempt } = call;
     const conversationId = body.conversation_id?.toLowerCase() ?? null;
     const ids = chatIds(attempt, conversationId);
     const chat = { context, accountId, agentId, text: body.message, ids, begins: conversationId === null, attempt };
     // Thousands of callers may wait for replies. What they sent is stored, so it need not stay in memory.
     body.message = '';
-    call.dropBody();
+    call.releaseBody();
     const onAccepted = (woken: boolean) => {
       if (woken) call.setAgentWoken();
     };
@@ -55,7 +59,11 @@ export class MessagesController {
   @Get('conversations')
   @RequireScope('provision', 'deploy', 'manage')
   @ReadsModel('agents', 'conversations')
-  async conversations(@AgentId() agentId: string, @Query() query: PageQueryDto, @CurrentCall() call: Call): Promise<ConversationView[]> {
+  async conversations(
+    @AgentId() agentId: string,
+    @Query() query: PageQueryDto,
+    @CurrentRequest() call: RequestContext,
+  ): Promise<ConversationView[]> {
     const { limit, place } = call.page(query, 'time', 'text');
     const rows = await this.queries.execute(new ListConversations(agentId, call.accountId, limit, place));
     call.linkAfter(rows, limit, (last) => [last.updated_at.toISOString(), last.conversation_id]);
@@ -79,9 +87,9 @@ export class MessagesController {
   async messages(
     @Param() { agentId, conversationId }: ConversationPathDto,
     @Query() query: PageQueryDto,
-    @CurrentCall() call: Call,
+    @CurrentRequest() call: RequestContext,
   ): Promise<ThreadMessage[]> {
-    if (!/^[0-9a-f-]{36}$/.test(conversationId)) throw new Refusal('conversation_not_found', 'The agent has no such conversation.');
+    if (!/^[0-9a-f-]{36}$/.test(conversationId)) throw new ProblemError('conversation_not_found', 'The agent has no such conversation.');
     const { limit, place } = call.page(query, 'count');
     const page = await this.queries.execute(new ListMessages(call.accountId, agentId, conversationId, limit, place?.[0] ?? null));
     if (page.olderBefore !== null) call.linkNextPage([page.olderBefore]);

@@ -2,8 +2,8 @@ import { CommandHandler, type ICommandHandler, type IQueryHandler, QueryHandler 
 
 import { Agents } from '../agents/services.ts';
 import { EventWaits } from '../../eventsourcing/log/event-waits.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
-import { ChatIntake, conversationOf } from './intake/chat-intake.service.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
+import { ChatIntake, requireConversation } from './intake/chat-intake.service.ts';
 import type { Chat } from './intake/chat.ts';
 import { isOutcomeOf, type Outcome } from './conversations/conversations.events.ts';
 import { Conversations, conversationStream } from './conversations/conversations.service.ts';
@@ -28,8 +28,8 @@ export class SendChatMessageHandler implements ICommandHandler<SendChatMessage> 
     const { ids } = chat;
     using watch = this.waits.watch(conversationStream(ids.conversationId));
     const replyBy = this.intake.replyBy();
-    let outcome = await this.ofEarlierTry(chat);
-    const { wasActive } = outcome === null ? await this.intake.take(chat, replyBy) : { wasActive: true };
+    let outcome = await this.outcomeOfEarlierAttempt(chat);
+    const { wasActive } = outcome === null ? await this.intake.accept(chat, replyBy) : { wasActive: true };
     onAccepted(!wasActive);
     if (outcome === null || outcome === 'pending')
       outcome = await watch.next(
@@ -40,7 +40,7 @@ export class SendChatMessageHandler implements ICommandHandler<SendChatMessage> 
   }
 
   /** Returns the outcome of the message if an earlier attempt under the same Idempotency-Key was accepted; null if none was. */
-  private async ofEarlierTry({ attempt, agentId, accountId, ids }: Chat): Promise<Outcome | 'pending' | null> {
+  private async outcomeOfEarlierAttempt({ attempt, agentId, accountId, ids }: Chat): Promise<Outcome | 'pending' | null> {
     if (attempt === null || attempt.isFirst) return null;
     await this.agents.load(agentId, accountId);
     return this.threads.outcomeOf(ids.conversationId, ids.messageId);
@@ -49,12 +49,12 @@ export class SendChatMessageHandler implements ICommandHandler<SendChatMessage> 
   private async responseOf(agentId: string, messageId: string, outcome: Outcome | null): Promise<string> {
     if (outcome?.type === 'MessageDelivered') {
       const response = await this.conversations.open(agentId, messageId, 'reply', outcome.data.reply);
-      if (response === null) throw new Refusal('agent_not_found', 'There is no such agent.');
+      if (response === null) throw new ProblemError('agent_not_found', 'There is no such agent.');
       return response;
     }
     const members = { message_id: messageId };
-    if (outcome !== null) throw new Refusal(outcome.data.code, outcome.data.reason, { members });
-    throw new Refusal('reply_timeout', 'The agent did not reply in time; the message stays in its history.', { members });
+    if (outcome !== null) throw new ProblemError(outcome.data.code, outcome.data.reason, { members });
+    throw new ProblemError('reply_timeout', 'The agent did not reply in time; the message stays in its history.', { members });
   }
 }
 
@@ -68,7 +68,7 @@ export class ListMessagesHandler implements IQueryHandler<ListMessages> {
 
   async execute({ accountId, agentId, conversationId, limit, before }: ListMessages): Promise<ThreadPage> {
     const [{ state }] = await Promise.all([this.conversations.load(conversationId), this.agents.load(agentId, accountId)]);
-    const conversation = conversationOf(state, agentId);
+    const conversation = requireConversation(state, agentId);
     return this.threads.page(conversationId, conversation, before, limit);
   }
 }

@@ -1,4 +1,4 @@
-import { AgentBed } from '../../../test/support/agent-bed.ts';
+import { AgentFixture } from '../../../test/support/agent-fixture.ts';
 import { emptyLock, pythonProgram } from '../../../test/support/agent-programs.ts';
 import { startFeatureServer } from '../../../test/support/feature-server.ts';
 import { runningFeatures } from '../../../test/support/features.ts';
@@ -30,7 +30,7 @@ describe('an agent from a Git repository on a machine without Docker', () => {
       MIRROR_TOKEN: 'canary-of-the-mirror',
     };
     server = await startFeatureServer({ ...features, modules: [...features.modules, ProvisioningModule], environment });
-    await new AgentBed(server).account('acme', 100);
+    await new AgentFixture(server).account('acme', 100);
     const stored = await call('PUT', `/api/v1/source-credentials/git/${git.host}`, { username: 'robot', password: 'canary-of-git' });
     expect(stored.status).toBe(201);
   });

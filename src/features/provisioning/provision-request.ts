@@ -1,5 +1,5 @@
 import type { ImageChoice } from '../agents/index.ts';
-import type { GivenVariable } from './given-variables.ts';
+import type { VariableInput } from './variable-inputs.ts';
 import type { AgentEgress } from '../../kernel/network/allow-list.ts';
 
 /** The desired agent; absent members have their defaults. */
@@ -24,7 +24,7 @@ export interface ProvisionRequest {
   /** The default is true. */
   tokenlessWebhooks?: boolean;
   /** Plain variables, and references to secrets of the account. */
-  variables?: Record<string, GivenVariable>;
+  variables?: Record<string, VariableInput>;
   /** The caller's name of `variables`; the default is `env_vars`. */
   variablesField?: 'env_vars' | 'envVars';
   /** The default is true. */
@@ -32,6 +32,6 @@ export interface ProvisionRequest {
 }
 
 /** Returns whether a variable takes its value from a secret of the account. */
-export function takesSecrets({ variables = {} }: ProvisionRequest): boolean {
+export function usesSecrets({ variables = {} }: ProvisionRequest): boolean {
   return Object.values(variables).some((given) => typeof given !== 'string');
 }

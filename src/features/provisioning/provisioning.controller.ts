@@ -5,9 +5,9 @@ import { AgentAnswers, type ShownAgent, AgentDto, toAgentDto, RestAgentDto, toRe
 import { RequireScope } from '../../http/auth/access.ts';
 import { Operation } from '../../http/requests/operation.ts';
 import { requireScope } from '../../http/auth/scopes.ts';
-import { type Call, CurrentCall } from '../../http/server/call.ts';
+import { type RequestContext, CurrentRequest } from '../../http/server/request-context.ts';
 import { Idempotent } from '../../http/idempotency/idempotency.interceptor.ts';
-import { takesSecrets, type ProvisionRequest } from './provision-request.ts';
+import { usesSecrets, type ProvisionRequest } from './provision-request.ts';
 import { CreateAgentDto, createRequest, ProvisionAgentDto, provisionRequest } from './provisioning.dto.ts';
 import { Provision } from './provisioning.commands.ts';
 
@@ -23,7 +23,7 @@ export class ProvisioningController {
   @Operation('provisionAgent')
   @RequireScope('provision')
   @Idempotent()
-  async provision(@Body() body: ProvisionAgentDto, @CurrentCall() call: Call): Promise<AgentDto> {
+  async provision(@Body() body: ProvisionAgentDto, @CurrentRequest() call: RequestContext): Promise<AgentDto> {
     return toAgentDto(await this.makeAgent(provisionRequest(body), '/api/v1/agents', call));
   }
 
@@ -32,17 +32,17 @@ export class ProvisioningController {
   @Operation('createAgent')
   @RequireScope('provision')
   @Idempotent()
-  async create(@Body() body: CreateAgentDto, @CurrentCall() call: Call): Promise<RestAgentDto> {
+  async create(@Body() body: CreateAgentDto, @CurrentRequest() call: RequestContext): Promise<RestAgentDto> {
     return toRestAgentDto(await this.makeAgent(createRequest(body), '/api/agents', call));
   }
 
-  private async makeAgent(request: ProvisionRequest, agents: string, call: Call): Promise<ShownAgent> {
+  private async makeAgent(request: ProvisionRequest, agents: string, call: RequestContext): Promise<ShownAgent> {
     const { caller, context, accountId, seed, wait } = call;
     // An owner can read everything that an agent is given, so this requires the same scope as the routes of variables.
-    if (takesSecrets(request)) requireScope(caller, ['manage'], 'A variable that takes its value from a secret');
-    const { agentId, agent, made } = await this.commands.execute(new Provision(context, accountId, request, seed));
+    if (usesSecrets(request)) requireScope(caller, ['manage'], 'A variable that takes its value from a secret');
+    const { agentId, agent, isNew } = await this.commands.execute(new Provision(context, accountId, request, seed));
     const row = await this.answers.showSettled(agentId, agent, wait, call);
-    call.setStatus(made ? 201 : 200);
+    call.setStatus(isNew ? 201 : 200);
     call.setHeader('location', `${agents}/${agentId}`);
     return row;
   }

@@ -2,7 +2,7 @@ import { PickType } from '@nestjs/swagger';
 import { IsBoolean, IsIn, IsOptional } from 'class-validator';
 
 import { AgentSettingsDto, externalIdRule, Given, IdleTtl, Text, type ImageChoice } from '../agents/index.ts';
-import { GivenVariables, type GivenVariable } from './given-variables.ts';
+import { VariablesField, type VariableInput } from './variable-inputs.ts';
 import type { ProvisionRequest } from './provision-request.ts';
 
 const images: ImageChoice[] = ['openclaw', 'crewai', 'langgraph', 'docker', 'custom', 'auto'];
@@ -21,8 +21,8 @@ export class ProvisionAgentDto extends AgentSettingsDto {
   @IsBoolean()
   auto_deploy?: boolean;
 
-  @GivenVariables()
-  env_vars?: Record<string, GivenVariable>;
+  @VariablesField()
+  env_vars?: Record<string, VariableInput>;
 
   /** The caller's own id for the agent. A repeated request with the same id returns the same agent. */
   @IsOptional()
@@ -44,8 +44,8 @@ export class CreateAgentDto extends PickType(AgentSettingsDto, ['name', 'descrip
   @Text(templateIdRule)
   templateId: string;
 
-  @GivenVariables()
-  envVars?: Record<string, GivenVariable>;
+  @VariablesField()
+  envVars?: Record<string, VariableInput>;
 
   /** The caller's own id for the agent. A repeated request with the same id returns the same agent. */
   @IsOptional()

@@ -7,15 +7,15 @@ import { Agents } from '../agents/services.ts';
 import { Aggregates } from '../../eventsourcing/aggregates/aggregates.ts';
 import { StreamClosed } from '../../eventsourcing/event-store/event-store.ts';
 import type { CommandContext } from '../../kernel/context/command-context.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import { AgentPlans } from './agent-plans.service.ts';
 import { wholeAgentDecider, type MakeAgent } from './whole-agent.ts';
-import { Provision, type Provisioned } from './provisioning.commands.ts';
+import { Provision, type ProvisionResult } from './provisioning.commands.ts';
 
 /** The request fails after this many agents that were deleted meanwhile or were created too late. */
-const ATTEMPTS = 5;
+const ATTEMPTS_MAX = 5;
 /** The longest wait for the deletion of an agent with the same external id, in ms. */
-const GONE_WITHIN_MS = 30_000;
+const DELETION_TIMEOUT_MS = 30_000;
 
 /**
  * Takes the seat first and then creates the agent, each in one append. A crash between the two leaves a seat without an agent, which the
@@ -30,40 +30,40 @@ export class ProvisionHandler implements ICommandHandler<Provision> {
     private readonly agents: Agents,
   ) {}
 
-  async execute(provision: Provision): Promise<Provisioned> {
+  async execute(provision: Provision): Promise<ProvisionResult> {
     const { context, accountId, seed } = provision;
     const make = await this.plans.make(provision);
-    for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
+    for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt += 1) {
       const wanted = seed === null ? uuidv7() : uuidv5(`agent ${attempt}`, seed);
       const agentId = await this.commands.execute(new TakeSeat(context, accountId, wanted, make.externalId));
       const provisioned = await this.provision(agentId, make, context);
       // An agent that an earlier attempt of this request created counts as created by this request.
-      if (provisioned !== null) return { ...provisioned, made: provisioned.made || (seed !== null && agentId === wanted) };
+      if (provisioned !== null) return { ...provisioned, isNew: provisioned.isNew || (seed !== null && agentId === wanted) };
       await this.commands.execute(new ReleaseSeat(context, accountId, agentId));
     }
-    throw new Refusal('event_store_unavailable', 'The agent could not be made in time; try again.', { retryAfterSeconds: 1 });
+    throw new ProblemError('event_store_unavailable', 'The agent could not be made in time; try again.', { retryAfterSeconds: 1 });
   }
 
   /**
    * Returns the agent that has the seat: the existing one, or the one created here. The first of several concurrent callers creates it
    * for all of them. Returns null if no agent can exist under that id any more, so that its seat must be released.
    */
-  private async provision(agentId: string, make: MakeAgent, context: CommandContext): Promise<Provisioned | null> {
+  private async provision(agentId: string, make: MakeAgent, context: CommandContext): Promise<ProvisionResult | null> {
     try {
       const executed = await this.aggregates.execute(agentStream(agentId), wholeAgentDecider, make, context);
       const { state, events } = executed;
-      if (state?.status === 'deleting') await this.gone(agentId);
+      if (state?.status === 'deleting') await this.waitUntilDeleted(agentId);
       if (state === null || state.status === 'deleting' || state.status === 'deleted') return null;
-      return { agentId, agent: { ...executed, state }, made: events.length > 0 };
+      return { agentId, agent: { ...executed, state }, isNew: events.length > 0 };
     } catch (error) {
       if (error instanceof StreamClosed) return null;
       throw error;
     }
   }
 
-  private async gone(agentId: string): Promise<void> {
+  private async waitUntilDeleted(agentId: string): Promise<void> {
     const isGone = async () => ((await this.agents.find(agentId)).state?.status === 'deleted' ? true : undefined);
-    if ((await this.agents.until(agentId, isGone, { timeoutMs: GONE_WITHIN_MS })) !== null) return;
-    throw new Refusal('invalid_state', 'The agent with this external_id is still being deleted.', { retryAfterSeconds: 5 });
+    if ((await this.agents.until(agentId, isGone, { timeoutMs: DELETION_TIMEOUT_MS })) !== null) return;
+    throw new ProblemError('invalid_state', 'The agent with this external_id is still being deleted.', { retryAfterSeconds: 5 });
   }
 }

@@ -1,10 +1,10 @@
 import { CommandBus } from '@nestjs/cqrs';
 import { v4 as uuidv4, v5 as uuidv5, v7 as uuidv7 } from 'uuid';
 
-import { AgentBed } from '../../../test/support/agent-bed.ts';
+import { AgentFixture } from '../../../test/support/agent-fixture.ts';
 import { startFeatureServer } from '../../../test/support/feature-server.ts';
 import { agentFeatures } from '../../../test/support/features.ts';
-import type { Answer, RequestOptions, TestServer } from '../../../test/support/http-server.ts';
+import type { TestResponse, RequestOptions, TestServer } from '../../../test/support/http-server.ts';
 import { until } from '../../../test/support/until.ts';
 import { ReleaseSeat, TakeSeat } from '../accounts/index.ts';
 import { agentStream } from '../agents/index.ts';
@@ -15,12 +15,12 @@ import { ProvisioningModule } from './provisioning.module.ts';
 import { SeatsSaga, seatKey } from './seats.saga.ts';
 
 let server: TestServer;
-let agents: AgentBed;
+let agents: AgentFixture;
 let store: EventStore;
 
 beforeAll(async () => {
   server = await startFeatureServer({ ...agentFeatures, modules: [...agentFeatures.modules, ProvisioningModule] });
-  agents = new AgentBed(server);
+  agents = new AgentFixture(server);
   store = server.app.get(EventStore, { strict: false });
   await agents.account('acme', 1_000);
 });
@@ -30,7 +30,7 @@ const provision = (json: unknown, options: RequestOptions = {}) =>
   server.request('POST', '/api/v1/provision', { credential: 'mk_acme', json, ...options });
 const image = (more: object = {}) => ({ name: 'helper', image_name: 'nginx:1', ...more });
 
-function expectProblem(answer: Answer, status: number, code: string): void {
+function expectProblem(answer: TestResponse, status: number, code: string): void {
   expect({ status: answer.status, code: answer.json?.code }).toEqual({ status, code });
 }
 
@@ -50,7 +50,7 @@ async function seats(accountId: string): Promise<string[]> {
   return [...taken];
 }
 
-const ids = (answers: Answer[]) => [...new Set(answers.map(({ json }) => json.agent_id as string))];
+const ids = (answers: TestResponse[]) => [...new Set(answers.map(({ json }) => json.agent_id as string))];
 
 describe('POST /api/v1/provision', () => {
   it('makes the agent, its variables and its first deployment in one append', async () => {
@@ -351,7 +351,7 @@ describe('a repeated request', () => {
     if (when === 'after the seat') await commands.execute(new TakeSeat(context, 'acme', agentId, null));
     else await commands.execute(new Provision(context, 'acme', { name: 'x', imageName: 'nginx' }, seed));
     const result = await commands.execute(new Provision(context, 'acme', { name: 'x', imageName: 'nginx' }, seed));
-    expect([result.agentId, result.made]).toEqual([agentId, true]);
+    expect([result.agentId, result.isNew]).toEqual([agentId, true]);
     expect((await seats('acme')).filter((id) => id === agentId)).toHaveLength(1);
     expect((await agents.types(agentId)).filter((type) => type === 'AgentProvisioned')).toHaveLength(1);
   });
@@ -369,7 +369,7 @@ describe('a repeated request', () => {
       await commands.execute(new Provision(context, 'acme', { name: 'x', imageName: 'nginx' }, seed)),
       await commands.execute(new Provision(context, 'acme', { name: 'x', imageName: 'nginx' }, seed)),
     ];
-    expect([one.agentId === two.agentId, one.made, two.made]).toEqual([true, true, true]);
+    expect([one.agentId === two.agentId, one.isNew, two.isNew]).toEqual([true, true, true]);
     expect(await seats('acme')).not.toContain(lost);
   });
 });

@@ -4,9 +4,9 @@ import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { AgentBed } from '../../../test/support/agent-bed.ts';
-import { bedRuntime } from '../../../test/support/bed-runtime.ts';
-import { DockerBed } from '../../../test/support/docker-bed.ts';
+import { AgentFixture } from '../../../test/support/agent-fixture.ts';
+import { fixtureRuntime } from '../../../test/support/fixture-runtime.ts';
+import { DockerFixture } from '../../../test/support/docker-fixture.ts';
 import { startFeatureServer } from '../../../test/support/feature-server.ts';
 import { runningFeatures } from '../../../test/support/features.ts';
 import { emptyLock, pythonProgram } from '../../../test/support/agent-programs.ts';
@@ -59,8 +59,8 @@ const unresolvable = JSON.stringify({ dependencies: { nothing: 'file:missing.tgz
 
 describe('an agent from a Git repository', () => {
   let git: GitServer;
-  let bed: DockerBed;
-  let agents: AgentBed;
+  let bed: DockerFixture;
+  let agents: AgentFixture;
   let server: TestServer;
   let base: string;
   /** The addresses to which the name moves.example leads, one for each time that it is resolved, before it leads to this machine. */
@@ -68,9 +68,9 @@ describe('an agent from a Git repository', () => {
 
   beforeAll(async () => {
     git = await GitServer.start('robot:canary-of-git');
-    bed = await DockerBed.open();
+    bed = await DockerFixture.open();
     base = await importNodeImage(bed.docker, `mooring-test-repository-${bed.instance}:1`);
-    const runtime = bedRuntime(bed, {
+    const runtime = fixtureRuntime(bed, {
       provide: RESOLVE_HOST,
       useValue: async (host: string) => [host === 'moves.example' ? (movesTo.shift() ?? '127.0.0.1') : host],
     });
@@ -81,7 +81,7 @@ describe('an agent from a Git repository', () => {
     };
     const features = runningFeatures(runtime);
     server = await startFeatureServer({ ...features, modules: [...features.modules, ProvisioningModule], environment });
-    agents = new AgentBed(server);
+    agents = new AgentFixture(server);
     await agents.account('acme', 100);
     const stored = await call('PUT', `/api/v1/source-credentials/git/${git.host}`, { username: 'robot', password: 'canary-of-git' });
     expect(stored.status).toBe(201);

@@ -10,8 +10,8 @@ import { holderOf } from './seats.projection.ts';
 import { ListUnusedSeats } from './seats.queries.ts';
 
 /** The longest time between taking a seat and creating its agent or computer. */
-const MADE_WITHIN_MS = 60_000;
-const TAKEN: readonly string[] = ['SeatTaken', 'ComputerSeatTaken'];
+const CREATION_TIMEOUT_MS = 60_000;
+const TAKING_EVENTS: readonly string[] = ['SeatTaken', 'ComputerSeatTaken'];
 
 /**
  * Releases the seats of deleted agents and computers, and seats whose holder was never created because the process that took the seat died.
@@ -23,7 +23,7 @@ export class SeatsSaga implements Saga, OnModuleInit {
   readonly filter = {
     eventClass: 'core' as const,
     categories: ['account', 'agent', 'computer'],
-    types: [...TAKEN, 'AgentDeleted', 'ComputerDeleted'],
+    types: [...TAKING_EVENTS, 'AgentDeleted', 'ComputerDeleted'],
   };
   readonly concurrency = 8;
 
@@ -40,7 +40,7 @@ export class SeatsSaga implements Saga, OnModuleInit {
 
   keyOf(event: StoredEvent): string {
     const sandboxId = holderOf(event);
-    return TAKEN.includes(event.type) ? seatKey(sandboxId, idOf(event.stream), event.at) : sandboxId;
+    return TAKING_EVENTS.includes(event.type) ? seatKey(sandboxId, idOf(event.stream), event.at) : sandboxId;
   }
 
   async resync(): Promise<SagaKey[]> {
@@ -55,11 +55,11 @@ export class SeatsSaga implements Saga, OnModuleInit {
     const [sandboxId = '', accountId, takenAt] = key.split(' ');
     const holder = await this.holders.find(sandboxId);
     if (holder?.isDeleted === true) {
-      await this.activity.forget(sandboxId);
+      await this.activity.delete(sandboxId);
       await this.release(sandboxId, holder.accountId);
     }
     if (holder !== null || accountId === undefined || takenAt === undefined) return null;
-    const due = new Date(Date.parse(takenAt) + MADE_WITHIN_MS);
+    const due = new Date(Date.parse(takenAt) + CREATION_TIMEOUT_MS);
     if (due.getTime() > Date.now()) return due;
     // The stream is closed first, so that a late request can't create an agent or computer without a seat.
     if (await this.close(sandboxId)) await this.release(sandboxId, accountId);

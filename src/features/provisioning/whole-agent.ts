@@ -1,6 +1,6 @@
 import { evolveAgent, newAgent, type AgentEvent, type AgentSettings, type AgentState, type DeploymentRequest } from '../agents/index.ts';
 import { environmentDecider, type EnvironmentCommand, type EnvironmentEvent } from '../environment/index.ts';
-import type { GivenVariable } from './given-variables.ts';
+import type { VariableInput } from './variable-inputs.ts';
 import type { Decider } from '../../eventsourcing/event-store/event-definition.ts';
 
 export interface MakeAgent {
@@ -8,7 +8,7 @@ export interface MakeAgent {
   accountId: string;
   externalId: string | null;
   settings: AgentSettings;
-  variables: Record<string, GivenVariable>;
+  variables: Record<string, VariableInput>;
   /** The value is null if the agent is not deployed yet. */
   deployment: DeploymentRequest | null;
   deploymentDeadline(now: Date): string;

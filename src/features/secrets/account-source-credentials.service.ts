@@ -3,9 +3,9 @@ import { Injectable } from '@nestjs/common';
 import type { CommandContext } from '../../kernel/context/command-context.ts';
 import { Keyring } from '../../crypto/keyring.ts';
 import { Database } from '../../postgres/database/database.ts';
-import { invalidField, Refusal } from '../../kernel/errors/refusal.ts';
+import { invalidField, ProblemError } from '../../kernel/errors/problem-error.ts';
 import { Aggregates } from '../../eventsourcing/aggregates/aggregates.ts';
-import { valueProblem } from './secret-values.decider.ts';
+import { valueProblem } from './secret-values.rules.ts';
 import { sourceKinds } from './secrets.events.ts';
 import { isSourceKind, sourceOf, usernameProblem } from './source-fields.ts';
 import { secretsStream } from './secrets.decider.ts';
@@ -13,12 +13,12 @@ import type { OpenedCredential } from './source-credentials.queries.ts';
 import { type Source, type SourceCredential, sourceCredentialsDecider, sourceKey } from './source-credentials.decider.ts';
 
 /** A host in the caller's spelling. */
-export interface GivenSource {
+export interface SourceInput {
   kind: string;
   host: string;
 }
 
-export interface UsedSourceCredential extends SourceCredential {
+export interface SourceCredentialWithUse extends SourceCredential {
   lastUsedAt: Date | null;
 }
 
@@ -32,7 +32,7 @@ export class AccountSourceCredentials {
   ) {}
 
   /** Returns the account's credentials, newest first, with their passwords encrypted. */
-  async list(accountId: string): Promise<UsedSourceCredential[]> {
+  async list(accountId: string): Promise<SourceCredentialWithUse[]> {
     const [{ state }, uses] = await Promise.all([
       this.aggregates.load(secretsStream(accountId), sourceCredentialsDecider),
       this.usesOf(accountId),
@@ -46,13 +46,13 @@ export class AccountSourceCredentials {
   async store(
     context: CommandContext,
     accountId: string,
-    { kind, host }: GivenSource,
+    { kind, host }: SourceInput,
     { username, password }: OpenedCredential,
-  ): Promise<{ credential: UsedSourceCredential; made: boolean }> {
+  ): Promise<{ credential: SourceCredentialWithUse; made: boolean }> {
     const source = sourceOf(kind, host);
-    if (source === null) throw badSource(kind);
-    refuseBad('username', usernameProblem(username));
-    refuseBad('password', password === '' ? 'must not be empty' : valueProblem(password));
+    if (source === null) throw invalidSource(kind);
+    refuseProblem('username', usernameProblem(username));
+    refuseProblem('password', password === '' ? 'must not be empty' : valueProblem(password));
     const key = sourceKey(source);
     const sealed = await this.keyring.seal(accountId, sealingContext(source), password);
     const command = { type: 'StoreSourceCredential' as const, accountId, source, username, sealed };
@@ -63,9 +63,9 @@ export class AccountSourceCredentials {
   }
 
   /** Removes the credential. Throws `not_found`. */
-  async remove(context: CommandContext, accountId: string, { kind, host }: GivenSource): Promise<void> {
+  async remove(context: CommandContext, accountId: string, { kind, host }: SourceInput): Promise<void> {
     const source = sourceOf(kind, host);
-    if (source === null) throw new Refusal('not_found', 'There is no credential for this host.');
+    if (source === null) throw new ProblemError('not_found', 'There is no credential for this host.');
     const command = { type: 'RemoveSourceCredential' as const, accountId, source };
     await this.aggregates.execute(secretsStream(accountId), sourceCredentialsDecider, command, context);
     await this.database.query('delete from source_credential_uses where account_id = $1 and kind = $2 and host = $3', [
@@ -101,7 +101,7 @@ export class AccountSourceCredentials {
 }
 
 /** A credential that was removed and stored again counts as not used yet. */
-function withUse(credential: SourceCredential, lastUsedAt: Date | undefined): UsedSourceCredential {
+function withUse(credential: SourceCredential, lastUsedAt: Date | undefined): SourceCredentialWithUse {
   const isOwn = lastUsedAt !== undefined && lastUsedAt.getTime() >= Date.parse(credential.createdAt);
   return { ...credential, lastUsedAt: isOwn ? lastUsedAt : null };
 }
@@ -111,7 +111,7 @@ function sealingContext(source: Source): string {
   return `source credential ${sourceKey(source)}`;
 }
 
-function badSource(kind: string): Refusal {
+function invalidSource(kind: string): ProblemError {
   if (!isSourceKind(kind)) return invalidField('kind', `must be one of ${sourceKinds.join(', ')}`);
   return invalidField(
     'host',
@@ -119,6 +119,6 @@ function badSource(kind: string): Refusal {
   );
 }
 
-function refuseBad(field: string, problem: string | null): void {
+function refuseProblem(field: string, problem: string | null): void {
   if (problem !== null) throw invalidField(field, problem);
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-import { maskOf, secretNameProblem, valueProblem } from './secret-values.decider.ts';
+import { maskOf, secretNameProblem, valueProblem } from './secret-values.rules.ts';
 
 describe('the name of a secret', () => {
   it.each(['a', '0', 'openai', 'open-ai_2', `a${'b'.repeat(62)}`])('may be %s', (name) => expect(secretNameProblem(name)).toBeNull());

@@ -6,7 +6,7 @@ import type { NamedSecret } from './secrets.decider.ts';
 export interface StoredSecret {
   secret: NamedSecret;
   /** The value is false if an earlier value was replaced. */
-  made: boolean;
+  isNew: boolean;
 }
 
 /** Creates a secret of the account or replaces its value, which agents get at their next boot. Throws `invalid_request`. */

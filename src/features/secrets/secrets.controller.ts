@@ -2,7 +2,7 @@ import { Body, Controller, Delete, Get, HttpCode, Param, Put } from '@nestjs/com
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
 import { RequireScope } from '../../http/auth/access.ts';
-import { type Call, CurrentCall } from '../../http/server/call.ts';
+import { type RequestContext, CurrentRequest } from '../../http/server/request-context.ts';
 import { ReadsModel } from '../../http/responses/reads-model.ts';
 import { AccountSecrets } from './account-secrets.service.ts';
 import { RemoveSecret, StoreSecret } from './secrets.commands.ts';
@@ -25,7 +25,7 @@ export class SecretsController {
   /** Lists all secrets of the account, newest first, without their values. */
   @Get()
   @ReadsModel(SECRET_USES)
-  async list(@CurrentCall() { accountId }: Call): Promise<UsedSecretDto[]> {
+  async list(@CurrentRequest() { accountId }: RequestContext): Promise<UsedSecretDto[]> {
     const [secrets, users] = await Promise.all([this.secrets.of(accountId), this.queries.execute(new CountSecretUsers(accountId))]);
     return [...secrets]
       .map(([name, secret]) => Object.assign(toSecretDto({ name, ...secret }), { used_by: users.get(name) ?? 0 }))
@@ -34,9 +34,9 @@ export class SecretsController {
 
   /** Makes the secret (201) or replaces its value (200). Agents take the value at their next deployment, restart, or start after a stop. */
   @Put(':name')
-  async store(@Param('name') name: string, @Body() { value }: StoreSecretDto, @CurrentCall() call: Call): Promise<SecretDto> {
-    const { secret, made } = await this.commands.execute(new StoreSecret(call.context, call.accountId, name, value));
-    call.setStatus(made ? 201 : 200);
+  async store(@Param('name') name: string, @Body() { value }: StoreSecretDto, @CurrentRequest() call: RequestContext): Promise<SecretDto> {
+    const { secret, isNew } = await this.commands.execute(new StoreSecret(call.context, call.accountId, name, value));
+    call.setStatus(isNew ? 201 : 200);
     return toSecretDto(secret);
   }
 
@@ -44,7 +44,7 @@ export class SecretsController {
   @Delete(':name')
   @HttpCode(204)
   @ReadsModel(SECRET_USES)
-  remove(@Param('name') name: string, @CurrentCall() { context, accountId }: Call): Promise<void> {
+  remove(@Param('name') name: string, @CurrentRequest() { context, accountId }: RequestContext): Promise<void> {
     return this.commands.execute(new RemoveSecret(context, accountId, name));
   }
 }

@@ -1,5 +1,5 @@
 import type { Sealed } from '../../crypto/keyring.ts';
-import { invalidField, Refusal } from '../../kernel/errors/refusal.ts';
+import { invalidField, ProblemError } from '../../kernel/errors/problem-error.ts';
 import type { Decider, Json } from '../../eventsourcing/event-store/event-definition.ts';
 import type { SecretEvent } from './secrets.events.ts';
 
@@ -52,9 +52,9 @@ export function secretsStream(accountId: string): string {
 }
 
 /** Returns the refusal of a variable with a secret that the account does not have. `field` is the caller's name of the field. */
-export function unknownSecret(field: string, name: string): Refusal {
+export function unknownSecret(field: string, name: string): ProblemError {
   const message = `there is no secret ${name} in the account`;
-  return new Refusal('secret_not_found', `${field}: ${message}.`, { errors: [{ field, message }] });
+  return new ProblemError('secret_not_found', `${field}: ${message}.`, { errors: [{ field, message }] });
 }
 
 function decide(command: SecretCommand, secrets: Secrets, now: Date): SecretEvent[] {
@@ -66,16 +66,16 @@ function decide(command: SecretCommand, secrets: Secrets, now: Date): SecretEven
         { type: 'SecretStored', data: { account_id, name, value: command.sealed, mask: command.mask, stored_at: now.toISOString() } },
       ];
     case 'RemoveSecret':
-      if (!secrets.has(name)) throw new Refusal('not_found', 'There is no such secret.');
+      if (!secrets.has(name)) throw new ProblemError('not_found', 'There is no such secret.');
       if (command.users.total > 0) throw inUse(name, command.users);
       return [{ type: 'SecretRemoved', data: { account_id, name } }];
   }
 }
 
-function inUse(name: string, { agentIds, total }: SecretUsers): Refusal {
+function inUse(name: string, { agentIds, total }: SecretUsers): ProblemError {
   const others = total > agentIds.length ? ` and ${total - agentIds.length} more` : '';
   const detail = `Variables of these agents take their values from the secret ${name}: ${agentIds.join(', ')}${others}.`;
-  return new Refusal('secret_in_use', detail, { members: { agent_ids: agentIds, used_by: total } });
+  return new ProblemError('secret_in_use', detail, { members: { agent_ids: agentIds, used_by: total } });
 }
 
 function evolve(secrets: Secrets, event: SecretEvent): Secrets {

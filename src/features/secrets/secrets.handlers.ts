@@ -1,10 +1,10 @@
 import { CommandHandler, type ICommandHandler, QueryBus } from '@nestjs/cqrs';
 
 import { Keyring } from '../../crypto/keyring.ts';
-import { invalidField } from '../../kernel/errors/refusal.ts';
+import { invalidField } from '../../kernel/errors/problem-error.ts';
 import { Aggregates } from '../../eventsourcing/aggregates/aggregates.ts';
 import { secretContext } from './account-secrets.service.ts';
-import { maskOf, secretNameProblem, valueProblem } from './secret-values.decider.ts';
+import { maskOf, secretNameProblem, valueProblem } from './secret-values.rules.ts';
 import { RemoveSecret, StoreSecret, type StoredSecret } from './secrets.commands.ts';
 import { secretsDecider, secretsStream } from './secrets.decider.ts';
 import { FindSecretUsers } from './secrets.queries.ts';
@@ -17,18 +17,18 @@ export class StoreSecretHandler implements ICommandHandler<StoreSecret> {
   ) {}
 
   async execute({ context, accountId, name, value }: StoreSecret): Promise<StoredSecret> {
-    refuseBad('name', secretNameProblem(name));
-    refuseBad('value', valueProblem(value));
+    refuseProblem('name', secretNameProblem(name));
+    refuseProblem('value', valueProblem(value));
     const sealed = await this.keyring.seal(accountId, secretContext(name), value);
     const command = { type: 'StoreSecret' as const, accountId, name, sealed, mask: maskOf(value) };
     const { before, state } = await this.aggregates.execute(secretsStream(accountId), secretsDecider, command, context);
     const secret = state.get(name);
     if (secret === undefined) throw new Error(`the secret ${name} is not there after it was stored`);
-    return { secret: { name, ...secret }, made: !before.has(name) };
+    return { secret: { name, ...secret }, isNew: !before.has(name) };
   }
 }
 
-function refuseBad(field: string, problem: string | null): void {
+function refuseProblem(field: string, problem: string | null): void {
   if (problem !== null) throw invalidField(field, problem);
 }
 

@@ -1,7 +1,7 @@
 import { Body, Controller, Delete, Get, HttpCode, Param, Put } from '@nestjs/common';
 
 import { RequireScope } from '../../http/auth/access.ts';
-import { type Call, CurrentCall } from '../../http/server/call.ts';
+import { type RequestContext, CurrentRequest } from '../../http/server/request-context.ts';
 import { SourceCredentialDto, SourcePathDto, StoreSourceCredentialDto, toSourceCredentialDto } from './source-credentials.dto.ts';
 import { AccountSourceCredentials } from './account-source-credentials.service.ts';
 
@@ -13,7 +13,7 @@ export class SourceCredentialsController {
 
   /** Lists all source credentials of the account, newest first, without their passwords. */
   @Get()
-  async list(@CurrentCall() { accountId }: Call): Promise<SourceCredentialDto[]> {
+  async list(@CurrentRequest() { accountId }: RequestContext): Promise<SourceCredentialDto[]> {
     return (await this.credentials.list(accountId)).map(toSourceCredentialDto);
   }
 
@@ -22,7 +22,7 @@ export class SourceCredentialsController {
   async store(
     @Param() source: SourcePathDto,
     @Body() given: StoreSourceCredentialDto,
-    @CurrentCall() call: Call,
+    @CurrentRequest() call: RequestContext,
   ): Promise<SourceCredentialDto> {
     const { credential, made } = await this.credentials.store(call.context, call.accountId, source, given);
     call.setStatus(made ? 201 : 200);
@@ -31,7 +31,7 @@ export class SourceCredentialsController {
 
   @Delete(':kind/:host')
   @HttpCode(204)
-  remove(@Param() source: SourcePathDto, @CurrentCall() { context, accountId }: Call): Promise<void> {
+  remove(@Param() source: SourcePathDto, @CurrentRequest() { context, accountId }: RequestContext): Promise<void> {
     return this.credentials.remove(context, accountId, source);
   }
 }

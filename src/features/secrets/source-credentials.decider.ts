@@ -1,5 +1,5 @@
 import type { Sealed } from '../../crypto/keyring.ts';
-import { invalidField, Refusal } from '../../kernel/errors/refusal.ts';
+import { invalidField, ProblemError } from '../../kernel/errors/problem-error.ts';
 import type { Decider, Json } from '../../eventsourcing/event-store/event-definition.ts';
 import type { SecretEvent, SourceKind } from './secrets.events.ts';
 
@@ -56,7 +56,7 @@ function decide(command: SourceCredentialCommand, credentials: SourceCredentials
       return [{ type: 'SourceCredentialStored', data: { account_id, ...source, username, password, stored_at: now.toISOString() } }];
     }
     case 'RemoveSourceCredential':
-      if (!known) throw new Refusal('not_found', 'There is no credential for this host.');
+      if (!known) throw new ProblemError('not_found', 'There is no credential for this host.');
       return [{ type: 'SourceCredentialRemoved', data: { account_id, ...source } }];
   }
 }

@@ -2,7 +2,7 @@ import { Allow, IsString } from 'class-validator';
 
 import { MaxLength } from '../../http/requests/validation.ts';
 import type { SourceKind } from './secrets.events.ts';
-import type { UsedSourceCredential } from './account-source-credentials.service.ts';
+import type { SourceCredentialWithUse } from './account-source-credentials.service.ts';
 
 const PASSWORD_MAX = 8_192;
 
@@ -36,6 +36,6 @@ export class SourceCredentialDto {
   last_used_at: string | null;
 }
 
-export function toSourceCredentialDto({ host, kind, username, createdAt, lastUsedAt }: UsedSourceCredential): SourceCredentialDto {
+export function toSourceCredentialDto({ host, kind, username, createdAt, lastUsedAt }: SourceCredentialWithUse): SourceCredentialDto {
   return { host, kind, username, created_at: createdAt, last_used_at: lastUsedAt?.toISOString() ?? null };
 }

@@ -8,11 +8,11 @@ import type { SagaPass } from '../../eventsourcing/sagas/saga.ts';
 import { EventDeliveries, type EventDelivery } from './delivery/event-deliveries.ts';
 import { EventSender } from './delivery/event-sender.service.ts';
 import { nextAttempt } from './delivery/schedule.ts';
-import type { Posted } from './delivery/targets.ts';
+import type { PostResult } from './delivery/targets.ts';
 import { type Subscription, type SubscriptionCommand, subscriptionDecider, subscriptionStream } from './subscriptions.decider.ts';
 
 /** The concurrent requests to one subscription, each with an event of another agent. */
-const AT_ONCE = 8;
+const CONCURRENT_REQUESTS_MAX = 8;
 /** A subscription is switched off after this time without a successful delivery, in ms (three days). */
 const SWITCHED_OFF_AFTER_MS = 3 * 86_400_000;
 /** Derived event ids make a record that is repeated after a crash the same event. */
@@ -35,7 +35,7 @@ export class EventAttempts {
   async attemptDue(subscription: Subscription, pass: SagaPass): Promise<{ attempted: number; next: Date | null }> {
     const now = this.clock.now();
     const heads = await this.deliveries.heads(subscription.subscriptionId);
-    const due = heads.filter(({ next_attempt_at: at }) => at === null || at <= now).slice(0, AT_ONCE);
+    const due = heads.filter(({ next_attempt_at: at }) => at === null || at <= now).slice(0, CONCURRENT_REQUESTS_MAX);
     await Promise.all(due.map((delivery) => this.attempt(subscription, delivery, pass)));
     return { attempted: due.length, next: heads[0]?.next_attempt_at ?? null };
   }
@@ -48,7 +48,11 @@ export class EventAttempts {
     if (posted !== null) await this.record(subscription, delivery, posted);
   }
 
-  private async record(subscription: Subscription, delivery: EventDelivery, { status: responseStatus, failure }: Posted): Promise<void> {
+  private async record(
+    subscription: Subscription,
+    delivery: EventDelivery,
+    { status: responseStatus, failure }: PostResult,
+  ): Promise<void> {
     const { subscriptionId } = subscription;
     const now = this.clock.now();
     if (failure === null) {

@@ -23,7 +23,7 @@ const PAGE = 200;
 const STEPS_MAX = 20;
 
 /** The result of enqueuing events: up to the end of the log, a part of them, or up to the bound on waiting events. */
-export type Intake = 'all' | 'some' | 'full';
+export type IntakeProgress = 'all' | 'some' | 'full';
 
 const ALL = { subjectId: null, types: null, actor: null, since: null, until: null, newestFirst: false };
 
@@ -39,7 +39,7 @@ export class EventIntake {
   ) {}
 
   /** Applies the orders on the subscription's stream up to the revision: redeliveries, and switching it on again. */
-  async carryOutOrders({ subscriptionId, accountId }: Subscription, revision: number): Promise<void> {
+  async applyOrders({ subscriptionId, accountId }: Subscription, revision: number): Promise<void> {
     const cursor = await this.cursorOf(subscriptionId, accountId);
     if (cursor.revision >= revision) return;
     const again: string[] = [];
@@ -50,11 +50,11 @@ export class EventIntake {
       if (event.type === 'EventRedeliveryRequested') again.push(event.data.event_id);
       if (event.type === 'SubscriptionChanged') switchedOn ||= event.data.changes.active === true;
     }
-    await this.deliveries.carryOut(subscriptionId, { from: cursor.revision, upTo: revision, again, switchedOn });
+    await this.deliveries.applyOrders(subscriptionId, { from: cursor.revision, upTo: revision, again, switchedOn });
   }
 
   /** Stores the next events that the subscription wants as pending deliveries. */
-  async takeUp(subscription: Subscription): Promise<Intake> {
+  async enqueueWanted(subscription: Subscription): Promise<IntakeProgress> {
     const { subscriptionId, accountId } = subscription;
     await this.readModels.waitFor('audit_entries', this.follower.position);
     let { position } = await this.cursorOf(subscriptionId, accountId);
@@ -69,7 +69,7 @@ export class EventIntake {
         .map(({ event_id, agent_id, type, stream, position: at }) => ({ event_id, agent_id, type, stream, position: at }))
         // The events of subscriptions themselves are not sent, since every dead-lettered event would cause another one.
         .filter(({ type, agent_id: agentId, stream }) => categoryOf(stream) !== 'subscription' && wants(subscription, { type, agentId }));
-      await this.deliveries.takeUp(subscriptionId, wanted, last.position);
+      await this.deliveries.enqueue(subscriptionId, wanted, last.position);
       position = last.position;
       room -= wanted.length;
       if (next === null) return 'all';
@@ -78,12 +78,12 @@ export class EventIntake {
   }
 
   /** Deletes all rows of a deleted subscription. */
-  forget(subscriptionId: string): Promise<void> {
-    return this.deliveries.forget(subscriptionId);
+  deleteAll(subscriptionId: string): Promise<void> {
+    return this.deliveries.deleteAll(subscriptionId);
   }
 
   /** Returns the subscriptions with events to enqueue or deliveries that are due, and deleted ones whose rows still exist. */
-  async unfinished(): Promise<SagaKey[]> {
+  async findUnfinished(): Promise<SagaKey[]> {
     const subscriptions = await this.queries.execute(new ListAllSubscriptions());
     const cursors = new Map((await this.deliveries.cursors()).map((cursor) => [cursor.subscriptionId, cursor]));
     const found: SagaKey[] = [];

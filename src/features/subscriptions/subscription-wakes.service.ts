@@ -25,7 +25,7 @@ import { subscriptionsProjection } from './subscriptions.projection.ts';
 import { ListAllSubscriptions } from './subscriptions.queries.ts';
 
 /** The delays before the subscriptions are listed again if their table is not filled yet or the database does not answer. */
-const LIST_AGAIN = { firstMs: 500, lastMs: 30_000, ref: false };
+const LIST_RETRY = { firstMs: 500, lastMs: 30_000, ref: false };
 
 /**
  * Wakes the saga for the subscriptions of an account when an event of the account is appended. It keeps in memory which accounts have
@@ -62,7 +62,7 @@ export class SubscriptionWakes implements OnModuleInit, OnApplicationBootstrap, 
 
   /** Starts listing the subscriptions, and repeats it until it succeeds. */
   private load(): void {
-    retry(() => this.list(), { ...LIST_AGAIN, signal: this.stopping.signal }).catch(() => undefined);
+    retry(() => this.list(), { ...LIST_RETRY, signal: this.stopping.signal }).catch(() => undefined);
   }
 
   private async list(): Promise<void> {
@@ -75,13 +75,13 @@ export class SubscriptionWakes implements OnModuleInit, OnApplicationBootstrap, 
   private onEvents(events: readonly StoredEvent[]): void {
     const accounts = new Set<string>();
     for (const event of events) {
-      if (categoryOf(event.stream) === 'subscription') this.takeIn(event);
+      if (categoryOf(event.stream) === 'subscription') this.onSubscriptionEvent(event);
       else if (event.metadata.account_id !== null && this.byAccount.has(event.metadata.account_id)) accounts.add(event.metadata.account_id); // W1
     }
     for (const account of accounts) for (const id of this.byAccount.get(account) ?? []) this.sagas.wake('subscriptions', id, account);
   }
 
-  private takeIn(stored: StoredEvent): void {
+  private onSubscriptionEvent(stored: StoredEvent): void {
     const event = stored as unknown as SubscriptionEvent;
     const { account_id: accountId } = event.data;
     const id = idOf(stored.stream);

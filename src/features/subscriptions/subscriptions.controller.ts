@@ -2,11 +2,11 @@ import { Body, Controller, Delete, Get, HttpCode, Param, Patch, Post, Query } fr
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
 import { RequireScope } from '../../http/auth/access.ts';
-import { type Call, CurrentCall } from '../../http/server/call.ts';
+import { type RequestContext, CurrentRequest } from '../../http/server/request-context.ts';
 import { Idempotent } from '../../http/idempotency/idempotency.interceptor.ts';
 import { PageQueryDto } from '../../http/requests/page.dto.ts';
 import { ReadsModel } from '../../http/responses/reads-model.ts';
-import { SubscriptionAnswers } from './subscription-answers.service.ts';
+import { SubscriptionResponses } from './subscription-responses.service.ts';
 import { ChangeSubscription, CreateSubscription, DeleteSubscription, RedeliverEvent } from './subscriptions.commands.ts';
 import {
   ChangeSubscriptionDto,
@@ -26,32 +26,35 @@ export class SubscriptionsController {
   constructor(
     private readonly commands: CommandBus,
     private readonly queries: QueryBus,
-    private readonly answers: SubscriptionAnswers,
+    private readonly responses: SubscriptionResponses,
   ) {}
 
   /** Subscribes an address to the account's events from now on. Only this response contains the secret. */
   @Post()
   @Idempotent()
   @ReadsModel(subscriptionsProjection.name)
-  async create(@Body() { url, types, agent_ids }: CreateSubscriptionDto, @CurrentCall() call: Call): Promise<CreatedSubscriptionDto> {
+  async create(
+    @Body() { url, types, agent_ids }: CreateSubscriptionDto,
+    @CurrentRequest() call: RequestContext,
+  ): Promise<CreatedSubscriptionDto> {
     const choice = { types: types ?? null, agentIds: agent_ids ?? null };
     const created = await this.commands.execute(new CreateSubscription(call.context, call.accountId, url, choice, call.seed));
-    return Object.assign(await this.answers.answerState(created.subscription), { secret: created.secret });
+    return Object.assign(await this.responses.answerState(created.subscription), { secret: created.secret });
   }
 
   /** Lists the account's subscriptions, newest first. */
   @Get()
   @ReadsModel(subscriptionsProjection.name)
-  async list(@Query() query: PageQueryDto, @CurrentCall() call: Call): Promise<SubscriptionDto[]> {
+  async list(@Query() query: PageQueryDto, @CurrentRequest() call: RequestContext): Promise<SubscriptionDto[]> {
     const { limit, place } = call.page(query, 'time', 'text');
     const rows = await this.queries.execute(new ListSubscriptions(call.accountId, limit, place));
     call.linkAfter(rows, limit, (last) => [last.created_at.toISOString(), last.subscription_id]);
-    return Promise.all(rows.map((row) => this.answers.answer(row)));
+    return Promise.all(rows.map((row) => this.responses.toDto(row)));
   }
 
   @Get(':subscriptionId')
-  get(@Param('subscriptionId') subscriptionId: string, @CurrentCall() { accountId }: Call): Promise<SubscriptionDto> {
-    return this.answers.find(accountId, subscriptionId);
+  get(@Param('subscriptionId') subscriptionId: string, @CurrentRequest() { accountId }: RequestContext): Promise<SubscriptionDto> {
+    return this.responses.find(accountId, subscriptionId);
   }
 
   /** Changes the fields that are present. Pending deliveries go to the new address. */
@@ -59,15 +62,15 @@ export class SubscriptionsController {
   async change(
     @Param('subscriptionId') subscriptionId: string,
     @Body() changes: ChangeSubscriptionDto,
-    @CurrentCall() { context, accountId }: Call,
+    @CurrentRequest() { context, accountId }: RequestContext,
   ): Promise<SubscriptionDto> {
-    return this.answers.answerState(await this.commands.execute(new ChangeSubscription(context, accountId, subscriptionId, changes)));
+    return this.responses.answerState(await this.commands.execute(new ChangeSubscription(context, accountId, subscriptionId, changes)));
   }
 
   /** Ends the subscription. What was not sent yet is not sent any more. */
   @Delete(':subscriptionId')
   @HttpCode(204)
-  delete(@Param('subscriptionId') subscriptionId: string, @CurrentCall() { context, accountId }: Call): Promise<void> {
+  delete(@Param('subscriptionId') subscriptionId: string, @CurrentRequest() { context, accountId }: RequestContext): Promise<void> {
     return this.commands.execute(new DeleteSubscription(context, accountId, subscriptionId));
   }
 
@@ -76,11 +79,11 @@ export class SubscriptionsController {
   async deliveries(
     @Param('subscriptionId') subscriptionId: string,
     @Query() query: DeliveriesQueryDto,
-    @CurrentCall() call: Call,
+    @CurrentRequest() call: RequestContext,
   ): Promise<EventDeliveryDto[]> {
     const { limit, place } = call.page(query, 'position');
     const page = { status: query.status ?? null, limit, before: place?.[0] ?? null };
-    const found = await this.answers.list(call.accountId, subscriptionId, page);
+    const found = await this.responses.list(call.accountId, subscriptionId, page);
     call.linkAfter(found, limit, (last) => [last.position]);
     return found.map(toEventDeliveryDto);
   }
@@ -92,7 +95,7 @@ export class SubscriptionsController {
   redeliver(
     @Param('subscriptionId') subscriptionId: string,
     @Param('eventId') eventId: string,
-    @CurrentCall() { context, accountId }: Call,
+    @CurrentRequest() { context, accountId }: RequestContext,
   ): Promise<void> {
     return this.commands.execute(new RedeliverEvent(context, accountId, subscriptionId, eventId));
   }

@@ -1,5 +1,5 @@
 import type { Sealed } from '../../crypto/keyring.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import type { Decider } from '../../eventsourcing/event-store/event-definition.ts';
 import type { SubscriptionEvent } from './subscriptions.events.ts';
 
@@ -41,7 +41,8 @@ export type SubscriptionCommand =
 
 /** Returns the account's subscription, which exists until it is deleted. Throws `not_found`. */
 export function ownedSubscription(state: SubscriptionState, accountId: string): Subscription {
-  if (state === null || state.deleted || state.accountId !== accountId) throw new Refusal('not_found', 'There is no such subscription.');
+  if (state === null || state.deleted || state.accountId !== accountId)
+    throw new ProblemError('not_found', 'There is no such subscription.');
   return state;
 }
 
@@ -70,7 +71,8 @@ function create(command: Extract<SubscriptionCommand, { type: 'CreateSubscriptio
   const { accountId: account_id, subscriptionId: subscription_id, host, url, secret, types, agentIds: agent_ids } = command;
   // An earlier attempt of the same request has created it.
   if (state !== null && state.accountId === account_id && !state.deleted) return [];
-  if (state !== null) throw new Refusal('invalid_state', 'The subscription of this Idempotency-Key was created before, and has ended.');
+  if (state !== null)
+    throw new ProblemError('invalid_state', 'The subscription of this Idempotency-Key was created before, and has ended.');
   return [{ type: 'SubscriptionCreated', data: { account_id, subscription_id, host, url, secret, types, agent_ids } }];
 }
 

@@ -2,7 +2,7 @@ import { CommandHandler, type ICommandHandler, QueryBus } from '@nestjs/cqrs';
 import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
 
 import { Keyring } from '../../crypto/keyring.ts';
-import { invalidField, Refusal } from '../../kernel/errors/refusal.ts';
+import { invalidField, ProblemError } from '../../kernel/errors/problem-error.ts';
 import { Aggregates } from '../../eventsourcing/aggregates/aggregates.ts';
 import type { DatedState } from '../../eventsourcing/aggregates/dated-state.ts';
 import { EventDeliveries } from './delivery/event-deliveries.ts';
@@ -29,7 +29,7 @@ const SUBSCRIPTIONS_MAX = 50;
 
 /** Checks the address and encrypts it for the subscription. Throws `invalid_request`. */
 async function sealTarget(targets: Targets, keyring: Keyring, subscriptionId: string, url: string): Promise<SealedTarget> {
-  const message = await targets.message(url);
+  const message = await targets.problemOf(url);
   if (message !== null) throw invalidField('url', message);
   return { host: new URL(url).host, url: await keyring.seal(subscriptionId, sealingContext(subscriptionId, 'url'), url) };
 }
@@ -46,7 +46,7 @@ export class CreateSubscriptionHandler implements ICommandHandler<CreateSubscrip
   async execute({ context, accountId, url, choice, seed }: CreateSubscription): Promise<CreatedSubscription> {
     const subscriptionId = seed === null ? uuidv7() : uuidv5('subscription', seed);
     if ((await this.queries.execute(new ListSubscriptions(accountId, SUBSCRIPTIONS_MAX, null))).length >= SUBSCRIPTIONS_MAX)
-      throw new Refusal('rate_limited', `The account has ${SUBSCRIPTIONS_MAX} subscriptions already; delete one.`, {
+      throw new ProblemError('rate_limited', `The account has ${SUBSCRIPTIONS_MAX} subscriptions already; delete one.`, {
         retryAfterSeconds: 60,
       });
     const target = await sealTarget(this.targets, this.keyring, subscriptionId, url);
@@ -60,7 +60,7 @@ export class CreateSubscriptionHandler implements ICommandHandler<CreateSubscrip
     // The attempt of this request that created it may have crashed before it returned the secret.
     const created = ownedSubscription(state, accountId);
     const shown = await this.keyring.open(subscriptionId, sealingContext(subscriptionId, 'secret'), created.secret);
-    if (shown === null) throw new Refusal('not_found', 'There is no such subscription.');
+    if (shown === null) throw new ProblemError('not_found', 'There is no such subscription.');
     return { subscription: { ...dates, state: created }, secret: shown };
   }
 }
@@ -110,7 +110,7 @@ export class RedeliverEventHandler implements ICommandHandler<RedeliverEvent> {
     const stream = subscriptionStream(subscriptionId);
     const { state } = await this.aggregates.load(stream, subscriptionDecider);
     ownedSubscription(state, accountId);
-    if ((await this.deliveries.find(subscriptionId, eventId)) === null) throw new Refusal('not_found', 'There is no such delivery.');
+    if ((await this.deliveries.find(subscriptionId, eventId)) === null) throw new ProblemError('not_found', 'There is no such delivery.');
     await this.aggregates.execute(stream, subscriptionDecider, { type: 'RequestEventRedelivery', accountId, eventId }, context);
   }
 }

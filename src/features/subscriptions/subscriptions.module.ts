@@ -7,7 +7,7 @@ import { EventSender } from './delivery/event-sender.service.ts';
 import { Targets } from './delivery/targets.ts';
 import { EventAttempts } from './event-attempts.service.ts';
 import { EventIntake } from './event-intake.service.ts';
-import { SubscriptionAnswers } from './subscription-answers.service.ts';
+import { SubscriptionResponses } from './subscription-responses.service.ts';
 import { SubscriptionWakes } from './subscription-wakes.service.ts';
 import { SubscriptionsController } from './subscriptions.controller.ts';
 import {
@@ -29,7 +29,7 @@ import { SubscriptionsSaga } from './subscriptions.saga.ts';
     RedeliverEventHandler,
     ListSubscriptionsHandler,
     ListAllSubscriptionsHandler,
-    SubscriptionAnswers,
+    SubscriptionResponses,
     SubscriptionWakes,
     SubscriptionsSaga,
     EventAttempts,

@@ -7,7 +7,7 @@ import { idOf, type StoredEvent } from '../../eventsourcing/event-store/event-st
 import { type Projection, tableOf } from '../../eventsourcing/projections/projection.ts';
 import { changedSubscription, createdSubscription } from './subscriptions.decider.ts';
 import type { SubscriptionEvent } from './subscriptions.events.ts';
-import { type KnownSubscription, ListAllSubscriptions, ListSubscriptions } from './subscriptions.queries.ts';
+import { type SubscriptionSummary, ListAllSubscriptions, ListSubscriptions } from './subscriptions.queries.ts';
 import { subscriptionOf, type SubscriptionRow, subscriptionRow, subscriptionsTable } from './subscriptions.table.ts';
 
 /** Every subscription that was not deleted. */
@@ -62,8 +62,8 @@ export class ListSubscriptionsHandler implements IQueryHandler<ListSubscriptions
 export class ListAllSubscriptionsHandler implements IQueryHandler<ListAllSubscriptions> {
   constructor(private readonly database: Database) {}
 
-  execute(): Promise<KnownSubscription[]> {
-    return this.database.query<KnownSubscription & Record<string, unknown>>(
+  execute(): Promise<SubscriptionSummary[]> {
+    return this.database.query<SubscriptionSummary & Record<string, unknown>>(
       `select subscription_id as "subscriptionId", account_id as "accountId", active from ${SUBSCRIPTIONS}`,
     );
   }

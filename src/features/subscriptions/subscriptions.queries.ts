@@ -14,11 +14,11 @@ export class ListSubscriptions extends Query<SubscriptionRow[]> {
   }
 }
 
-export interface KnownSubscription {
+export interface SubscriptionSummary {
   subscriptionId: string;
   accountId: string;
   active: boolean;
 }
 
 /** Lists the subscriptions of all accounts. */
-export class ListAllSubscriptions extends Query<KnownSubscription[]> {}
+export class ListAllSubscriptions extends Query<SubscriptionSummary[]> {}

@@ -52,7 +52,7 @@ export class SubscriptionsSaga implements Saga, OnModuleInit {
   }
 
   resync(): Promise<SagaKey[]> {
-    return this.intake.unfinished();
+    return this.intake.findUnfinished();
   }
 
   async reconcile(subscriptionId: string, pass: SagaPass): Promise<Date | null> {
@@ -60,14 +60,14 @@ export class SubscriptionsSaga implements Saga, OnModuleInit {
     if (subscription === null) return null;
     pass.setAccount(subscription.accountId);
     if (subscription.deleted) return this.end(subscriptionId);
-    await this.intake.carryOutOrders(subscription, revision);
+    await this.intake.applyOrders(subscription, revision);
     return subscription.active ? this.serve(subscription, pass) : null;
   }
 
   private async serve(subscription: Subscription, pass: SagaPass): Promise<Date | null> {
     for (let round = 0; round < ROUNDS_OF_PASS; round += 1) {
       // P2
-      const taken = await this.intake.takeUp(subscription);
+      const taken = await this.intake.enqueueWanted(subscription);
       // P3
       const { attempted, next } = await pass.withoutSlot(() => this.attempts.attemptDue(subscription, pass));
       sagaStep(this.name, subscription.subscriptionId, 'attempted');
@@ -80,7 +80,7 @@ export class SubscriptionsSaga implements Saga, OnModuleInit {
   /** Destroys the key that encrypts the subscription's address and secret, and removes its deliveries. */
   private async end(subscriptionId: string): Promise<null> {
     await this.keyring.shred(subscriptionId);
-    await this.intake.forget(subscriptionId);
+    await this.intake.deleteAll(subscriptionId);
     return null;
   }
 }

@@ -1,7 +1,7 @@
 /** Reads the members of a JSON object one by one. Faults are collected, and each faulty value is replaced by a harmless one. */
 export class Members {
   private readonly members: Record<string, unknown>;
-  private readonly read = new Set<string>();
+  private readonly readNames = new Set<string>();
 
   constructor(
     value: unknown,
@@ -22,7 +22,7 @@ export class Members {
   }
 
   text(name: string, pattern: RegExp): string {
-    const value = this.take(name);
+    const value = this.readMember(name);
     if (typeof value === 'string' && pattern.test(value)) return value;
     this.fault(name, value === undefined ? 'is missing' : 'is not allowed');
     return '';
@@ -33,7 +33,7 @@ export class Members {
   }
 
   integer(name: string, min: number, max: number, fallback: number): number {
-    const value = this.take(name) ?? fallback;
+    const value = this.readMember(name) ?? fallback;
     if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max) return value;
     this.fault(name, `must be a whole number from ${min} to ${max}`);
     return fallback;
@@ -44,21 +44,21 @@ export class Members {
   }
 
   flag(name: string, fallback: boolean): boolean {
-    const value = this.take(name) ?? fallback;
+    const value = this.readMember(name) ?? fallback;
     if (typeof value === 'boolean') return value;
     this.fault(name, 'must be true or false');
     return fallback;
   }
 
   choice<T extends string>(name: string, options: readonly [T, ...T[]]): T {
-    const value = this.take(name);
+    const value = this.readMember(name);
     const known = options.find((option) => option === value);
     if (known === undefined) this.fault(name, `must be one of ${options.join(', ')}`);
     return known ?? options[0];
   }
 
   object(name: string, fallback?: object): Members {
-    return new Members(this.take(name) ?? fallback, this.pathOf(name), this.problems);
+    return new Members(this.readMember(name) ?? fallback, this.pathOf(name), this.problems);
   }
 
   objects(name: string, max: number): Members[] {
@@ -94,23 +94,23 @@ export class Members {
 
   /** Reports every member that was not read. It is called after all known members were read. */
   refuseOthers(): void {
-    for (const name of Object.keys(this.members)) if (!this.read.has(name)) this.fault(name.slice(0, 100), 'is not known');
+    for (const name of Object.keys(this.members)) if (!this.readNames.has(name)) this.fault(name.slice(0, 100), 'is not known');
   }
 
   private array(name: string, min: number, max: number): unknown[] {
-    const value = this.take(name) ?? [];
+    const value = this.readMember(name) ?? [];
     if (Array.isArray(value) && value.length >= min && value.length <= max) return value;
     this.fault(name, `must be a list of ${min} to ${max}`);
     return [];
   }
 
-  private take(name: string): unknown {
-    this.read.add(name);
+  private readMember(name: string): unknown {
+    this.readNames.add(name);
     return this.has(name) ? this.members[name] : undefined;
   }
 
   private isAbsent(name: string): boolean {
-    const value = this.take(name);
+    const value = this.readMember(name);
     return value === undefined || value === null;
   }
 

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 
 import type { Agent } from '../agents/index.ts';
 import type { AgentAddress } from '../../kernel/network/agent-address.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import { type AgentEndpoint, endpointOf } from '../../agent-protocol/agent-endpoint.ts';
 import { ContainerRuntime } from '../../runtime/runtime.ts';
 import type { ContainerName } from '../../runtime/container.ts';
@@ -13,13 +13,13 @@ import { Templates } from '../templates/index.ts';
  * An address is cached for this time, in ms. An engine gives the address of an exited container to the next one that starts, which needs
  * longer than this to listen.
  */
-const ADDRESS_MS = 50;
+const ADDRESS_CACHED_MS = 50;
 const DEFAULT_PORT = 8080;
 
 /** Finds the addresses of running agents. One query to the engine serves all requests within a moment. */
 @Injectable()
 export class AgentAddresses {
-  private readonly known = new WeakMap<Agent, { until: number; address: Promise<AgentAddress> }>();
+  private readonly cache = new WeakMap<Agent, { until: number; address: Promise<AgentAddress> }>();
 
   constructor(
     private readonly runtime: ContainerRuntime,
@@ -27,7 +27,7 @@ export class AgentAddresses {
   ) {}
 
   /** Returns the endpoint of an active agent. Locating it throws `agent_failed` if its container has no address, and `RuntimeUnavailable`. */
-  of(agentId: string, agent: Agent): AgentEndpoint {
+  endpointFor(agentId: string, agent: Agent): AgentEndpoint {
     const port = this.templates.get(agent.release?.templateId ?? '')?.port ?? DEFAULT_PORT;
     const { generation, accountId, activeSince } = agent;
     const container = { agentId, generation };
@@ -35,19 +35,19 @@ export class AgentAddresses {
   }
 
   private address(agent: Agent, container: ContainerName, port: number): Promise<AgentAddress> {
-    const before = this.known.get(agent);
+    const before = this.cache.get(agent);
     if (before !== undefined && performance.now() < before.until) return before.address;
     const address = this.runtime.address(container, port).catch((error: unknown) => {
-      this.known.delete(agent);
+      this.cache.delete(agent);
       if (error instanceof ContainerGone || error instanceof RuntimeRefused)
-        throw new Refusal('agent_failed', 'The agent can’t be reached.');
+        throw new ProblemError('agent_failed', 'The agent can’t be reached.');
       throw error;
     });
     const entry = { until: Infinity, address };
-    this.known.set(agent, entry);
+    this.cache.set(agent, entry);
     const asked = performance.now();
     address.then(
-      () => (entry.until = asked + ADDRESS_MS),
+      () => (entry.until = asked + ADDRESS_CACHED_MS),
       () => undefined,
     );
     return address;

@@ -19,11 +19,11 @@ import type { Socket } from 'node:net';
 import { pipeline } from 'node:stream/promises';
 
 import { onTooManyInformational } from '../../agent-protocol/informational-responses.ts';
-import { requestTo } from '../../agent-protocol/kept-connections.ts';
+import { requestTo } from '../../agent-protocol/agent-connection-pool.ts';
 import { type AgentEndpoint, AgentNotLocated } from '../../agent-protocol/agent-endpoint.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import { upgradeOf } from '../../http/requests/upgrades.ts';
-import type { Call } from '../../http/server/call.ts';
+import type { RequestContext } from '../../http/server/request-context.ts';
 import { headerOf, headersForAgent, headersForCaller } from './headers.ts';
 import { tunnel } from './tunnel.ts';
 
@@ -32,8 +32,8 @@ const CONNECT_TIMEOUT_MS = 10_000;
 /** The most bytes of the headers of an agent's response, and of a chunk's extensions and trailers. */
 const HEADER_BYTES_MAX = 64 * 1_024;
 
-export interface ExchangeOrder {
-  call: Call;
+export interface ExchangeRequest {
+  call: RequestContext;
   endpoint: AgentEndpoint;
   /** The path and query that the agent gets. */
   path: string;
@@ -48,7 +48,7 @@ export interface ExchangeOrder {
 }
 
 /** The beginning of an agent's response. */
-interface Answer {
+interface AgentResponse {
   response: IncomingMessage;
   socket: Socket;
   /** The bytes that followed the agent's acceptance of the handshake; null if the response is an ordinary one. */
@@ -59,12 +59,12 @@ interface Answer {
  * Passes a request on to an agent, and its response back. Resolves when the exchange is over, however it ended. Throws `agent_failed` and
  * `reply_timeout` if there is no response to pass on.
  */
-export async function exchange(order: ExchangeOrder): Promise<void> {
+export async function exchange(order: ExchangeRequest): Promise<void> {
   const { call, endpoint, path, prefix } = order;
   const { method = 'GET', rawHeaders, httpVersion } = call.incoming;
   const coding = headerOf(rawHeaders, 'transfer-encoding');
   if (coding !== undefined && coding.trim().toLowerCase() !== 'chunked')
-    throw new Refusal('invalid_request', 'The body may have no transfer coding but chunked.');
+    throw new ProblemError('invalid_request', 'The body may have no transfer coding but chunked.');
   const received = { method, raw: rawHeaders, isUpgrade: upgradeOf(call.incoming) !== null, prefix };
   const headers = headersForAgent(received, { ...call.reachedBy, httpVersion, requestId: call.requestId });
   const asking = requestTo(endpoint, { method, path, headers, maxHeaderSize: HEADER_BYTES_MAX });
@@ -72,9 +72,9 @@ export async function exchange(order: ExchangeOrder): Promise<void> {
   call.onClose(() => asking.destroy());
   if (call.isClosed) asking.destroy();
   try {
-    const answered = answerTo(asking, order);
+    const answered = waitForResponse(asking, order);
     send(call, asking);
-    await pass(await answered, asking, order);
+    await passBack(await answered, asking, order);
   } finally {
     asking.destroy();
     // The rest of the body is read and dropped, or else the caller's next request on the connection would wait for it.
@@ -86,7 +86,7 @@ export async function exchange(order: ExchangeOrder): Promise<void> {
  * X1: sends the body as it arrives. Everything that has arrived is written at once, because a caller may send tiny pieces, each of which costs
  * as much as a large one.
  */
-function send({ incoming }: Call, asking: ClientRequest): void {
+function send({ incoming }: RequestContext, asking: ClientRequest): void {
   const more = () => {
     while (!asking.destroyed && !asking.writableNeedDrain) {
       const bytes = incoming.read() as Buffer | null;
@@ -108,12 +108,12 @@ function hasBody({ headers }: IncomingMessage): boolean {
 }
 
 /** Yields everything that has arrived of a body at once, for the same reason. */
-async function* gathered(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+async function* chunksOf(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   for await (const bytes of source) yield bytes;
 }
 
 /** Waits for the beginning of the response. */
-function answerTo(asking: ClientRequest, { replyTimeoutMs, idleTimeoutMs }: ExchangeOrder): Promise<Answer> {
+function waitForResponse(asking: ClientRequest, { replyTimeoutMs, idleTimeoutMs }: ExchangeRequest): Promise<AgentResponse> {
   return new Promise((resolve, reject) => {
     let timer: NodeJS.Timeout | undefined;
     let isSettled = false;
@@ -122,14 +122,14 @@ function answerTo(asking: ClientRequest, { replyTimeoutMs, idleTimeoutMs }: Exch
       clearTimeout(timer);
       outcome();
     };
-    const fail = (refusal: Refusal) => {
+    const fail = (refusal: ProblemError) => {
       if (isSettled) return;
       settle(() => reject(refusal));
       asking.destroy();
     };
     // X3, X4
-    const late = () => fail(new Refusal('reply_timeout', 'The agent did not answer in time.'));
-    const unusable = (what: string) => fail(new Refusal('agent_failed', what));
+    const late = () => fail(new ProblemError('reply_timeout', 'The agent did not answer in time.'));
+    const unusable = (what: string) => fail(new ProblemError('agent_failed', what));
     timer = setTimeout(() => unusable('The agent can’t be reached.'), CONNECT_TIMEOUT_MS);
     let isConnected = false;
     onConnected(asking, () => {
@@ -163,34 +163,34 @@ function onConnected(asking: ClientRequest, connected: () => void): void {
   });
 }
 
-async function pass({ response, socket, head }: Answer, asking: ClientRequest, order: ExchangeOrder): Promise<void> {
+async function passBack({ response, socket, head }: AgentResponse, asking: ClientRequest, order: ExchangeRequest): Promise<void> {
   const { call, prefix, woken, idleTimeoutMs } = order;
   const upgrade = upgradeOf(call.incoming);
   const isUpgrade = response.headers.upgrade?.toLowerCase() === 'websocket';
   if (head !== null && (upgrade === null || !isUpgrade))
-    throw new Refusal('agent_failed', 'The agent switched to a protocol that the caller did not ask for.');
+    throw new ProblemError('agent_failed', 'The agent switched to a protocol that the caller did not ask for.');
   const headers = [...headersForCaller(response.rawHeaders, call.reachedBy.host, prefix), 'X-Request-Id', call.requestId];
   if (woken) headers.push('X-Agent-Woken', 'true');
   if (head !== null && upgrade !== null) {
-    call.takeOver();
+    call.hijack();
     await tunnel({ caller: upgrade.socket, sent: upgrade.head, agent: socket, answered: head, headers, idleTimeoutMs });
     return;
   }
   // The rest of the request may arrive during the response, but then no other request can follow on the connection.
   if (!call.incoming.complete || upgrade !== null) headers.push('Connection', 'close');
   const isEventStream = response.headers['content-type']?.startsWith('text/event-stream') === true;
-  const reply = begun(() => call.beginResponse(response.statusCode ?? 0, headers, isEventStream));
+  const reply = beginResponse(() => call.beginResponse(response.statusCode ?? 0, headers, isEventStream));
   asking.setTimeout(idleTimeoutMs, () => response.destroy());
   reply.setTimeout(idleTimeoutMs, () => reply.destroy());
   // X3: if one side breaks off, the pipeline closes the connection to the other.
-  await pipeline(response, gathered, reply).catch(() => undefined);
+  await pipeline(response, chunksOf, reply).catch(() => undefined);
 }
 
 /** Begins the response. Throws `agent_failed` if Node refuses its head. */
-function begun<T>(begin: () => T): T {
+function beginResponse<T>(begin: () => T): T {
   try {
     return begin();
   } catch (error) {
-    throw new Refusal('agent_failed', `The head of the agent’s response is not valid HTTP: ${(error as Error).name}.`);
+    throw new ProblemError('agent_failed', `The head of the agent’s response is not valid HTTP: ${(error as Error).name}.`);
   }
 }

@@ -19,7 +19,7 @@ export interface Caller {
 }
 
 /** Request headers that the service sets or handles itself. Otherwise a caller could impersonate somebody else. */
-const ofTheService = new Set([
+const serviceRequestHeaders = new Set([
   'content-length',
   'expect',
   'forwarded',
@@ -31,16 +31,16 @@ const ofTheService = new Set([
 ]);
 
 /** Response headers that the service sets itself. */
-const ofTheAnswer = new Set(['x-agent-woken', 'x-event-position', 'x-request-id']);
+const serviceResponseHeaders = new Set(['x-agent-woken', 'x-event-position', 'x-request-id']);
 
 /**
  * Headers with which a program makes the proxy in front of it send another file or address instead of the response, or cache it. That proxy
  * belongs to the service, and would send the service's own addresses.
  */
-const forTheProxy = /^x-(accel|sendfile|lighttpd|litespeed|reproxy)(-|$)/;
+const proxyControlHeaders = /^x-(accel|sendfile|lighttpd|litespeed|reproxy)(-|$)/;
 
 /** Headers that affect a whole origin. Under a path, the origin is shared by the service and all other agents. */
-const originWide = new Set([
+const originWideHeaders = new Set([
   'accept-ch',
   'alt-svc',
   'clear-site-data',
@@ -65,10 +65,10 @@ const originWide = new Set([
 const SANDBOX = 'sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts';
 
 /** The methods whose requests have no body unless a header declares one. */
-const withoutBody = new Set(['GET', 'HEAD', 'DELETE', 'OPTIONS', 'TRACE', 'CONNECT']);
+const bodylessMethods = new Set(['GET', 'HEAD', 'DELETE', 'OPTIONS', 'TRACE', 'CONNECT']);
 
 /** A received request. */
-export interface Received {
+export interface ReceivedRequest {
   method: string;
   raw: RawHeaders;
   /** The value is true if it requests the WebSocket protocol. */
@@ -78,13 +78,13 @@ export interface Received {
 }
 
 /** Returns the headers of the request to the agent. */
-export function headersForAgent({ method, raw, isUpgrade, prefix }: Received, caller: Caller): string[] {
+export function headersForAgent({ method, raw, isUpgrade, prefix }: ReceivedRequest, caller: Caller): string[] {
   const named = connectionNames(raw);
   const kept: string[] = [];
   for (const [name, value] of pairs(raw)) {
     // Programs behind CGI and WSGI can't distinguish an underscore from a hyphen.
     const key = name.toLowerCase().replaceAll('_', '-');
-    if (hopByHop.has(key) || named.has(key) || ofTheService.has(key) || key.startsWith('x-forwarded-')) continue;
+    if (hopByHop.has(key) || named.has(key) || serviceRequestHeaders.has(key) || key.startsWith('x-forwarded-')) continue;
     if (!holdsCredential(key, value)) kept.push(name, value);
   }
   const { address, protocol, host, httpVersion, requestId } = caller;
@@ -106,8 +106,9 @@ export function headersForCaller(raw: RawHeaders, host: string, prefix: string |
   const kept: string[] = [];
   for (const [name, value] of pairs(raw)) {
     const key = name.toLowerCase();
-    if (hopByHop.has(key) || named.has(key) || ofTheAnswer.has(key) || forTheProxy.test(key.replaceAll('_', '-'))) continue;
-    if (prefix !== null && originWide.has(key)) continue;
+    if (hopByHop.has(key) || named.has(key) || serviceResponseHeaders.has(key) || proxyControlHeaders.test(key.replaceAll('_', '-')))
+      continue;
+    if (prefix !== null && originWideHeaders.has(key)) continue;
     if (key === 'set-cookie') kept.push(...cookie(name, value, prefix));
     else if (key === 'www-authenticate' && prefix !== null) kept.push(...challenge(name, value, prefix));
     else if (key === 'location' && prefix !== null) kept.push(name, locationUnder(prefix, value, host));
@@ -128,7 +129,7 @@ function framing(raw: RawHeaders, method: string): string[] {
   if (headerOf(raw, 'transfer-encoding') !== undefined) return ['Transfer-Encoding', 'chunked'];
   const [length] = valuesOf(raw, 'content-length');
   if (length !== undefined) return ['Content-Length', length];
-  return withoutBody.has(method) ? [] : ['Content-Length', '0'];
+  return bodylessMethods.has(method) ? [] : ['Content-Length', '0'];
 }
 
 function challenge(name: string, value: string, prefix: string): string[] {

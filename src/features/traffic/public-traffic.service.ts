@@ -19,11 +19,11 @@ import { Injectable, Logger, type OnModuleDestroy } from '@nestjs/common';
 import { type Agent, agentNotFound, type AgentState, publicPathOf, startTimeoutOf } from '../agents/index.ts';
 import { Agents, AgentWakes } from '../agents/services.ts';
 import { Config } from '../../kernel/config/config.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import { AccountCounter, type Limits, type Share, sharesOf } from '../../kernel/limits/account-counter.ts';
 import { categoryOf, idOf, type StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
 import { LogFollower } from '../../eventsourcing/log/log-follower.ts';
-import type { Call } from '../../http/server/call.ts';
+import type { RequestContext } from '../../http/server/request-context.ts';
 import { pathOf } from './agent-domain.ts';
 import { AgentAddresses } from './agent-addresses.service.ts';
 import { exchange } from './exchange.ts';
@@ -39,7 +39,7 @@ export class PublicTraffic implements OnModuleDestroy {
   /** The open exchanges. One that has no place is refused at once, since a WebSocket may keep its place for hours. */
   private readonly open: AccountCounter;
   /** The open calls of each agent. */
-  private readonly calls = new Map<string, Set<Call>>();
+  private readonly calls = new Map<string, Set<RequestContext>>();
 
   constructor(
     private readonly agents: Agents,
@@ -61,7 +61,7 @@ export class PublicTraffic implements OnModuleDestroy {
    * Serves the call to its end. Before its response has begun, throws `agent_not_found`, for an agent that is not public as for a missing
    * one, `rate_limited`, `agent_unavailable`, `runtime_unavailable`, `agent_failed` and `reply_timeout`.
    */
-  async serve(call: Call, agentId: string): Promise<void> {
+  async serve(call: RequestContext, agentId: string): Promise<void> {
     const place = placeOf(call);
     const prefix = publicPathOf(agentId);
     // Cookies and addresses of the agent are confined to the one spelling of its path, and its own relative addresses begin behind the slash.
@@ -75,18 +75,18 @@ export class PublicTraffic implements OnModuleDestroy {
     const calls = this.calls.get(agentId) ?? new Set();
     this.calls.set(agentId, calls.add(call));
     try {
-      await this.pass(call, agentId, place);
+      await this.serveAgent(call, agentId, place);
     } finally {
       calls.delete(call);
       if (calls.size === 0) this.calls.delete(agentId);
     }
   }
 
-  private async pass(call: Call, agentId: string, place: Place): Promise<void> {
+  private async serveAgent(call: RequestContext, agentId: string, place: TargetPath): Promise<void> {
     const agent = publicAgent(await this.agents.findForStranger(agentId, call.context.ip ?? ''));
     const leave = this.acquirePlace({ account: agent.accountId, agent: agentId });
     try {
-      await this.awake(call, agentId, agent, place);
+      await this.exchangeWhileAwake(call, agentId, agent, place);
     } finally {
       leave();
     }
@@ -95,7 +95,7 @@ export class PublicTraffic implements OnModuleDestroy {
   private acquirePlace(share: Share): () => void {
     const lacking = this.open.lacking(share);
     if (lacking === null) return this.open.acquire(share);
-    throw new Refusal('rate_limited', `Too many requests to ${FULL[lacking]} are open.`, { retryAfterSeconds: 1 });
+    throw new ProblemError('rate_limited', `Too many requests to ${FULL[lacking]} are open.`, { retryAfterSeconds: 1 });
   }
 
   /** Ends the exchanges that the service did not wait for when it stopped. */
@@ -117,7 +117,7 @@ export class PublicTraffic implements OnModuleDestroy {
         .find(agentId)
         .then(publicAgent)
         .catch((error: unknown) => {
-          if (error instanceof Refusal && error.code === 'agent_not_found') this.end(agentId);
+          if (error instanceof ProblemError && error.code === 'agent_not_found') this.end(agentId);
           else this.logger.warn({ msg: 'could not check whether an agent is still public', agent_id: agentId, err: error });
         });
   }
@@ -126,13 +126,18 @@ export class PublicTraffic implements OnModuleDestroy {
     for (const call of this.calls.get(agentId) ?? []) call.disconnect();
   }
 
-  private async awake(call: Call, agentId: string, { accountId, status, release }: Agent, place: Place): Promise<void> {
+  private async exchangeWhileAwake(
+    call: RequestContext,
+    agentId: string,
+    { accountId, status, release }: Agent,
+    place: TargetPath,
+  ): Promise<void> {
     const { replyTimeoutSeconds, trafficIdleSeconds } = this.config;
     const gone = call.goneSignal();
-    const signal = status === 'active' ? gone : AbortSignal.any([gone, inTime(startTimeoutOf(release, this.config))]);
+    const signal = status === 'active' ? gone : AbortSignal.any([gone, wakeTimeout(startTimeoutOf(release, this.config))]);
     const context = { ...call.context, accountId };
     await this.wakes.whileAwake({ sandboxId: agentId, accountId, trigger: 'public', context, signal }, async (agent, woken) => {
-      const endpoint = this.addresses.of(agentId, agent);
+      const endpoint = this.addresses.endpointFor(agentId, agent);
       const timeouts = { replyTimeoutMs: replyTimeoutSeconds * 1_000, idleTimeoutMs: trafficIdleSeconds * 1_000 };
       await exchange({ call, endpoint, woken, ...place, ...timeouts });
     });
@@ -144,14 +149,14 @@ function publicAgent({ state }: { state: AgentState }): Agent {
   return state;
 }
 
-interface Place {
+interface TargetPath {
   /** The path and query that the agent gets. */
   path: string;
   /** The path under which the agent is reached, as the caller spelled it; null if the agent has a host name of its own. */
   prefix: string | null;
 }
 
-function placeOf({ urls: { routed, asked } }: Call): Place {
+function placeOf({ urls: { routed, asked } }: RequestContext): TargetPath {
   const path = pathOf(asked);
   if (routed !== asked) return { path, prefix: null };
   const [prefix = ''] = twoSegments.exec(path) ?? [];
@@ -161,8 +166,8 @@ function placeOf({ urls: { routed, asked } }: Call): Place {
 /** Matches the first two segments of a path as they were sent. */
 const twoSegments = /^\/[^/?]*\/[^/?]*/;
 
-function inTime(seconds: number): AbortSignal {
+function wakeTimeout(seconds: number): AbortSignal {
   const late = new AbortController();
-  setTimeout(() => late.abort(new Refusal('reply_timeout', 'The agent did not wake in time.')), seconds * 1_000).unref();
+  setTimeout(() => late.abort(new ProblemError('reply_timeout', 'The agent did not wake in time.')), seconds * 1_000).unref();
   return late.signal;
 }

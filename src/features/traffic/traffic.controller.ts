@@ -3,7 +3,7 @@ import { ApiExcludeController } from '@nestjs/swagger';
 
 import { AgentId } from '../agents/index.ts';
 import { Public } from '../../http/auth/access.ts';
-import { type Call, CurrentCall } from '../../http/server/call.ts';
+import { type RequestContext, CurrentRequest } from '../../http/server/request-context.ts';
 import { RawBody } from '../../http/server/body.ts';
 import { PublicTraffic } from './public-traffic.service.ts';
 
@@ -17,7 +17,7 @@ export class TrafficController {
   @All(['', '*'])
   @Public()
   @RawBody('untouched')
-  serve(@AgentId() agentId: string, @CurrentCall() call: Call): Promise<void> {
+  serve(@AgentId() agentId: string, @CurrentRequest() call: RequestContext): Promise<void> {
     return this.traffic.serve(call, agentId);
   }
 }

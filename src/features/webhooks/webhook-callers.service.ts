@@ -7,7 +7,7 @@ import { Agents } from '../agents/services.ts';
 import { MessageBudgets } from '../messages/services.ts';
 import { Config } from '../../kernel/config/config.ts';
 import type { Caller } from '../../kernel/context/caller.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import { CredentialVerifier, type Invoke } from '../../http/auth/credential-verifier.ts';
 import { networkOf, NETWORK_BITS } from '../../kernel/network/network-of.ts';
 import type { WebhookTokenState } from './webhook-tokens.decider.ts';
@@ -39,7 +39,7 @@ export class WebhookCallers implements OnModuleInit {
     const hasToken = tokens.length > 0;
     if (hasToken) checkTokens(tokens, issued);
     else if (!this.config.tokenlessWebhooks || agent.settings.tokenless_webhooks === false)
-      throw refused('Send the token of the agent, in X-Service-Webhook-Token or as the query parameter token.');
+      throw budgetRefusal('Send the token of the agent, in X-Service-Webhook-Token or as the query parameter token.');
     // The address itself is in the metadata of the event. A budget only needs to distinguish addresses.
     const budget = hasToken ? `token ${issued?.id}` : `address ${hash('sha256', networkOf(address, NETWORK_BITS)).slice(0, 16)}`;
     const refusal = this.budgets.refusalOf(agentId, budget) ?? (hasToken ? null : this.budgets.refusalOfDay(agentId, bodyBytes));
@@ -58,9 +58,9 @@ export class WebhookCallers implements OnModuleInit {
 function checkTokens(tokens: readonly string[], issued: WebhookTokenState): void {
   const expected = Buffer.from(issued?.sha256 ?? sha256Of(''), 'hex');
   const isRight = (token: string) => timingSafeEqual(Buffer.from(sha256Of(token), 'hex'), expected);
-  if (issued === null || !tokens.every(isRight)) throw refused('The token is not that of the agent.');
+  if (issued === null || !tokens.every(isRight)) throw budgetRefusal('The token is not that of the agent.');
 }
 
-function refused(detail: string): Refusal {
-  return new Refusal('unauthenticated', detail);
+function budgetRefusal(detail: string): ProblemError {
+  return new ProblemError('unauthenticated', detail);
 }

@@ -53,10 +53,10 @@ export class WebhookTokens {
     return (await this.aggregates.load(streamOf(agentId), webhookTokenDecider, upTo)).state;
   }
 
-  /** Like `load`, for an unauthenticated caller at that address. Throws `rate_limited`; see `Aggregates.loadForStranger`. */
+  /** Like `load`, for an unauthenticated caller at that address. Throws `rate_limited`; see `Aggregates.loadForAnonymous`. */
   async loadForStranger(agentId: string, address: string, upTo?: Position): Promise<WebhookTokenState> {
     const network = networkOf(address, NETWORK_BITS);
-    return (await this.aggregates.loadForStranger(network, streamOf(agentId), webhookTokenDecider, upTo)).state;
+    return (await this.aggregates.loadForAnonymous(network, streamOf(agentId), webhookTokenDecider, upTo)).state;
   }
 
   private async issue({ agentId, context }: TokenRequest, tokenId: string, replaces: boolean): Promise<string> {

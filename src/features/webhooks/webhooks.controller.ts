@@ -5,7 +5,7 @@ import { AgentId } from '../agents/index.ts';
 import { Config } from '../../kernel/config/config.ts';
 import { RequireInvoke, RequireScope } from '../../http/auth/access.ts';
 import { TOKEN_HEADER } from '../../http/auth/credential.ts';
-import { type Call, CurrentCall } from '../../http/server/call.ts';
+import { type RequestContext, CurrentRequest } from '../../http/server/request-context.ts';
 import { Idempotent } from '../../http/idempotency/idempotency.interceptor.ts';
 import { RawBody } from '../../http/server/body.ts';
 import type { AcceptedWebhook, WebhookTokenView } from './webhooks.dto.ts';
@@ -36,10 +36,10 @@ export class WebhooksController {
   @ApiParam({ name: 'agentId', type: String })
   @ApiHeader({ name: TOKEN_HEADER, required: false, description: "The agent's token." })
   @ApiQuery({ name: 'token', required: false, type: String, description: "The agent's token, for senders that can't set a header." })
-  async invoke(@CurrentCall() call: Call): Promise<AcceptedWebhook> {
+  async invoke(@CurrentRequest() call: RequestContext): Promise<AcceptedWebhook> {
     const { context, caller, headers, rawBody: body, seed } = call;
     const url = (this.config.baseUrl ?? call.origin) + call.urls.asked;
-    const message_id = await this.webhooks.take({ context, caller, headers, url, body, seed });
+    const message_id = await this.webhooks.accept({ context, caller, headers, url, body, seed });
     if (caller.webhook?.hasToken !== true) {
       call.setHeader('deprecation', `@${DEPRECATED_AT.getTime() / 1_000}`);
       call.setHeader('sunset', SUNSET_AT.toUTCString());
@@ -50,7 +50,7 @@ export class WebhooksController {
   /** Shows the token with which senders reach the agent, and the address to give to them. The first request issues the token. */
   @Get('token')
   @RequireScope('manage')
-  async token(@AgentId() agentId: string, @CurrentCall() call: Call): Promise<WebhookTokenView> {
+  async token(@AgentId() agentId: string, @CurrentRequest() call: RequestContext): Promise<WebhookTokenView> {
     const { context, accountId } = call;
     return this.view(agentId, await this.tokens.show({ context, accountId, agentId }), call);
   }
@@ -60,12 +60,12 @@ export class WebhooksController {
   @HttpCode(200)
   @RequireScope('manage')
   @Idempotent({ sealedFor: 'agentId' })
-  async rotate(@AgentId() agentId: string, @CurrentCall() call: Call): Promise<WebhookTokenView> {
+  async rotate(@AgentId() agentId: string, @CurrentRequest() call: RequestContext): Promise<WebhookTokenView> {
     const { context, accountId, seed } = call;
     return this.view(agentId, await this.tokens.rotate({ context, accountId, agentId }, seed), call);
   }
 
-  private view(agentId: string, token: string, call: Call): WebhookTokenView {
+  private view(agentId: string, token: string, call: RequestContext): WebhookTokenView {
     call.setHeader('cache-control', 'no-store');
     const url = `${this.config.baseUrl ?? call.origin}/api/webhooks/${agentId}?token=${token}`;
     return { token, url, header: 'X-Service-Webhook-Token' };

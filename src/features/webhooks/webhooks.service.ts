@@ -31,7 +31,7 @@ export class Webhooks {
   ) {}
 
   /** Stores the webhook and returns the id of its message. A repeat of the same delivery gets the same id. Throws `rate_limited`. */
-  async take({ context, caller, headers, url, body, seed }: ReceivedWebhook): Promise<string> {
+  async accept({ context, caller, headers, url, body, seed }: ReceivedWebhook): Promise<string> {
     const { id: agentId, accountId, webhook } = caller;
     if (webhook === undefined) throw new Error('the caller is no sender of webhooks');
     const deliveryId = deliveryIdOf(headers, body);

@@ -3,13 +3,13 @@ import { connect } from 'node:net';
 import { Controller, Get } from '@nestjs/common';
 
 import type { TestServer } from '../../../test/support/http-server.ts';
-import { chunked, expectProblem, seen, sendRaw, startThings } from '../../../test/support/things-server.ts';
+import { chunked, expectProblem, seen, sendRaw, startSampleServer } from '../../../test/support/sample-server.ts';
 import { untilTrue } from '../../../test/support/until.ts';
 import { OpenRequests } from './open-requests.ts';
 
 let server: TestServer;
 beforeAll(async () => {
-  server = await startThings();
+  server = await startSampleServer();
 });
 afterAll(() => server?.close());
 
@@ -37,7 +37,7 @@ describe('credentials', () => {
     expect(answer.headers.get('www-authenticate')).toContain('Bearer');
   });
 
-  it('two Authorization headers are a 401, whatever they hold', async () => {
+  it('two Authorization headers are a 401, whatever their values', async () => {
     const twice = (second: string) =>
       sendRaw(
         server.url,
@@ -91,7 +91,7 @@ describe('a start with a route without an access rule', () => {
   }
 
   it('is refused, and the error names the route', async () => {
-    const start = startThings(SilentController);
+    const start = startSampleServer(SilentController);
     await expect(start).rejects.toThrow('GET /open');
   });
 });
@@ -106,7 +106,7 @@ describe('a caller that is refused', () => {
     ['with one that is unknown', '/t/things', 'x-api-key: mk_unknown\r\n', 401],
     ['without the scope', '/t/scoped', 'x-api-key: mk_none\r\n', 403],
     ['at an address where nothing is', '/nowhere', '', 404],
-  ])('%s is answered before its body has come, and the connection ends', async (_, path, headers, status) => {
+  ])('%s gets its response before its body has arrived, and the connection ends', async (_, path, headers, status) => {
     expect(await announce(path, headers)).toMatch(new RegExp(`^HTTP/1.1 ${status} [\\s\\S]*problem\\+json`));
   });
 });

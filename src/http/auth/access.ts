@@ -29,4 +29,4 @@ export const RequireViewer = () => SetMetadata(ACCESS, { kind: 'viewer' } satisf
 export const RequireSession = () => SetMetadata(ACCESS, { kind: 'session' } satisfies Access);
 export const RequireAdmin = () => SetMetadata(ACCESS, { kind: 'admin' } satisfies Access);
 /** Marks a route that also accepts a ticket for its path, in the query, instead of a credential in a header. */
-export const TakesTicket = () => SetMetadata(TICKET, true);
+export const AcceptsTicket = () => SetMetadata(TICKET, true);

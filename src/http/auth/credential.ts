@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 
 /** Returns the credential of the request, which is in one of the two headers, or the same in both. */
 export function credentialOf(request: FastifyRequest): string {
@@ -36,6 +36,6 @@ function countOf({ raw: { rawHeaders } }: FastifyRequest, name: string): number 
   return count;
 }
 
-export function unauthenticated(detail: string): Refusal {
-  return new Refusal('unauthenticated', detail);
+export function unauthenticated(detail: string): ProblemError {
+  return new ProblemError('unauthenticated', detail);
 }

@@ -11,7 +11,7 @@ import { Tickets } from './tickets.ts';
 type Request = FastifyRequest & MooringRequest;
 
 /** The rules of a route that decide how its caller is identified. */
-interface Rules {
+interface AccessRules {
   access: Access | undefined;
   takesTicket: boolean;
 }
@@ -29,7 +29,7 @@ export class Identification {
    * the token of the agent's webhooks, or by that of a link; it throws `unauthenticated`. This method throws that too, immediately and
    * without a query, if no credential was sent. See `CredentialVerifier` for `isCurrent`.
    */
-  claimOf(request: Request, { access, takesTicket }: Rules): (isCurrent: boolean) => Promise<Caller> {
+  callerOf(request: Request, { access, takesTicket }: AccessRules): (isCurrent: boolean) => Promise<Caller> {
     if (access?.kind === 'invoke') return () => this.senderOf(request);
     if (access?.kind === 'viewer') return this.verifier.verifyVisit(visitOf(request));
     const { ticket } = request.query as Record<string, unknown>;
@@ -57,7 +57,7 @@ export class Identification {
     if (headers.authorization !== undefined || headers['x-api-key'] !== undefined)
       throw unauthenticated('A ticket and another credential were sent. Send one of them.');
     const path = (url.split('?', 1)[0] ?? '').toLowerCase();
-    const caller = typeof ticket === 'string' ? await this.tickets.take(ticket, path) : null;
+    const caller = typeof ticket === 'string' ? await this.tickets.redeem(ticket, path) : null;
     if (caller === null) throw unauthenticated('The ticket is not valid: unknown, used, expired, or for another address.');
     return caller;
   }

@@ -3,17 +3,17 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { LRUCache } from 'lru-cache';
 
 import { Clock } from '../../kernel/clock.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import type { MooringRequest } from '../requests/request.ts';
 import type { Caller } from '../../kernel/context/caller.ts';
 import { sendProblem } from '../responses/problems.filter.ts';
 
 /** The interval at which the credentials in use are checked for expiry, in ms. */
-const LOOK_EVERY_MS = 500;
+const EXPIRY_CHECK_INTERVAL_MS = 500;
 /** The number of ended credentials that are remembered, because a request may be in the gate when its credential ends. */
 const ENDS_MAX = 10_000;
 
-interface OfCredential {
+interface CredentialUse {
   caller: Caller;
   replies: Set<FastifyReply>;
 }
@@ -22,14 +22,14 @@ interface OfCredential {
 @Injectable()
 export class OpenRequests implements OnModuleInit, BeforeApplicationShutdown {
   private readonly logger = new Logger('Http');
-  private readonly byCredential = new Map<string, OfCredential>();
+  private readonly byCredential = new Map<string, CredentialUse>();
   private readonly ended = new LRUCache<string, true>({ max: ENDS_MAX });
   private timer: NodeJS.Timeout | undefined;
 
   constructor(private readonly clock: Clock) {}
 
   onModuleInit(): void {
-    this.timer = setInterval(() => this.endExpired(), LOOK_EVERY_MS).unref();
+    this.timer = setInterval(() => this.endExpired(), EXPIRY_CHECK_INTERVAL_MS).unref();
   }
 
   beforeApplicationShutdown(): void {
@@ -44,7 +44,7 @@ export class OpenRequests implements OnModuleInit, BeforeApplicationShutdown {
   /** Adds a request that passed the gate, until its connection ends. Throws `unauthenticated` if the credential has ended meanwhile. */
   add(caller: Caller, reply: FastifyReply): void {
     const id = credentialOf(caller);
-    if (this.ended.has(id)) throw hasEnded(caller);
+    if (this.ended.has(id)) throw credentialEnded(caller);
     if (reply.raw.destroyed) return;
     // The framework reports no end if the caller disconnects before the response.
     reply.raw.once('close', () => this.remove(id, reply));
@@ -61,7 +61,7 @@ export class OpenRequests implements OnModuleInit, BeforeApplicationShutdown {
     if (ofCredential === undefined) return;
     for (const reply of ofCredential.replies) {
       if ((reply.request as FastifyRequest & MooringRequest).outlivesCredential === true) continue;
-      sendProblem(hasEnded(ofCredential.caller), reply.request, reply, this.logger);
+      sendProblem(credentialEnded(ofCredential.caller), reply.request, reply, this.logger);
     }
   }
 
@@ -82,7 +82,7 @@ function credentialOf({ id, sessionId }: Caller): string {
   return sessionId ?? id;
 }
 
-function hasEnded({ kind }: Caller): Refusal {
+function credentialEnded({ kind }: Caller): ProblemError {
   const what = kind === 'api_key' ? 'The key was revoked, or has expired.' : 'The session has ended.';
-  return new Refusal('unauthenticated', `${what} What the request asked for may have been done.`);
+  return new ProblemError('unauthenticated', `${what} What the request asked for may have been done.`);
 }

@@ -27,13 +27,13 @@ export interface RouteAccess {
   operationId: string | undefined;
 }
 
-type Rules = Pick<RouteAccess, 'access' | 'takesTicket' | 'readModels'>;
+type AccessRules = Pick<RouteAccess, 'access' | 'takesTicket' | 'readModels'>;
 
 /** Holds the rules of every route. It stops the start if a route has no access rule, or would bypass the gate. */
 @Injectable()
 export class RouteTable implements OnApplicationBootstrap {
   /** The rules by method and path. */
-  private readonly rules = new Map<string, Rules>();
+  private readonly rules = new Map<string, AccessRules>();
 
   constructor(
     private readonly modules: ModulesContainer,
@@ -54,15 +54,15 @@ export class RouteTable implements OnApplicationBootstrap {
   }
 
   /** Returns the rules of the request's route. An unknown route is closed to everybody. */
-  rulesOf({ method, routeOptions: { url = '' } }: FastifyRequest): Rules {
+  rulesOf({ method, routeOptions: { url = '' } }: FastifyRequest): AccessRules {
     // The framework uses the handlers of GET for HEAD.
     const known = this.rules.get(`${method === 'HEAD' ? 'GET' : method} ${url}`) ?? this.rules.get(`ALL ${url}`);
-    return known ?? (isDocs(url) ? OF_DOCS : OF_UNKNOWN);
+    return known ?? (isDocs(url) ? DOCS_RULES : UNKNOWN_ROUTE_RULES);
   }
 }
 
-const OF_DOCS: Rules = { access: { kind: 'public' }, takesTicket: false, readModels: [] };
-const OF_UNKNOWN: Rules = { access: undefined, takesTicket: false, readModels: [] };
+const DOCS_RULES: AccessRules = { access: { kind: 'public' }, takesTicket: false, readModels: [] };
+const UNKNOWN_ROUTE_RULES: AccessRules = { access: undefined, takesTicket: false, readModels: [] };
 
 function isDocs(path: string): boolean {
   return path === DOCUMENT_PATH || path === DOCS_PATH || path.startsWith(`${DOCS_PATH}/`);

@@ -1,5 +1,5 @@
 import type { Caller, Scope } from '../../kernel/context/caller.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import type { Access } from './access.ts';
 import { unauthenticated } from './credential.ts';
 
@@ -16,7 +16,7 @@ export function includesScope(granted: ReadonlySet<Scope>, wanted: Scope): boole
  */
 export function requireScope({ kind, scopes }: Caller, anyOf: readonly Scope[], what: string): void {
   if (kind !== 'api_key' || anyOf.some((scope) => includesScope(scopes, scope))) return;
-  throw new Refusal('insufficient_scope', `${what} needs a key with the scope ${anyOf.join(' or ')}.`, {
+  throw new ProblemError('insufficient_scope', `${what} needs a key with the scope ${anyOf.join(' or ')}.`, {
     members: { required_scopes: [...anyOf] },
   });
 }
@@ -27,7 +27,7 @@ export function requireAccess(access: Access, caller: Caller): void {
   const needsSession = access.kind === 'session' || access.kind === 'admin';
   if (needsSession && caller.kind !== 'session') throw unauthenticated('This route takes a session token, not an API key.');
   if (access.kind === 'admin' && caller.role !== 'admin')
-    throw new Refusal('insufficient_scope', "This route needs an administrator's session.", { members: { required_role: 'admin' } });
+    throw new ProblemError('insufficient_scope', "This route needs an administrator's session.", { members: { required_role: 'admin' } });
   if (access.kind === 'scope') requireScope(caller, access.anyOf, 'This route');
 }
 

@@ -4,7 +4,7 @@ import { Injectable } from '@nestjs/common';
 
 import type { Caller, Scope } from '../../kernel/context/caller.ts';
 import { Database } from '../../postgres/database/database.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 
 /** The time for which a ticket is valid, in seconds. */
 const VALID_SECONDS = 30;
@@ -46,14 +46,14 @@ export class Tickets {
       [hashOf(ticket), share, path, JSON.stringify(stored), VALID_SECONDS, TICKETS_PER_ACCOUNT],
     );
     if (row === undefined)
-      throw new Refusal('rate_limited', `At most ${TICKETS_PER_ACCOUNT} tickets may be unused at once.`, {
+      throw new ProblemError('rate_limited', `At most ${TICKETS_PER_ACCOUNT} tickets may be unused at once.`, {
         retryAfterSeconds: VALID_SECONDS,
       });
     return { ticket, expiresAt: row.expires_at };
   }
 
   /** Redeems the ticket, which can't be used again. Returns its caller; null if it is not valid for the path. */
-  async take(ticket: string, path: string): Promise<Caller | null> {
+  async redeem(ticket: string, path: string): Promise<Caller | null> {
     const [row] = await this.database.query<{ caller: StoredCaller }>(
       'delete from access_tickets where hash = $1 and path = $2 and expires_at > clock_timestamp() returning caller',
       [hashOf(ticket), path],

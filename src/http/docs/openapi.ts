@@ -10,7 +10,7 @@ import type { Access } from '../auth/access.ts';
 import { version } from '../../kernel/version.ts';
 import { PROBLEM_TYPE } from '../responses/problems.ts';
 import { DOCS_PATH, DOCUMENT_PATH, listRoutes } from '../auth/route-table.ts';
-import { errorCodes } from '../../kernel/errors/refusal.ts';
+import { errorCodes } from '../../kernel/errors/problem-error.ts';
 
 const committed = new URL('../../../docs/reference/openapi.json', import.meta.url);
 

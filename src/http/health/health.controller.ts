@@ -9,7 +9,7 @@ import { HealthDto, ReadinessDto } from './health.dto.ts';
 import { Metrics } from '../../kernel/observability/metrics.ts';
 import { ReadinessChecks } from './readiness-checks.service.ts';
 import { Config } from '../../kernel/config/config.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import { version } from '../../kernel/version.ts';
 
 @Controller()
@@ -47,9 +47,9 @@ export class HealthController {
   @Public()
   async metrics(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply): Promise<string> {
     const { metricsLoopbackOnly, metricsToken } = this.config;
-    if (metricsLoopbackOnly && !isLocal(request)) throw new Refusal('not_found', 'There is nothing at this address.');
+    if (metricsLoopbackOnly && !isLocal(request)) throw new ProblemError('not_found', 'There is nothing at this address.');
     if (metricsToken !== null && !this.hasMetricsToken(request))
-      throw new Refusal('unauthenticated', 'Send Authorization: Bearer and the token of MOORING_METRICS_TOKEN.');
+      throw new ProblemError('unauthenticated', 'Send Authorization: Bearer and the token of MOORING_METRICS_TOKEN.');
     void reply.header('content-type', this.measured.contentType);
     return this.measured.text();
   }

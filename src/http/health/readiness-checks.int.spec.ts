@@ -146,7 +146,7 @@ describe('a check of the dependencies', () => {
   });
   const checksOf = (all: object) => new ReadinessChecks({ get: () => all } as unknown as ModuleRef);
 
-  it('is made once for all who ask at the same time, and within a second', async () => {
+  it('runs once for all concurrent requests, and within a second', async () => {
     const progress = jest.fn(async () => []);
     const checks = checksOf(parts(progress));
     const answers = await Promise.all(Array.from({ length: 300 }, () => checks.latest()));
@@ -155,7 +155,7 @@ describe('a check of the dependencies', () => {
     expect(progress).toHaveBeenCalledTimes(1);
   });
 
-  it('finds the service only degraded if read models that were ready are late to tell how far they are', async () => {
+  it('reports the service only as degraded if read models that were ready are late to report their positions', async () => {
     jest.useFakeTimers();
     try {
       const never = new Promise<object[]>(() => undefined);

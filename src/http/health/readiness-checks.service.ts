@@ -11,7 +11,7 @@
 import { Injectable } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 
-import { KeptAnswer } from '../../kernel/async/kept-answer.ts';
+import { CachedResult } from '../../kernel/async/cached-result.ts';
 import { Database } from '../../postgres/database/database.ts';
 import { EventStore } from '../../eventsourcing/event-store/event-store.ts';
 import { hasGit } from '../../builds/git/git-process.ts';
@@ -26,12 +26,12 @@ const PING_TIMEOUT_MS = 3_000;
 /** Log retention is reported as late once it is this far behind, in ms. */
 const RETENTION_LATE_MS = 3_600_000;
 /** R1: The time for which a result serves all callers, in ms. */
-const KEPT_MS = 1_000;
+const CACHE_MS = 1_000;
 
 /** Checks the dependencies of the service. */
 @Injectable()
 export class ReadinessChecks {
-  private readonly kept = new KeptAnswer(() => this.check(), KEPT_MS);
+  private readonly cached = new CachedResult(() => this.check(), CACHE_MS);
   /** The value is true if all read models were ready at the last successful check. */
   private wereReady = false;
 
@@ -39,7 +39,7 @@ export class ReadinessChecks {
 
   /** R1: Returns the latest result, at most a second old. Callers share the check in progress. */
   latest(): Promise<Required<ReadinessDto>> {
-    return this.kept.get();
+    return this.cached.get();
   }
 
   /** R2: Returns `unavailable` if a required dependency is unavailable, and `degraded` if another one is. */
@@ -104,7 +104,7 @@ export class ReadinessChecks {
   private async agentEgress(): Promise<DependencyDto | null> {
     let status = null as EgressStatus | null;
     const looked = await this.ping('agent_egress', false, ContainerRuntime, async (runtime) => void (status = await runtime.egress()));
-    const lacks = lacksOf(status);
+    const lacks = problemsOf(status);
     if (lacks === null) return null;
     return lacks.length === 0 ? looked : { name: looked.name, status: 'unavailable', required: false, detail: lacks.join('; ') };
   }
@@ -164,7 +164,7 @@ export class ReadinessChecks {
 }
 
 /** Returns what is not enforced, one sentence each. */
-function lacksOf(status: EgressStatus | null): string[] | null {
+function problemsOf(status: EgressStatus | null): string[] | null {
   if (status === null) return null;
   const lacks = {
     'what agents may reach is not enforced': status.lack,

@@ -11,7 +11,7 @@ export interface Claim {
   subject: string;
 }
 
-export interface StoredAnswer {
+export interface StoredResponse {
   status: number;
   headers: Record<string, string>;
   /** The body as JSON; null if there is none. */
@@ -20,7 +20,7 @@ export interface StoredAnswer {
 
 export type ClaimOutcome =
   | { kind: 'claimed'; claim: Claim }
-  | { kind: 'answered'; answer: StoredAnswer }
+  | { kind: 'answered'; answer: StoredResponse }
   | { kind: 'running' }
   /** There was a response, but the key that it was sealed under is destroyed. */
   | { kind: 'shredded' }
@@ -34,9 +34,9 @@ export abstract class IdempotencyStore {
    */
   abstract claim(accountId: string, key: string, fingerprint: string, answerSubject: string | null): Promise<ClaimOutcome>;
   /** Stores the response for later tries. */
-  abstract finish(claim: Claim, answer: StoredAnswer): Promise<void>;
+  abstract finish(claim: Claim, answer: StoredResponse): Promise<void>;
   /** Lets another try proceed immediately, under the same id. It may be another request only if `requestStays` is false. */
   abstract release(claim: Claim, requestStays: boolean): Promise<void>;
   /** Deletes the key, whose first try was refused and left no effects, so that unlimited refusals can't fill the table. */
-  abstract forget(claim: Claim): Promise<void>;
+  abstract delete(claim: Claim): Promise<void>;
 }

@@ -1,12 +1,12 @@
 import type { TestServer } from '../../../test/support/http-server.ts';
-import { expectProblem, grants, positions, reached, seen, startThings } from '../../../test/support/things-server.ts';
+import { expectProblem, grants, positions, reached, seen, startSampleServer } from '../../../test/support/sample-server.ts';
 import { Database } from '../../postgres/database/database.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import { START } from '../../eventsourcing/event-store/event-store.ts';
 
 let server: TestServer;
 beforeAll(async () => {
-  server = await startThings();
+  server = await startSampleServer();
 });
 afterAll(() => server?.close());
 
@@ -68,7 +68,7 @@ describe('an idempotency key', () => {
   it('keeps its row if a try was refused after an earlier one with an internal error', async () => {
     seen.failNext = new Error('after the append');
     expectProblem(await once('k9'), 500, 'internal_error');
-    seen.failNext = new Refusal('seat_limit', 'All seats are taken.');
+    seen.failNext = new ProblemError('seat_limit', 'All seats are taken.');
     expectProblem(await once('k9'), 402, 'seat_limit');
     expect((await once('k9')).status).toBe(201);
     expect(new Set(seen.made).size).toBe(1);

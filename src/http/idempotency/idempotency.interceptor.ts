@@ -17,10 +17,10 @@ import { from, lastValueFrom, type Observable } from 'rxjs';
 
 import type { Caller } from '../../kernel/context/caller.ts';
 import type { MooringRequest } from '../requests/request.ts';
-import { type Claim, type StoredAnswer, IdempotencyStore } from './idempotency-store.ts';
+import { type Claim, type StoredResponse, IdempotencyStore } from './idempotency-store.ts';
 import { POSITION_HEADER } from '../responses/position-header.ts';
-import { problems, toRefusal } from '../responses/problems.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { problems, toProblemError } from '../responses/problems.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 
 export const IDEMPOTENT = 'mooring:idempotent';
 
@@ -41,7 +41,7 @@ export const Idempotent = (options: IdempotentOptions = {}) =>
 type Request = FastifyRequest & MooringRequest;
 
 /** The headers that are stored with a response; other headers belong to a single transmission. */
-const keptHeaders = ['etag', 'location', 'preference-applied', 'x-agent-woken', 'retry-after'];
+const storedHeaders = ['etag', 'location', 'preference-applied', 'x-agent-woken', 'retry-after'];
 
 @Injectable()
 export class IdempotencyInterceptor implements NestInterceptor {
@@ -59,7 +59,7 @@ export class IdempotencyInterceptor implements NestInterceptor {
     const options = this.reflector.get<IdempotentOptions | undefined>(IDEMPOTENT, context.getHandler());
     if (options === undefined || key === undefined || request.caller === undefined) return next.handle();
     if (typeof key !== 'string' || !/^[\x21-\x7e]{1,255}$/.test(key))
-      throw new Refusal('invalid_request', 'The Idempotency-Key must be 1 to 255 printable ASCII characters without spaces.', {
+      throw new ProblemError('invalid_request', 'The Idempotency-Key must be 1 to 255 printable ASCII characters without spaces.', {
         errors: [{ field: 'Idempotency-Key', message: 'must be 1 to 255 printable ASCII characters without spaces' }],
       });
     const subject = subjectOf(options, request);
@@ -68,31 +68,31 @@ export class IdempotencyInterceptor implements NestInterceptor {
     if (outcome.kind === 'shredded') return next.handle();
     if (outcome.kind === 'claimed') return from(this.run(outcome.claim, request, http.getResponse<FastifyReply>(), next));
     if (outcome.kind === 'answered') return from(Promise.resolve(replay(outcome.answer, http.getResponse<FastifyReply>())));
-    if (outcome.kind === 'reused') throw new Refusal('idempotency_key_reused', 'This Idempotency-Key was used for another request.');
-    throw new Refusal('idempotency_in_progress', 'The first request with this Idempotency-Key is still running.', {
+    if (outcome.kind === 'reused') throw new ProblemError('idempotency_key_reused', 'This Idempotency-Key was used for another request.');
+    throw new ProblemError('idempotency_in_progress', 'The first request with this Idempotency-Key is still running.', {
       retryAfterSeconds: 1,
     });
   }
 
   private async run(claim: Claim, request: Request, reply: FastifyReply, next: CallHandler): Promise<unknown> {
-    request.idempotentTry = { id: claim.id, isFirst: claim.isFirst };
+    request.idempotentAttempt = { id: claim.id, isFirst: claim.isFirst };
     try {
       const body: unknown = await lastValueFrom(next.handle(), { defaultValue: undefined });
       if (isStream(body) || reply.sent) await this.store.release(claim, true);
-      else await this.keep(claim, answerOf(request, reply, body));
+      else await this.storeResponse(claim, responseOf(request, reply, body));
       return body;
     } catch (error) {
       // A refusal means that the request is wrong, so a corrected one may follow. Any other failure may have left partial work.
-      const refused = problems[toRefusal(error).code].status < 500;
+      const refused = problems[toProblemError(error).code].status < 500;
       const leftNothing = refused && claim.isFirst && request.commandContext?.writtenUpTo === undefined;
-      const released = leftNothing ? this.store.forget(claim) : this.store.release(claim, !refused);
+      const released = leftNothing ? this.store.delete(claim) : this.store.release(claim, !refused);
       await released.catch((reason: unknown) => this.logger.warn({ msg: 'claim not released', err: reason }));
       throw error;
     }
   }
 
   /** Stores the response. The work itself is done and stored, so a failure here only means that a repeat runs the handler again. */
-  private async keep(claim: Claim, answer: StoredAnswer): Promise<void> {
+  private async storeResponse(claim: Claim, answer: StoredResponse): Promise<void> {
     try {
       await this.store.finish(claim, answer);
     } catch (error) {
@@ -123,17 +123,17 @@ function fingerprintOf(request: Request): string {
   return hash.update(JSON.stringify(body)).digest('hex');
 }
 
-function answerOf({ commandContext }: Request, reply: FastifyReply, body: unknown): StoredAnswer {
+function responseOf({ commandContext }: Request, reply: FastifyReply, body: unknown): StoredResponse {
   const headers: Record<string, string> = {};
   if (commandContext?.writtenUpTo !== undefined) headers[POSITION_HEADER] = commandContext.writtenUpTo;
-  for (const name of keptHeaders) {
+  for (const name of storedHeaders) {
     const value = reply.getHeader(name);
     if (value !== undefined) headers[name] = String(value);
   }
   return { status: reply.statusCode, headers, body: body === undefined ? null : JSON.stringify(body) };
 }
 
-function replay(answer: StoredAnswer, reply: FastifyReply): unknown {
+function replay(answer: StoredResponse, reply: FastifyReply): unknown {
   void reply.status(answer.status).headers({ ...answer.headers, 'idempotency-replayed': 'true' });
   return answer.body === null ? undefined : (JSON.parse(answer.body) as unknown);
 }

@@ -16,12 +16,12 @@ import { v4 as uuidv4 } from 'uuid';
 
 import { type Sealed, Keyring } from '../../crypto/keyring.ts';
 import { Database } from '../../postgres/database/database.ts';
-import { type Claim, type ClaimOutcome, IdempotencyStore, type StoredAnswer } from './idempotency-store.ts';
+import { type Claim, type ClaimOutcome, IdempotencyStore, type StoredResponse } from './idempotency-store.ts';
 
 /** I1: The time without a renewal after which a try counts as dead, in seconds. */
 const LEASE_SECONDS = 10;
 const RENEW_EVERY_MS = 2_500;
-const KEPT_HOURS = 24;
+const RETENTION_HOURS = 24;
 const SWEEP_EVERY_MS = 3_600_000;
 /** I3: The subject whose data key seals the requests, and the responses that do not belong to an agent. */
 const SUBJECT = 'idempotency';
@@ -51,7 +51,7 @@ export class PostgresIdempotencyStore extends IdempotencyStore implements OnModu
 
   onModuleInit(): void {
     this.renewal = setInterval(() => void this.renew(), RENEW_EVERY_MS).unref();
-    this.sweep = setInterval(() => void this.forgetOld(), SWEEP_EVERY_MS).unref();
+    this.sweep = setInterval(() => void this.deleteExpired(), SWEEP_EVERY_MS).unref();
   }
 
   onModuleDestroy(): void {
@@ -62,11 +62,11 @@ export class PostgresIdempotencyStore extends IdempotencyStore implements OnModu
   async claim(accountId: string, key: string, fingerprint: string, answerSubject: string | null): Promise<ClaimOutcome> {
     const keyHash = createHash('sha256').update(key).digest();
     const owner = uuidv4();
-    const request = await this.keyring.seal(SUBJECT, placeOf(accountId, keyHash, 'request'), fingerprint);
+    const request = await this.keyring.seal(SUBJECT, sealContext(accountId, keyHash, 'request'), fingerprint);
     const [taken] = await this.database.query<Row>(CLAIM, [accountId, keyHash, uuidv4(), owner, request]);
     const row = taken ?? (await this.read(accountId, keyHash));
     if (row === undefined) return { kind: 'running' };
-    const first = row.request && (await this.keyring.open(SUBJECT, placeOf(accountId, keyHash, 'request'), row.request));
+    const first = row.request && (await this.keyring.open(SUBJECT, sealContext(accountId, keyHash, 'request'), row.request));
     const same = first === null || first === fingerprint;
     if (taken) {
       const claim = { id: row.id, owner, accountId, keyHash, isFirst: row.is_first, subject: answerSubject ?? SUBJECT };
@@ -79,13 +79,13 @@ export class PostgresIdempotencyStore extends IdempotencyStore implements OnModu
     }
     if (!same) return { kind: 'reused' };
     if (row.state !== 'done' || row.answer === null) return { kind: 'running' };
-    const answer = await this.keyring.open(answerSubject ?? SUBJECT, placeOf(accountId, keyHash, 'answer'), row.answer);
-    return answer === null ? { kind: 'shredded' } : { kind: 'answered', answer: JSON.parse(answer) as StoredAnswer };
+    const answer = await this.keyring.open(answerSubject ?? SUBJECT, sealContext(accountId, keyHash, 'answer'), row.answer);
+    return answer === null ? { kind: 'shredded' } : { kind: 'answered', answer: JSON.parse(answer) as StoredResponse };
   }
 
-  async finish(claim: Claim, answer: StoredAnswer): Promise<void> {
+  async finish(claim: Claim, answer: StoredResponse): Promise<void> {
     this.running.delete(claim.owner);
-    const sealed = await this.keyring.seal(claim.subject, placeOf(claim.accountId, claim.keyHash, 'answer'), JSON.stringify(answer));
+    const sealed = await this.keyring.seal(claim.subject, sealContext(claim.accountId, claim.keyHash, 'answer'), JSON.stringify(answer));
     await this.database.query(
       `update idempotency_keys set state = 'done', answer = $4 where account_id = $1 and key_hash = $2 and owner = $3 and state = 'running'`,
       [claim.accountId, claim.keyHash, claim.owner, sealed],
@@ -101,7 +101,7 @@ export class PostgresIdempotencyStore extends IdempotencyStore implements OnModu
     );
   }
 
-  async forget({ owner, accountId, keyHash }: Claim): Promise<void> {
+  async delete({ owner, accountId, keyHash }: Claim): Promise<void> {
     this.running.delete(owner);
     await this.database.query(`delete from idempotency_keys where account_id = $1 and key_hash = $2 and owner = $3 and state = 'running'`, [
       accountId,
@@ -129,16 +129,16 @@ export class PostgresIdempotencyStore extends IdempotencyStore implements OnModu
     }
   }
 
-  private async forgetOld(): Promise<void> {
+  private async deleteExpired(): Promise<void> {
     try {
-      await this.database.query(`delete from idempotency_keys where created_at < now() - interval '${KEPT_HOURS} hours'`);
+      await this.database.query(`delete from idempotency_keys where created_at < now() - interval '${RETENTION_HOURS} hours'`);
     } catch (error) {
       this.logger.warn({ msg: 'old idempotency keys could not be removed', err: error });
     }
   }
 }
 
-function placeOf(accountId: string, keyHash: Buffer, field: 'request' | 'answer'): string {
+function sealContext(accountId: string, keyHash: Buffer, field: 'request' | 'answer'): string {
   return `idempotency:${accountId}:${keyHash.toString('hex')}:${field}`;
 }
 
@@ -154,10 +154,10 @@ const CLAIM = `
     owner = excluded.owner,
     claimed_at = now(),
     answer = null,
-    id = case when k.created_at < now() - interval '${KEPT_HOURS} hours' then excluded.id else k.id end,
-    request = case when k.created_at < now() - interval '${KEPT_HOURS} hours' then excluded.request else coalesce(k.request, excluded.request) end,
-    created_at = case when k.created_at < now() - interval '${KEPT_HOURS} hours' then now() else k.created_at end
-  where k.created_at < now() - interval '${KEPT_HOURS} hours'
+    id = case when k.created_at < now() - interval '${RETENTION_HOURS} hours' then excluded.id else k.id end,
+    request = case when k.created_at < now() - interval '${RETENTION_HOURS} hours' then excluded.request else coalesce(k.request, excluded.request) end,
+    created_at = case when k.created_at < now() - interval '${RETENTION_HOURS} hours' then now() else k.created_at end
+  where k.created_at < now() - interval '${RETENTION_HOURS} hours'
      or k.state = 'released'
      or (k.state = 'running' and k.claimed_at < now() - interval '${LEASE_SECONDS} seconds')
   returning k.id, k.state, k.request, k.answer, k.xmax = 0 as is_first`;

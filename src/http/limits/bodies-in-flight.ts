@@ -1,4 +1,4 @@
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import { AccountCounter, sharesOf } from '../../kernel/limits/account-counter.ts';
 
 const MIB = 1_048_576;
@@ -38,6 +38,6 @@ export class BodiesInFlight {
   }
 }
 
-function tooMuch(whose: string): Refusal {
-  return new Refusal('rate_limited', `The bodies ${whose} that are on their way are too large together.`, { retryAfterSeconds: 1 });
+function tooMuch(whose: string): ProblemError {
+  return new ProblemError('rate_limited', `The bodies ${whose} that are on their way are too large together.`, { retryAfterSeconds: 1 });
 }

@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import { LargeBodies } from './large-bodies.ts';
 
 const never = () => new Promise<never>(() => undefined);
@@ -59,7 +59,9 @@ describe('large bodies that come at once', () => {
     const now = jest.spyOn(performance, 'now').mockReturnValue(1_000);
     const bodies = new LargeBodies(100, undefined, 1);
     const read = (account: string, bytes: number) =>
-      bodies.read(account, bytes, () => Promise.resolve('read')).catch((error: unknown) => (error instanceof Refusal ? error.code : error));
+      bodies
+        .read(account, bytes, () => Promise.resolve('read'))
+        .catch((error: unknown) => (error instanceof ProblemError ? error.code : error));
     expect([await read('acme', 400), await read('acme', 100)]).toEqual(['read', 'rate_limited']);
     expect(await read('other', 400)).toBe('read');
     now.mockReturnValue(2_900);
@@ -72,7 +74,7 @@ describe('large bodies that come at once', () => {
   it('count eight times if they are refused', async () => {
     const now = jest.spyOn(performance, 'now').mockReturnValue(1_000);
     const bodies = new LargeBodies(100, undefined, 1);
-    const read = (bytes: number) => bodies.read('acme', bytes, () => Promise.resolve('read')).catch((error: Refusal) => error.code);
+    const read = (bytes: number) => bodies.read('acme', bytes, () => Promise.resolve('read')).catch((error: ProblemError) => error.code);
     expect(await read(50)).toBe('read');
     bodies.refused('acme', 50);
     expect(await read(1)).toBe('rate_limited');

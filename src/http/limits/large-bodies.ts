@@ -3,7 +3,7 @@ import { TokenBuckets } from '../../kernel/limits/token-bucket.ts';
 import { pause } from '../../kernel/async/pause.ts';
 import { sharesOf } from '../../kernel/limits/account-counter.ts';
 import { FairLimiter } from '../../kernel/limits/fair-limiter.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 
 /** The part of the large bodies that are read at once which may be one account's. */
 const ACCOUNT_PART = 1 / 8;
@@ -56,7 +56,7 @@ export class LargeBodies {
     } catch (error) {
       if (error !== patience.reason) throw error;
       const detail = 'Too many large bodies of this account are on their way, or they come too slowly.';
-      throw new Refusal('rate_limited', detail, { retryAfterSeconds: 1 });
+      throw new ProblemError('rate_limited', detail, { retryAfterSeconds: 1 });
     }
   }
 

@@ -3,7 +3,7 @@ import { connect } from 'node:net';
 import { Controller, Get, Param } from '@nestjs/common';
 
 import type { TestServer } from '../../../test/support/http-server.ts';
-import { expectProblem, grants, startThings } from '../../../test/support/things-server.ts';
+import { expectProblem, grants, startSampleServer } from '../../../test/support/sample-server.ts';
 import { untilTrue } from '../../../test/support/until.ts';
 import { RequireCaller } from '../auth/access.ts';
 import { LargeRead } from './large-reads.interceptor.ts';
@@ -30,7 +30,7 @@ class LargeController {
 
 let server: TestServer;
 beforeAll(async () => {
-  server = await startThings(LargeController, { MOORING_LARGE_READS_MB_PER_SECOND: '1' });
+  server = await startSampleServer(LargeController, { MOORING_LARGE_READS_MB_PER_SECOND: '1' });
 });
 afterAll(() => server?.close());
 

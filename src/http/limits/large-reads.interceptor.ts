@@ -9,7 +9,7 @@ import {
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { from, lastValueFrom, type Observable } from 'rxjs';
 
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import type { MooringRequest } from '../requests/request.ts';
 import { LargeReads } from './large-reads.ts';
 
@@ -27,9 +27,9 @@ export class LargeReadsInterceptor implements NestInterceptor {
 
   private async run(request: FastifyRequest & MooringRequest, { raw }: FastifyReply, next: CallHandler): Promise<unknown> {
     const end = new AbortController();
-    const leave = () => end.abort(new Refusal('invalid_request', 'The caller closed the connection.'));
+    const leave = () => end.abort(new ProblemError('invalid_request', 'The caller closed the connection.'));
     const giveUp = () =>
-      end.abort(new Refusal('rate_limited', 'Too many large pages of this account are read at once.', { retryAfterSeconds: 1 }));
+      end.abort(new ProblemError('rate_limited', 'Too many large pages of this account are read at once.', { retryAfterSeconds: 1 }));
     const timer = setTimeout(giveUp, this.reads.patienceMs);
     raw.once('close', leave);
     try {

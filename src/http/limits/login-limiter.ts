@@ -4,7 +4,7 @@ import { Injectable } from '@nestjs/common';
 import { RateLimiterPostgres, RateLimiterRes } from 'rate-limiter-flexible';
 
 import { Database } from '../../postgres/database/database.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import { NETWORK_BITS, networkOf } from '../../kernel/network/network-of.ts';
 import { nextTurn, TURN_KEPT_MS } from './sign-in-turns.ts';
 
@@ -48,20 +48,24 @@ export class LoginLimiter {
    * Counts one attempt. From an address with an earlier sign-in to the account, only the address's own attempts count, so that others can't
    * lock the owner out. Other addresses take turns. Throws `rate_limited`, with the time until the caller's turn.
    */
-  async take(address: string, account: string): Promise<void> {
+  async consume(address: string, account: string): Promise<void> {
     const network = networkOf(address, NETWORK_BITS);
     await consume(this.addresses, network, `There may be ${TRIES_OF_ADDRESS} such tries to sign in a minute.`);
     const isKnown = (await this.known.get(pairOf(network, account))) !== null;
     if (isKnown) return;
     const waitMs = await this.turnOf(networkOf(address, SITE_BITS), account);
     if (waitMs === 0) return;
-    throw new Refusal('rate_limited', 'Many others try to sign in to this account. Try again after Retry-After: it is your turn then.', {
-      retryAfterSeconds: Math.ceil(waitMs / 1_000),
-    });
+    throw new ProblemError(
+      'rate_limited',
+      'Many others try to sign in to this account. Try again after Retry-After: it is your turn then.',
+      {
+        retryAfterSeconds: Math.ceil(waitMs / 1_000),
+      },
+    );
   }
 
   /** Counts one attempt to open an account, whatever becomes of it. Throws `rate_limited`. */
-  async takeRegistration(address: string): Promise<void> {
+  async consumeRegistration(address: string): Promise<void> {
     const site = networkOf(address, SITE_BITS);
     await consume(this.registrations, site, `${REGISTRATIONS_OF_SITE} accounts may be opened from one address in an hour.`);
   }
@@ -99,7 +103,7 @@ async function consume(limiter: RateLimiterPostgres, key: string, rule: string):
     await limiter.consume(key);
   } catch (reason) {
     if (!(reason instanceof RateLimiterRes)) throw reason;
-    throw new Refusal('rate_limited', rule, { retryAfterSeconds: Math.ceil(reason.msBeforeNext / 1_000) });
+    throw new ProblemError('rate_limited', rule, { retryAfterSeconds: Math.ceil(reason.msBeforeNext / 1_000) });
   }
 }
 

@@ -2,11 +2,11 @@ import { Injectable } from '@nestjs/common';
 
 import { Config } from '../../kernel/config/config.ts';
 import type { Caller } from '../../kernel/context/caller.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import { AccountCounter, sharesOf } from '../../kernel/limits/account-counter.ts';
 
 /** The part of a call that is known of a stream. */
-interface OpenCall {
+interface StreamContext {
   readonly caller: Caller;
   /** True once the connection has closed. */
   readonly isClosed: boolean;
@@ -27,7 +27,7 @@ export class OpenStreams {
   }
 
   /** Counts a stream until its connection ends. Throws `rate_limited` if the account, or the process, has too many. */
-  add(call: OpenCall): void {
+  add(call: StreamContext): void {
     const share = { account: call.caller.accountId };
     const lacking = this.streams.lacking(share);
     if (lacking !== null) throw tooMany(lacking === 'account' ? 'This account has too many streams open.' : 'Too many streams are open.');
@@ -35,6 +35,6 @@ export class OpenStreams {
   }
 }
 
-function tooMany(detail: string): Refusal {
-  return new Refusal('rate_limited', detail, { retryAfterSeconds: 10 });
+function tooMany(detail: string): ProblemError {
+  return new ProblemError('rate_limited', detail, { retryAfterSeconds: 10 });
 }

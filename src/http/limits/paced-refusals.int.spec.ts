@@ -1,5 +1,5 @@
-import type { Answer, TestServer } from '../../../test/support/http-server.ts';
-import { expectProblem, seen, startThings } from '../../../test/support/things-server.ts';
+import type { TestResponse, TestServer } from '../../../test/support/http-server.ts';
+import { expectProblem, seen, startSampleServer } from '../../../test/support/sample-server.ts';
 import { until } from '../../../test/support/until.ts';
 import { OpenRequests } from '../auth/open-requests.ts';
 import { PacedRefusals, refusalRate } from './paced-refusals.ts';
@@ -9,7 +9,7 @@ const MANY = 14;
 
 let server: TestServer;
 beforeAll(async () => {
-  server = await startThings();
+  server = await startSampleServer();
   Object.assign(server.app.get(PacedRefusals, { strict: false }).rate, refusalRate(4));
 });
 afterAll(() => server?.close());
@@ -19,7 +19,7 @@ const wrong = { name: 1 };
 const post = (json: object, credential?: string) => server.request('POST', '/t/things', { json, credential });
 
 /** Sends all of the requests at once, and returns how many were answered so far. */
-function flood(send: () => Promise<Answer>): { answers: Promise<Answer[]>; answered: () => number } {
+function flood(send: () => Promise<TestResponse>): { answers: Promise<TestResponse[]>; answered: () => number } {
   let count = 0;
   const sent = Array.from({ length: MANY }, async () => {
     const answer = await send();

@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net';
 import { Controller, Get, Param } from '@nestjs/common';
 
 import type { TestServer } from '../../../test/support/http-server.ts';
-import { grants, startThings } from '../../../test/support/things-server.ts';
+import { grants, startSampleServer } from '../../../test/support/sample-server.ts';
 import { span, until } from '../../../test/support/until.ts';
 import { RequireCaller } from '../auth/access.ts';
 import { UnsentResponses } from './unsent-responses.ts';
@@ -23,7 +23,7 @@ class LargeController {
 let server: TestServer;
 let sockets: Socket[] = [];
 beforeAll(async () => {
-  server = await startThings(LargeController);
+  server = await startSampleServer(LargeController);
 });
 afterEach(async () => {
   for (const socket of sockets) socket.destroy();

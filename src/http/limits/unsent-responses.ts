@@ -55,13 +55,13 @@ export class UnsentResponses implements OnModuleInit {
   onModuleInit(): void {
     const server = this.host.httpAdapter.getInstance<FastifyInstance>();
     server.addHook('onSend', (request: Request, reply, payload, done) => {
-      this.forget(this.unsent.get(request));
+      this.evict(this.unsent.get(request));
       const bytes = payloadSize(payload);
       if (bytes >= COUNTED_BYTES_MIN && !reply.raw.destroyed)
         this.hold(request, { account: shareOrNetworkOf(request), bytes, response: reply.raw });
       done(null, payload);
     });
-    onRequestEnd(server, ({ request }) => this.forget(this.unsent.get(request)));
+    onRequestEnd(server, ({ request }) => this.evict(this.unsent.get(request)));
     this.metrics.gauge(
       'mooring_http_unsent_bytes',
       'Bytes of responses in memory that their callers have not taken.',
@@ -81,7 +81,7 @@ export class UnsentResponses implements OnModuleInit {
     while (this.bytes.all > LIMITS.all) this.cut(oldestOf(this.heaviest()), 'bytes');
   }
 
-  private forget(unsent: Unsent | undefined): void {
+  private evict(unsent: Unsent | undefined): void {
     const own = unsent === undefined ? undefined : this.responses.get(unsent.account);
     if (unsent === undefined || own?.delete(unsent) !== true) return;
     this.bytes.add(unsent, -unsent.bytes);
@@ -89,7 +89,7 @@ export class UnsentResponses implements OnModuleInit {
   }
 
   private cut(unsent: Unsent, why: Reason): void {
-    this.forget(unsent);
+    this.evict(unsent);
     this.cuts.set(why, (this.cuts.get(why) ?? 0) + 1);
     unsent.response.destroy();
   }

@@ -1,6 +1,6 @@
 import { isAscii, isUtf8, transcode } from 'node:buffer';
 
-import { type FieldError, Refusal } from '../../kernel/errors/refusal.ts';
+import { type FieldError, ProblemError } from '../../kernel/errors/problem-error.ts';
 
 const DEPTH_MAX = 64;
 /**
@@ -15,12 +15,12 @@ export interface JsonBounds {
   /** The most members and elements in total. */
   partsMax: number;
   /** Returns the refusal of a body that has too many parts, in one place or in total, or is too deep. */
-  refuse: (message: string) => Refusal;
+  refuse: (message: string) => ProblemError;
 }
 
 const BOUNDS: JsonBounds = {
   partsMax: PARTS_MAX,
-  refuse: (message) => new Refusal('invalid_request', `body: ${message}`, { errors: [{ field: 'body', message }] }),
+  refuse: (message) => new ProblemError('invalid_request', `body: ${message}`, { errors: [{ field: 'body', message }] }),
 };
 /** The most invalid fields that a response names. */
 const ERRORS_MAX = 20;
@@ -37,12 +37,12 @@ export function parseJson(bytes: Buffer, bounds: JsonBounds = BOUNDS): unknown {
   try {
     value = JSON.parse(textOf(bytes));
   } catch {
-    throw new Refusal('invalid_request', 'The body is not well-formed JSON in UTF-8.');
+    throw new ProblemError('invalid_request', 'The body is not well-formed JSON in UTF-8.');
   }
   const errors: FieldError[] = [];
   checkText(value, '', errors);
   if (errors.length > 0)
-    throw new Refusal('invalid_request', errors.map((error) => `${error.field}: ${error.message}`).join('; '), { errors });
+    throw new ProblemError('invalid_request', errors.map((error) => `${error.field}: ${error.message}`).join('; '), { errors });
   return value;
 }
 

@@ -5,7 +5,7 @@ import { connect, type AddressInfo } from 'node:net';
 import fc from 'fast-check';
 
 import { span } from '../../../test/support/until.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import { type FormFile, MultipartForm } from './multipart-form.ts';
 
 const rules = { file: 'file', fileBytesMax: 100_000, texts: { dest_dir: 100, message: 1_000 } };
@@ -34,7 +34,7 @@ async function outcomeOf(request: IncomingMessage): Promise<unknown> {
   try {
     return await (await MultipartForm.of(request, rules, stallMs)).read((file) => take(file));
   } catch (error) {
-    return error instanceof Refusal ? { code: error.code, field: error.facts.errors?.[0]?.field, detail: error.message } : error;
+    return error instanceof ProblemError ? { code: error.code, field: error.facts.errors?.[0]?.field, detail: error.message } : error;
   }
 }
 
@@ -216,7 +216,7 @@ describe('a form with a file', () => {
   });
 
   it('is refused with the error of the file’s consumer, which its sender can read', async () => {
-    take = () => Promise.reject(new Refusal('file_not_found', 'There is no such directory.'));
+    take = () => Promise.reject(new ProblemError('file_not_found', 'There is no such directory.'));
     expect(await send(formOf([file('a', Buffer.alloc(90_000)), text('message', 'x')]))).toMatchObject({ code: 'file_not_found' });
   });
 

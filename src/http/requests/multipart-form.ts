@@ -12,11 +12,11 @@ import { Readable } from 'node:stream';
 
 import { Busboy, type BusboyFileStream } from '@fastify/busboy';
 
-import { invalidField, Refusal } from '../../kernel/errors/refusal.ts';
+import { invalidField, ProblemError } from '../../kernel/errors/problem-error.ts';
 import { discardRest } from './discard-rest.ts';
 
 /** The form that a route accepts: one file, and some texts. */
-export interface FormRules {
+export interface FormLimits {
   /** The name of the field with the file. */
   file: string;
   /**
@@ -62,7 +62,7 @@ export class MultipartForm {
 
   private constructor(
     private readonly request: IncomingMessage,
-    private readonly rules: FormRules,
+    private readonly rules: FormLimits,
     private readonly stallMs: number,
   ) {
     this.whole = new Promise((resolve, reject) => {
@@ -73,9 +73,9 @@ export class MultipartForm {
   }
 
   /** Throws `unsupported_media_type` if the body is no form, and `payload_too_large` if its length is too large. */
-  static async of(request: IncomingMessage, rules: FormRules, stallMs = STALL_MS): Promise<MultipartForm> {
+  static async of(request: IncomingMessage, rules: FormLimits, stallMs = STALL_MS): Promise<MultipartForm> {
     const form = new MultipartForm(request, rules, stallMs);
-    const error = form.objection();
+    const error = form.headerProblem();
     if (error === null) return form;
     await discardRest(request);
     throw error;
@@ -91,10 +91,10 @@ export class MultipartForm {
     const stalled = setTimeout(() => {
       // M3: A form that has arrived, or whose bytes wait for the consumer of its file, is not late: the agent may have to wake first.
       if (request.complete || parser.writableNeedDrain) stalled.refresh();
-      else this.fail(new Refusal('invalid_request', 'The form comes too slowly.'));
+      else this.fail(new ProblemError('invalid_request', 'The form comes too slowly.'));
     }, this.stallMs);
     const onClose = () => {
-      if (!request.readableEnded) this.fail(new Refusal('invalid_request', 'The body did not come to its end.'));
+      if (!request.readableEnded) this.fail(new ProblemError('invalid_request', 'The body did not come to its end.'));
     };
     if (request.destroyed) onClose();
     request.on('data', () => stalled.refresh());
@@ -114,12 +114,12 @@ export class MultipartForm {
     }
   }
 
-  private objection(): Refusal | null {
+  private headerProblem(): ProblemError | null {
     const { headers } = this.request;
     if (!/^multipart\/form-data\s*;.*boundary=/i.test(headers['content-type'] ?? ''))
-      return new Refusal('unsupported_media_type', 'The body must be multipart/form-data with a boundary.');
+      return new ProblemError('unsupported_media_type', 'The body must be multipart/form-data with a boundary.');
     if (boundaryOf(headers['content-type'] ?? '').length > BOUNDARY_MAX)
-      return new Refusal('invalid_request', `The boundary of a form has ${BOUNDARY_MAX} characters at most.`);
+      return new ProblemError('invalid_request', `The boundary of a form has ${BOUNDARY_MAX} characters at most.`);
     return Number(headers['content-length'] ?? 0) > this.rules.fileBytesMax + OTHER_BYTES_MAX ? tooLarge(this.rules.fileBytesMax) : null;
   }
 
@@ -128,9 +128,9 @@ export class MultipartForm {
     const fieldSize = Math.max(...Object.values(this.rules.texts)) + 1;
     const limits = { fieldSize, fields: PARTS_MAX, files: 2, parts: PARTS_MAX, headerPairs: 20, headerSize: PART_HEADER_BYTES_MAX };
     const parser = new Busboy({ headers: { 'content-type': type }, limits, fileHwm: 65_536, highWaterMark: 65_536 });
-    const tooMany = () => this.fail(new Refusal('invalid_request', `A form may have ${PARTS_MAX} parts at most.`));
+    const tooMany = () => this.fail(new ProblemError('invalid_request', `A form may have ${PARTS_MAX} parts at most.`));
     parser.on('partsLimit', tooMany).on('fieldsLimit', tooMany).on('filesLimit', tooMany);
-    parser.on('field', (name, text) => this.takeText(name, text));
+    parser.on('field', (name, text) => this.addText(name, text));
     parser.on('file', (name, part, fileName, _encoding, contentType) => {
       // A part that is not read any more may still fail.
       part.on('error', () => undefined);
@@ -145,7 +145,7 @@ export class MultipartForm {
       this.work = onFile({ name: baseName(fileName), contentType, content, texts: this.whole });
       this.work.catch((error: Error) => this.fail(error)).finally(() => content.destroy());
     });
-    parser.on('error', () => this.fail(new Refusal('invalid_request', 'The body is not a well-formed form.')));
+    parser.on('error', () => this.fail(new ProblemError('invalid_request', 'The body is not a well-formed form.')));
     parser.on('finish', () => this.finish());
     return parser;
   }
@@ -155,7 +155,7 @@ export class MultipartForm {
     await this.whole;
   }
 
-  private takeText(name: string, text: string): void {
+  private addText(name: string, text: string): void {
     const bytesMax = Object.hasOwn(this.rules.texts, name) ? this.rules.texts[name] : undefined;
     if (name === this.rules.file) this.fail(invalidField(name, 'must be a file, with a file name'));
     else if (bytesMax === undefined) this.fail(unknownField(name));
@@ -179,11 +179,11 @@ export class MultipartForm {
   }
 }
 
-function tooLarge(bytesMax: number): Refusal {
-  return new Refusal('payload_too_large', `The file may have ${bytesMax} bytes at most.`);
+function tooLarge(bytesMax: number): ProblemError {
+  return new ProblemError('payload_too_large', `The file may have ${bytesMax} bytes at most.`);
 }
 
-function unknownField(name: string): Refusal {
+function unknownField(name: string): ProblemError {
   return invalidField(name.slice(0, 100).toWellFormed(), 'is not a known field');
 }
 

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { PassThrough, type Readable } from 'node:stream';
 
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import { discardRest } from './discard-rest.ts';
 
 /** The longest time without a byte while the file could be read, in ms. */
@@ -18,7 +18,7 @@ export class RawFile {
   static async of(request: IncomingMessage, bytesMax: number, stallMs = STALL_MS): Promise<RawFile> {
     if (Number(request.headers['content-length'] ?? 0) <= bytesMax) return new RawFile(request, stallMs);
     await discardRest(request);
-    throw new Refusal('payload_too_large', `The file may have ${bytesMax} bytes at most.`);
+    throw new ProblemError('payload_too_large', `The file may have ${bytesMax} bytes at most.`);
   }
 
   /**
@@ -32,10 +32,10 @@ export class RawFile {
     const stalled = setTimeout(() => {
       // A file that has arrived, or whose bytes wait for their consumer, is not late: the container may have to wake first.
       if (request.complete || content.writableNeedDrain) stalled.refresh();
-      else content.destroy(new Refusal('invalid_request', 'The file comes too slowly.'));
+      else content.destroy(new ProblemError('invalid_request', 'The file comes too slowly.'));
     }, this.stallMs);
     const onClose = () => {
-      if (!request.readableEnded) content.destroy(new Refusal('invalid_request', 'The body did not come to its end.'));
+      if (!request.readableEnded) content.destroy(new ProblemError('invalid_request', 'The body did not come to its end.'));
     };
     if (request.destroyed) onClose();
     request.on('data', () => stalled.refresh());

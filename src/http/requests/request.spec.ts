@@ -13,7 +13,7 @@ const caller = (more: Partial<Caller>): Caller => ({
 const webhook = (hasToken: boolean) => caller({ kind: 'webhook', webhook: { budget: 'budget', hasToken } });
 
 describe('the share of the process that a request counts for', () => {
-  it('is the account’s; its webhooks with a token have another, and those that anybody may send a third', () => {
+  it('is the account’s; its webhooks with a token have another, and those without a token a third', () => {
     const shares = [caller({}), webhook(true), webhook(false)].map((each) => shareOf({ caller: each }));
     expect(shares[0]).toBe('acme');
     expect(new Set(shares).size).toBe(3);

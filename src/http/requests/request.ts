@@ -4,7 +4,7 @@ import type { Position } from '../../eventsourcing/event-store/event-store.ts';
 import { NETWORK_BITS, networkOf } from '../../kernel/network/network-of.ts';
 
 /** One try of a request with an `Idempotency-Key`. */
-export interface IdempotentTry {
+export interface IdempotentAttempt {
   /** A UUID that is the same for every try. */
   id: string;
   /** The value is true if this is the first try. An earlier try may have done its work and died before its response. */
@@ -30,7 +30,7 @@ export interface MooringRequest {
   /** The length of the body in bytes, if it was large and was read. */
   largeBody?: number;
   /** The try of an idempotent request that this request is; absent without a key. */
-  idempotentTry?: IdempotentTry;
+  idempotentAttempt?: IdempotentAttempt;
 }
 
 /** Returns the context of the request's commands, which is created at first use. */

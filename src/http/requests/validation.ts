@@ -3,7 +3,7 @@ import { ApiProperty } from '@nestjs/swagger';
 import { Transform } from 'class-transformer';
 import { IsInt, isISO8601, IsOptional, Matches, Max, Min, registerDecorator } from 'class-validator';
 
-import { type FieldError, Refusal } from '../../kernel/errors/refusal.ts';
+import { type FieldError, ProblemError } from '../../kernel/errors/problem-error.ts';
 import { shorten } from './json.ts';
 
 /** The most invalid fields that a response names. */
@@ -19,7 +19,7 @@ const PARAMETERS_MAX = 50;
 class BoundedValidationPipe extends ValidationPipe {
   override async transform(value: unknown, metadata: ArgumentMetadata): Promise<unknown> {
     if (metadata.type === 'query' && typeof value === 'object' && value !== null && Object.keys(value).length > PARAMETERS_MAX)
-      throw new Refusal('invalid_request', `There may be ${PARAMETERS_MAX} parameters at most.`);
+      throw new ProblemError('invalid_request', `There may be ${PARAMETERS_MAX} parameters at most.`);
     return super.transform(value, metadata) as Promise<unknown>;
   }
 }
@@ -31,14 +31,14 @@ export function createValidationPipe(): ValidationPipe {
     forbidNonWhitelisted: true,
     forbidUnknownValues: true,
     transform: true,
-    exceptionFactory: (errors) => refusalOf(errors),
+    exceptionFactory: (errors) => validationProblem(errors),
   });
 }
 
-export function refusalOf(errors: ValidationError[]): Refusal {
+export function validationProblem(errors: ValidationError[]): ProblemError {
   const found = errors.flatMap((error) => fieldErrors(error, '')).slice(0, ERRORS_MAX);
   const detail = found.map(({ field, message }) => `${field}: ${message}`).join('; ');
-  return new Refusal('invalid_request', detail === '' ? 'The request is not valid.' : `${detail}.`, { errors: found });
+  return new ProblemError('invalid_request', detail === '' ? 'The request is not valid.' : `${detail}.`, { errors: found });
 }
 
 function fieldErrors(error: ValidationError, parent: string): FieldError[] {

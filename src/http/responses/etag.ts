@@ -1,4 +1,4 @@
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 
 /**
  * Returns the revisions that `If-Match` allows, or null if any is allowed (no header, or `*`). A text that is not a revision never matches.
@@ -12,5 +12,5 @@ export function parseIfMatch(header: string | undefined): number[] | null {
 /** Throws `revision_mismatch` if the caller does not allow the current revision. */
 export function checkRevision(allowed: readonly number[] | null, present: number): void {
   if (allowed !== null && !allowed.includes(present))
-    throw new Refusal('revision_mismatch', `The resource is at revision ${present}.`, { members: { revision: present } });
+    throw new ProblemError('revision_mismatch', `The resource is at revision ${present}.`, { members: { revision: present } });
 }

@@ -1,4 +1,4 @@
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 
 /** Returns the cursor of the next page: the sort values of the last item of this page. It is opaque to callers. */
 export function encodeCursor(place: readonly (string | number)[]): string {
@@ -27,18 +27,18 @@ const fits: Record<keyof SortValues, (value: unknown) => boolean> = {
 };
 
 /** The sort values of these kinds. */
-export type PlaceOf<Kinds extends readonly (keyof SortValues)[]> = { [Index in keyof Kinds]: SortValues[Kinds[Index]] };
+export type CursorValues<Kinds extends readonly (keyof SortValues)[]> = { [Index in keyof Kinds]: SortValues[Kinds[Index]] };
 
 /** Returns the sort values, or null without a cursor. Throws `invalid_request` unless they are of these kinds. */
 export function decodeCursor<const Kinds extends readonly (keyof SortValues)[]>(
   cursor: string | undefined,
   ...kinds: Kinds
-): PlaceOf<Kinds> | null {
+): CursorValues<Kinds> | null {
   if (cursor === undefined) return null;
   const place = parsed(cursor);
   if (Array.isArray(place) && place.length === kinds.length && kinds.every((kind, index) => fits[kind](place[index])))
-    return place as unknown as PlaceOf<Kinds>;
-  throw new Refusal('invalid_request', 'The cursor is not one that this service gave.', {
+    return place as unknown as CursorValues<Kinds>;
+  throw new ProblemError('invalid_request', 'The cursor is not one that this service gave.', {
     errors: [{ field: 'cursor', message: 'is not a cursor of this list' }],
   });
 }

@@ -8,7 +8,7 @@ import { START, type Position } from '../../eventsourcing/event-store/event-stor
 import { LogFollower } from '../../eventsourcing/log/log-follower.ts';
 import { ReadModels } from '../../eventsourcing/projections/projection.ts';
 import { POSITION_HEADER } from './position-header.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 
 /**
  * Reports a write's position, and delays a read until its read models contain every event of the account that was in the log when the
@@ -35,7 +35,7 @@ export class Positions {
 
   /** Resolves once the read models contain everything that the request has to see. Throws `invalid_request`, `read_model_behind`. */
   async waitForReadModels(request: FastifyRequest & MooringRequest, projections: readonly string[]): Promise<void> {
-    const asked = askedBy(request);
+    const asked = requestedPosition(request);
     if (projections.length === 0) return;
     // If the store does not respond this resolves, and the read shows what was received so far. It throws if the newest events do not
     // arrive in time.
@@ -65,11 +65,11 @@ export class Positions {
 const NOTHING = { last: START, written: START };
 
 /** Returns the position in the header. Throws `invalid_request` if it is not a position. */
-function askedBy({ headers }: FastifyRequest): Position {
+function requestedPosition({ headers }: FastifyRequest): Position {
   const asked = headers['x-min-event-position'];
   if (asked === undefined) return START;
   if (typeof asked === 'string' && /^\d{20}$/.test(asked)) return asked;
-  throw new Refusal('invalid_request', 'X-Min-Event-Position must be a position that X-Event-Position gave.', {
+  throw new ProblemError('invalid_request', 'X-Min-Event-Position must be a position that X-Event-Position gave.', {
     errors: [{ field: 'X-Min-Event-Position', message: 'is not a position' }],
   });
 }

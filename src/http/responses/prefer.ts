@@ -1,4 +1,4 @@
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 
 export const WAIT_SECONDS_MAX = 120;
 
@@ -10,7 +10,7 @@ export function parsePrefer(header: string | string[] | undefined): number | nul
     if (name?.toLowerCase() !== 'wait') continue;
     const seconds = value.replace(/^"(.*)"$/, '$1');
     if (!/^\d{1,9}$/.test(seconds) || Number(seconds) > WAIT_SECONDS_MAX)
-      throw new Refusal('invalid_request', `Prefer: wait takes 0 to ${WAIT_SECONDS_MAX} seconds.`, {
+      throw new ProblemError('invalid_request', `Prefer: wait takes 0 to ${WAIT_SECONDS_MAX} seconds.`, {
         errors: [{ field: 'Prefer', message: `wait must be a whole number from 0 to ${WAIT_SECONDS_MAX}` }],
       });
     return Number(seconds);

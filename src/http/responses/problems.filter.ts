@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 
 import { allowedMethods } from '../requests/known-routes.ts';
 import { toProblem } from './problems.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 
 /** Responds to every error of every route, the framework's own included, with a problem document. */
 @Catch()
@@ -38,9 +38,9 @@ function hasBody({ headers }: FastifyRequest): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 }
 
-function unknownAddress(request: FastifyRequest, reply: FastifyReply): Refusal {
+function unknownAddress(request: FastifyRequest, reply: FastifyReply): ProblemError {
   const allowed = allowedMethods(request.server, request.url);
-  if (allowed.length === 0) return new Refusal('not_found', 'There is nothing at this address.');
+  if (allowed.length === 0) return new ProblemError('not_found', 'There is nothing at this address.');
   reply.header('allow', allowed.join(', '));
-  return new Refusal('method_not_allowed', `The address takes ${allowed.join(', ')}.`);
+  return new ProblemError('method_not_allowed', `The address takes ${allowed.join(', ')}.`);
 }

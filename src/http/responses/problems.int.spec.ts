@@ -1,10 +1,10 @@
 import type { TestServer } from '../../../test/support/http-server.ts';
-import { chunked, expectProblem, sendRaw, startThings } from '../../../test/support/things-server.ts';
+import { chunked, expectProblem, sendRaw, startSampleServer } from '../../../test/support/sample-server.ts';
 import { toProblem } from './problems.ts';
 
 let server: TestServer;
 beforeAll(async () => {
-  server = await startThings();
+  server = await startSampleServer();
 });
 afterAll(() => server?.close());
 
@@ -122,7 +122,7 @@ describe('every error is a problem document', () => {
     expect(server.logLines.some((line) => line.includes(failed.json.request_id) && line.includes('canary inside'))).toBe(true);
   });
 
-  it('for a request without a Host, and for an expectation that nobody meets', async () => {
+  it('for a request without a Host, and for an unsupported expectation', async () => {
     const problem = /^HTTP\/1\.1 400 [\s\S]*application\/problem\+json[\s\S]*invalid_request/;
     expect(await sendRaw(server.url, 'GET /health HTTP/1.1\r\nconnection: close\r\n\r\n')).toMatch(problem);
     expect(await sendRaw(server.url, 'GET /health HTTP/1.1\r\nhost: x\r\nexpect: miracles\r\n\r\n')).toMatch(problem);

@@ -1,7 +1,7 @@
 import { HttpException } from '@nestjs/common';
 
 import { isOutage } from '../../eventsourcing/event-store/outage.ts';
-import { type ErrorCode, type FieldError, Refusal, type RefusalFacts } from '../../kernel/errors/refusal.ts';
+import { type ErrorCode, type FieldError, ProblemError, type ProblemFacts } from '../../kernel/errors/problem-error.ts';
 import { RuntimeUnavailable } from '../../runtime/runtime.errors.ts';
 
 export const PROBLEM_TYPE = 'application/problem+json';
@@ -81,7 +81,7 @@ export interface Problem {
   [member: string]: unknown;
 }
 
-export interface ProblemAnswer {
+export interface ProblemResponse {
   status: number;
   headers: Record<string, string>;
   body: Problem;
@@ -91,8 +91,8 @@ export interface ProblemAnswer {
 const RETRY_AFTER_SECONDS = 5;
 
 /** Returns the response to an error. An error that is not a refusal reveals nothing internal. */
-export function toProblem(error: unknown, requestId: string): ProblemAnswer {
-  const refusal = toRefusal(error);
+export function toProblem(error: unknown, requestId: string): ProblemResponse {
+  const refusal = toProblemError(error);
   const { status, title } = problems[refusal.code];
   const { errors, members } = refusal.facts;
   const body: Problem = {
@@ -108,7 +108,7 @@ export function toProblem(error: unknown, requestId: string): ProblemAnswer {
   return { status, headers: headersOf(refusal), body };
 }
 
-function headersOf({ code, facts }: Refusal): Record<string, string> {
+function headersOf({ code, facts }: ProblemError): Record<string, string> {
   const headers: Record<string, string> = { 'content-type': PROBLEM_TYPE, 'cache-control': 'no-store' };
   if (code === 'unauthenticated') headers['www-authenticate'] = 'Bearer realm="mooring"';
   if (code === 'insufficient_scope') headers['www-authenticate'] = 'Bearer realm="mooring", error="insufficient_scope"';
@@ -119,38 +119,38 @@ function headersOf({ code, facts }: Refusal): Record<string, string> {
 }
 
 /** Converts any error that reaches the HTTP layer into a refusal. */
-export function toRefusal(error: unknown): Refusal {
-  if (error instanceof Refusal) return error;
-  if (error instanceof RuntimeUnavailable) return new Refusal('runtime_unavailable', 'The container engine does not answer.');
+export function toProblemError(error: unknown): ProblemError {
+  if (error instanceof ProblemError) return error;
+  if (error instanceof RuntimeUnavailable) return new ProblemError('runtime_unavailable', 'The container engine does not answer.');
   if (isOutage(error))
-    return new Refusal('event_store_unavailable', 'The store does not answer. Repeat the request with the same Idempotency-Key.');
-  if (isUnstorable(error)) return new Refusal('invalid_request', 'The request holds a value that can not be.');
+    return new ProblemError('event_store_unavailable', 'The store does not answer. Repeat the request with the same Idempotency-Key.');
+  if (isUnstorable(error)) return new ProblemError('invalid_request', 'The request holds a value that can not be.');
   if (error instanceof HttpException) return ofStatus(error.getStatus(), {});
   const { code, statusCode } = (error ?? {}) as { code?: unknown; statusCode?: unknown };
   if (typeof code === 'string' && code.startsWith('FST_') && typeof statusCode === 'number') return ofStatus(statusCode, {});
-  return new Refusal('internal_error', 'An unexpected error. Tell the operator the request_id.');
+  return new ProblemError('internal_error', 'An unexpected error. Tell the operator the request_id.');
 }
 
 /** Returns the framework's own responses with our messages. */
-function ofStatus(status: number, facts: RefusalFacts): Refusal {
+function ofStatus(status: number, facts: ProblemFacts): ProblemError {
   switch (status) {
     case 401:
-      return new Refusal('unauthenticated', 'A valid credential is needed.', facts);
+      return new ProblemError('unauthenticated', 'A valid credential is needed.', facts);
     case 404:
     case 414:
-      return new Refusal('not_found', 'There is nothing at this address.', facts);
+      return new ProblemError('not_found', 'There is nothing at this address.', facts);
     case 405:
-      return new Refusal('method_not_allowed', 'The address does not take this method.', facts);
+      return new ProblemError('method_not_allowed', 'The address does not take this method.', facts);
     case 406:
-      return new Refusal('not_acceptable', 'The answer does not come in the form that Accept asks for.', facts);
+      return new ProblemError('not_acceptable', 'The answer does not come in the form that Accept asks for.', facts);
     case 413:
-      return new Refusal('payload_too_large', 'The body is too large.', facts);
+      return new ProblemError('payload_too_large', 'The body is too large.', facts);
     case 415:
-      return new Refusal('unsupported_media_type', 'The body is of a media type that this address does not take.', facts);
+      return new ProblemError('unsupported_media_type', 'The body is of a media type that this address does not take.', facts);
     default:
       return status >= 400 && status < 500
-        ? new Refusal('invalid_request', 'The request is malformed.', facts)
-        : new Refusal('internal_error', 'An unexpected error. Tell the operator the request_id.');
+        ? new ProblemError('invalid_request', 'The request is malformed.', facts)
+        : new ProblemError('internal_error', 'An unexpected error. Tell the operator the request_id.');
   }
 }
 

@@ -1,7 +1,7 @@
 import { RouteConfig } from '@nestjs/platform-fastify';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import { isTokenless, type MooringRequest, shareOf } from '../requests/request.ts';
 import { BodiesInFlight, TOKENLESS_BYTES_MAX } from '../limits/bodies-in-flight.ts';
 import { type JsonBounds, parseJson } from '../requests/json.ts';
@@ -10,13 +10,13 @@ import { LargeBodies, TOKENLESS_READ_AT_ONCE } from '../limits/large-bodies.ts';
 /** The bound on a JSON body, and on a raw one unless a route sets another, in bytes. */
 export const BODY_LIMIT = 1_048_576;
 /** The same bound for a caller without a credential, on public routes. */
-const STRANGERS_LIMIT = 16_384;
+const ANONYMOUS_BODY_BYTES_MAX = 16_384;
 /** The time within which a body that is read into memory must arrive, in ms. Streams have a limit of their own. */
 const BODY_TIMEOUT_MS = 30_000;
 /** The size up to which a body is read and parsed immediately, in bytes; that takes less than a millisecond. */
 const SMALL = 65_536;
 /** The fraction of an account's rate of reading that its webhooks without a token get in addition. */
-const TOKENLESS_PART = 1 / 4;
+const TOKENLESS_FRACTION = 1 / 4;
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -40,7 +40,7 @@ export function addBodyParsers(server: FastifyInstance, largeBodiesMbPerSecond: 
   const bytesPerSecond = largeBodiesMbPerSecond * 1_048_576;
   const known = { inFlight: new BodiesInFlight(), large: new LargeBodies(bytesPerSecond) };
   // Anybody may send these, so they have slots of their own.
-  const large = new LargeBodies(bytesPerSecond * TOKENLESS_PART, TOKENLESS_READ_AT_ONCE);
+  const large = new LargeBodies(bytesPerSecond * TOKENLESS_FRACTION, TOKENLESS_READ_AT_ONCE);
   const tokenless = { inFlight: new BodiesInFlight(TOKENLESS_BYTES_MAX), large };
   const boundsOf = (request: Request) => (isTokenless(request) ? tokenless : known);
   server.addHook('onRequest', (request, _reply, done) => {
@@ -50,7 +50,7 @@ export function addBodyParsers(server: FastifyInstance, largeBodiesMbPerSecond: 
   });
   server.addHook('onSend', (request: Request, reply, payload, done) => {
     const account = shareOf(request);
-    if (request.largeBody !== undefined && account !== null && isRefusal(reply))
+    if (request.largeBody !== undefined && account !== null && isClientError(reply))
       boundsOf(request).large.refused(account, request.largeBody);
     done(null, payload);
   });
@@ -67,14 +67,19 @@ interface Bounds {
 }
 
 async function parseBody(request: Request, payload: NodeJS.ReadableStream, { inFlight, large }: Bounds): Promise<unknown> {
-  const { body, bodyLimit = request.caller === undefined ? STRANGERS_LIMIT : BODY_LIMIT, jsonBounds } = request.routeOptions.config ?? {};
+  const {
+    body,
+    bodyLimit = request.caller === undefined ? ANONYMOUS_BODY_BYTES_MAX : BODY_LIMIT,
+    jsonBounds,
+  } = request.routeOptions.config ?? {};
   if (body === 'untouched') return payload;
   const encoding = request.headers['content-encoding'];
-  if (encoding !== undefined && encoding !== 'identity') throw new Refusal('unsupported_media_type', 'A compressed body is not taken.');
+  if (encoding !== undefined && encoding !== 'identity')
+    throw new ProblemError('unsupported_media_type', 'A compressed body is not taken.');
   if (body === 'stream') return payload;
   const type = (request.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
   if (body !== 'buffer' && !/^application\/([\w.-]+\+)?json$/.test(type))
-    throw new Refusal('unsupported_media_type', 'The body must be application/json.');
+    throw new ProblemError('unsupported_media_type', 'The body must be application/json.');
   const length = Number(request.headers['content-length'] ?? bodyLimit);
   if (length > bodyLimit) throw tooLarge(bodyLimit);
   const account = shareOf(request);
@@ -100,12 +105,12 @@ async function parseBody(request: Request, payload: NodeJS.ReadableStream, { inF
   });
 }
 
-function isRefusal({ statusCode }: FastifyReply): boolean {
+function isClientError({ statusCode }: FastifyReply): boolean {
   return statusCode >= 400 && statusCode < 500;
 }
 
 async function readAll(request: Request, payload: NodeJS.ReadableStream, onBytes: (bytes: number) => void): Promise<Buffer> {
-  if (request.raw.destroyed) throw brokenOff();
+  if (request.raw.destroyed) throw incompleteBody();
   const tooSlow = setTimeout(() => request.raw.destroy(), BODY_TIMEOUT_MS);
   try {
     return await collect(payload, onBytes);
@@ -114,8 +119,8 @@ async function readAll(request: Request, payload: NodeJS.ReadableStream, onBytes
   }
 }
 
-function tooLarge(limit: number): Refusal {
-  return new Refusal('payload_too_large', `The body may have ${limit} bytes at most.`);
+function tooLarge(limit: number): ProblemError {
+  return new ProblemError('payload_too_large', `The body may have ${limit} bytes at most.`);
 }
 
 /**
@@ -142,11 +147,11 @@ function collect(payload: NodeJS.ReadableStream, onBytes: (bytes: number) => voi
       resolve(Buffer.concat(chunks));
     });
     payload.on('error', reject);
-    const onClose = () => reject(brokenOff());
+    const onClose = () => reject(incompleteBody());
     payload.on('close', onClose);
   });
 }
 
-function brokenOff(): Refusal {
-  return new Refusal('invalid_request', 'The body did not come to its end.');
+function incompleteBody(): ProblemError {
+  return new ProblemError('invalid_request', 'The body did not come to its end.');
 }

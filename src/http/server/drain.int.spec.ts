@@ -4,10 +4,10 @@ import { connect } from 'node:net';
 import { Controller, Get } from '@nestjs/common';
 
 import { Public, RequireCaller } from '../auth/access.ts';
-import { type Call, CurrentCall } from './call.ts';
+import { type RequestContext, CurrentRequest } from './request-context.ts';
 import { drain } from './drain.ts';
 import { ResponseStreams, type ServerSentEvent, type Streamed } from './response-streams.ts';
-import { startThings } from '../../../test/support/things-server.ts';
+import { startSampleServer } from '../../../test/support/sample-server.ts';
 
 let answer = () => {};
 let asked = () => {};
@@ -24,7 +24,7 @@ class SlowController {
     asked();
     return new Promise((resolve) => (answer = () => resolve({ done: true })));
   }
-  @Get('stream') @RequireCaller() stream(@CurrentCall() call: Call): Promise<Streamed> {
+  @Get('stream') @RequireCaller() stream(@CurrentRequest() call: RequestContext): Promise<Streamed> {
     return this.streams.events(call, () => Promise.resolve(never()));
   }
 }
@@ -36,7 +36,7 @@ function never(): AsyncIterable<ServerSentEvent> {
 
 describe('a stop', () => {
   it('completes running requests, cuts streams that never end, and accepts no new connection', async () => {
-    const server = await startThings(SlowController);
+    const server = await startSampleServer(SlowController);
     const follow = await fetch(`${server.url}/slow/stream`, { headers: { 'x-api-key': 'mk_none' } });
     const cut = follow.text().then(
       () => 'ended',
@@ -54,7 +54,7 @@ describe('a stop', () => {
   });
 
   it('does not wait for a connection without a request', async () => {
-    const server = await startThings(SlowController);
+    const server = await startSampleServer(SlowController);
     const silent = connect(Number(new URL(server.url).port), '127.0.0.1');
     const cut = once(silent, 'close');
     await once(silent, 'connect');
@@ -65,7 +65,7 @@ describe('a stop', () => {
   });
 
   it('does not wait forever', async () => {
-    const server = await startThings(SlowController);
+    const server = await startSampleServer(SlowController);
     const slow = server.request('GET', '/slow').catch(() => 'broken off');
     await isAsked;
     await drain(server.app, 200);

@@ -5,10 +5,10 @@ import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import type { FastifyInstance } from 'fastify';
 
 import { pause } from '../../kernel/async/pause.ts';
-import { cutAtStop, endless } from '../requests/endless.ts';
+import { endAtShutdown, trackEndlessResponses } from '../requests/endless-responses.ts';
 import { WebSockets } from './web-sockets.ts';
 
-const LOOK_EVERY_MS = 50;
+const POLL_INTERVAL_MS = 50;
 /** The time for which an event stream, which may never end, may still end by itself, in ms. */
 const STREAM_GRACE_MS = 1_000;
 
@@ -17,10 +17,10 @@ const STREAM_GRACE_MS = 1_000;
  * first route is registered.
  */
 export function trackConnections(server: FastifyInstance): void {
-  server.server.on('connection', (socket: Socket) => cutAtStop(server.server, socket));
-  server.server.on('request', ({ socket }: IncomingMessage) => endless(server.server).delete(socket));
+  server.server.on('connection', (socket: Socket) => endAtShutdown(server.server, socket));
+  server.server.on('request', ({ socket }: IncomingMessage) => trackEndlessResponses(server.server).delete(socket));
   server.addHook('onSend', (_request, reply, payload, done) => {
-    if (String(reply.getHeader('content-type') ?? '').startsWith('text/event-stream')) cutAtStop(server.server, reply.raw);
+    if (String(reply.getHeader('content-type') ?? '').startsWith('text/event-stream')) endAtShutdown(server.server, reply.raw);
     done(null, payload);
   });
 }
@@ -35,8 +35,12 @@ export async function drain(app: NestFastifyApplication, timeoutMs: number): Pro
   app.get(WebSockets, { strict: false }).closeAll();
   const drained = new AbortController();
   server.close(() => drained.abort());
-  for (const started = performance.now(); !drained.signal.aborted && performance.now() - started < timeoutMs; await pause(LOOK_EVERY_MS)) {
+  for (
+    const started = performance.now();
+    !drained.signal.aborted && performance.now() - started < timeoutMs;
+    await pause(POLL_INTERVAL_MS)
+  ) {
     server.closeIdleConnections();
-    if (performance.now() - started > STREAM_GRACE_MS) for (const one of endless(server)) one.destroy();
+    if (performance.now() - started > STREAM_GRACE_MS) for (const one of trackEndlessResponses(server)) one.destroy();
   }
 }

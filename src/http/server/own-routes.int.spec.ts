@@ -1,12 +1,12 @@
 import { Controller, Get, Post } from '@nestjs/common';
 
 import type { TestServer } from '../../../test/support/http-server.ts';
-import { startThings } from '../../../test/support/things-server.ts';
+import { startSampleServer } from '../../../test/support/sample-server.ts';
 import { until } from '../../../test/support/until.ts';
 import { RequireCaller } from '../auth/access.ts';
-import { type Call, CurrentCall } from './call.ts';
+import { type RequestContext, CurrentRequest } from './request-context.ts';
 import { OwnRoutes } from './own-routes.ts';
-import { endless } from '../requests/endless.ts';
+import { trackEndlessResponses } from '../requests/endless-responses.ts';
 import { ResponseStreams, type Streamed } from './response-streams.ts';
 
 const seen = { given: 0, ended: false, waiting: false };
@@ -18,28 +18,28 @@ class OwnController {
     private readonly streams: ResponseStreams,
   ) {}
 
-  @Get('caller') @RequireCaller() caller(@CurrentCall() call: Call): object {
+  @Get('caller') @RequireCaller() caller(@CurrentRequest() call: RequestContext): object {
     return { id: call.caller.id, requestId: call.requestId, origin: call.origin, ...call.reachedBy };
   }
 
-  @Post('wait') @RequireCaller() async wait(@CurrentCall() call: Call): Promise<void> {
+  @Post('wait') @RequireCaller() async wait(@CurrentRequest() call: RequestContext): Promise<void> {
     seen.waiting = true;
     await new Promise<void>((resolve) => call.onClose(resolve));
     seen.ended = true;
   }
 
-  @Get('lines') @RequireCaller() lines(@CurrentCall() call: Call): Promise<Streamed> {
+  @Get('lines') @RequireCaller() lines(@CurrentRequest() call: RequestContext): Promise<Streamed> {
     return this.streams.ndjson(call, () => Promise.resolve(items()));
   }
 
   /** Returns the response of another route of this service. */
-  @Get('inner') @RequireCaller() async inner(@CurrentCall() call: Call): Promise<unknown> {
+  @Get('inner') @RequireCaller() async inner(@CurrentRequest() call: RequestContext): Promise<unknown> {
     const request = { method: 'GET', path: '/own/caller', headers: {}, body: null };
     const response = await this.routes.send(call, request, call.goneSignal());
     return JSON.parse(Buffer.concat(await response.toArray()).toString());
   }
 
-  @Get('abort') @RequireCaller() async abort(@CurrentCall() call: Call): Promise<string> {
+  @Get('abort') @RequireCaller() async abort(@CurrentRequest() call: RequestContext): Promise<string> {
     const leaving = new AbortController();
     const request = { method: 'POST', path: '/own/wait', headers: { 'content-type': 'application/json' }, body: '{"a":1}' };
     const sent = this.routes.send(call, request, leaving.signal).then(
@@ -51,7 +51,7 @@ class OwnController {
     return sent;
   }
 
-  @Get('leave') @RequireCaller() async leave(@CurrentCall() call: Call): Promise<void> {
+  @Get('leave') @RequireCaller() async leave(@CurrentRequest() call: RequestContext): Promise<void> {
     const request = { method: 'GET', path: '/own/lines', headers: {}, body: null };
     const response = await this.routes.send(call, request, call.goneSignal());
     for await (const chunk of response) if ((chunk as Buffer).length > 0) break;
@@ -70,7 +70,7 @@ async function* items(): AsyncGenerator<object> {
 }
 
 let server: TestServer;
-beforeAll(async () => void (server = await startThings(OwnController)));
+beforeAll(async () => void (server = await startSampleServer(OwnController)));
 afterAll(() => server?.close());
 beforeEach(() => void Object.assign(seen, { given: 0, ended: false, waiting: false }));
 
@@ -89,7 +89,7 @@ describe('a request of the service to its own routes', () => {
     ]);
   });
 
-  it('that is given up ends as if its caller had gone away', async () => {
+  it('that is abandoned ends as if its caller had gone away', async () => {
     expect((await server.request('GET', '/own/abort', { credential: 'mk_none' })).text).toBe('not needed any more');
     await until('the route has ended', () => Promise.resolve(seen.ended ? true : undefined));
   });
@@ -102,6 +102,8 @@ describe('a request of the service to its own routes', () => {
 
   it('leaves no connection behind', async () => {
     for (let count = 0; count < 5; count += 1) await server.request('GET', '/own/inner', { credential: 'mk_none' });
-    await until('all connections are closed', () => Promise.resolve(endless(server.app.getHttpServer()).size === 0 ? true : undefined));
+    await until('all connections are closed', () =>
+      Promise.resolve(trackEndlessResponses(server.app.getHttpServer()).size === 0 ? true : undefined),
+    );
   });
 });

@@ -4,7 +4,7 @@ import { type Duplex, duplexPair } from 'node:stream';
 import { Injectable } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 
-import type { Call } from './call.ts';
+import type { RequestContext } from './request-context.ts';
 
 /** A request to a route of this service. */
 export interface OwnRequest {
@@ -32,7 +32,7 @@ export class OwnRoutes {
    * arrived. Once the signal aborts, the request ends as if its caller had closed the connection, and the promise rejects with the signal's
    * reason.
    */
-  send(call: Call, { method, path, headers, body }: OwnRequest, signal: AbortSignal): Promise<IncomingMessage> {
+  send(call: RequestContext, { method, path, headers, body }: OwnRequest, signal: AbortSignal): Promise<IncomingMessage> {
     const server = this.host.httpAdapter.getHttpServer() as Server;
     const address = call.incoming.socket.remoteAddress ?? '';
     const sent = {
@@ -51,7 +51,7 @@ export class OwnRoutes {
   }
 }
 
-function headersOf(call: Call): Record<string, string> {
+function headersOf(call: RequestContext): Record<string, string> {
   const forwarded = FORWARDED_HEADERS.flatMap((name) => {
     const value = call.headers[name];
     return typeof value === 'string' ? [[name, value] as const] : [];

@@ -3,10 +3,10 @@ import { get, type IncomingMessage } from 'node:http';
 import { Controller, Get } from '@nestjs/common';
 
 import type { TestServer } from '../../../test/support/http-server.ts';
-import { startThings } from '../../../test/support/things-server.ts';
+import { startSampleServer } from '../../../test/support/sample-server.ts';
 import { until } from '../../../test/support/until.ts';
 import { RequireCaller } from '../auth/access.ts';
-import { type Call, CurrentCall } from './call.ts';
+import { type RequestContext, CurrentRequest } from './request-context.ts';
 import { ResponseStreams, type Streamed } from './response-streams.ts';
 
 const TOTAL = 100_000;
@@ -16,7 +16,7 @@ const source = { total: TOTAL, given: 0, ended: false };
 class ExportController {
   constructor(private readonly streams: ResponseStreams) {}
 
-  @Get('export') @RequireCaller() export(@CurrentCall() call: Call): Promise<Streamed> {
+  @Get('export') @RequireCaller() export(@CurrentRequest() call: RequestContext): Promise<Streamed> {
     return this.streams.ndjson(call, () => Promise.resolve(items()));
   }
 }
@@ -31,7 +31,7 @@ async function* items(): AsyncGenerator<object> {
 
 let server: TestServer;
 beforeAll(async () => {
-  server = await startThings(ExportController);
+  server = await startSampleServer(ExportController);
 });
 afterAll(() => server?.close());
 beforeEach(() => {

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
-import type { Call } from './call.ts';
+import type { RequestContext } from './request-context.ts';
 import { OpenStreams } from '../limits/open-streams.ts';
 
 export const NDJSON = 'application/x-ndjson';
@@ -26,7 +26,7 @@ export class ResponseStreams {
   constructor(private readonly openStreams: OpenStreams) {}
 
   /** Streams the items, one per line, until they end or the caller disconnects. */
-  async ndjson(call: Call, open: () => Promise<AsyncIterable<unknown>>): Promise<Streamed> {
+  async ndjson(call: RequestContext, open: () => Promise<AsyncIterable<unknown>>): Promise<Streamed> {
     this.openStreams.add(call);
     const items = await open();
     call.setHeader('content-type', `${NDJSON}; charset=utf-8`);
@@ -35,7 +35,7 @@ export class ResponseStreams {
   }
 
   /** Streams the pieces of a text until they end or the caller disconnects. */
-  async text(call: Call, open: () => Promise<Streamed>): Promise<Streamed> {
+  async text(call: RequestContext, open: () => Promise<Streamed>): Promise<Streamed> {
     this.openStreams.add(call);
     const pieces = await open();
     call.setHeader('content-type', 'text/plain; charset=utf-8');
@@ -43,7 +43,7 @@ export class ResponseStreams {
   }
 
   /** Streams the events until they end or the caller disconnects, when the signal passed to `open` aborts. */
-  async events(call: Call, open: (signal: AbortSignal) => Promise<AsyncIterable<ServerSentEvent>>): Promise<Streamed> {
+  async events(call: RequestContext, open: (signal: AbortSignal) => Promise<AsyncIterable<ServerSentEvent>>): Promise<Streamed> {
     this.openStreams.add(call);
     const gone = call.goneSignal();
     const events = await open(gone);
@@ -52,13 +52,13 @@ export class ResponseStreams {
   }
 
   /** Streams data that is an event stream in UTF-8 already. Its opener has counted the stream, and ends it when the caller disconnects. */
-  relayed(call: Call, pieces: AsyncIterable<Uint8Array>): Streamed {
+  relayed(call: RequestContext, pieces: AsyncIterable<Uint8Array>): Streamed {
     setEventStreamHeaders(call);
     return texts(pieces);
   }
 }
 
-function setEventStreamHeaders(call: Call): void {
+function setEventStreamHeaders(call: RequestContext): void {
   call.setHeader('content-type', `${EVENT_STREAM}; charset=utf-8`);
   call.setHeader('cache-control', 'no-cache, no-transform');
   call.setHeader('x-accel-buffering', 'no');

@@ -9,7 +9,7 @@ import type { Logger as Pino } from 'pino';
 
 import { addBodyParsers, BODY_LIMIT } from './body.ts';
 import { trackConnections } from './drain.ts';
-import { Entrance } from './entrance.ts';
+import { HttpListener } from './http-listener.ts';
 import type { UrlRewriter } from './url-rewriter.ts';
 import { recordRoutes } from '../requests/known-routes.ts';
 import { createPino, PinoLogger } from '../../kernel/observability/logger.ts';
@@ -19,7 +19,7 @@ import { toProblem } from '../responses/problems.ts';
 import { onRequestEnd, type RequestEnd, watchRequestEnds } from '../requests/request-ends.ts';
 import { routeOf } from '../requests/request-route.ts';
 import { newId } from '../../kernel/ids.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -40,7 +40,7 @@ export interface ServerOptions {
   /** The MiB of large bodies that are read of one account in a second. */
   largeBodiesMbPerSecond: number;
   /** The HTTP server; it may be listening already. */
-  entrance?: Entrance;
+  listener?: HttpListener;
   /** Returns the path and query that a request is routed by, in place of its own; requests are routed by their own without it. */
   rewriteUrl?: UrlRewriter | undefined;
 }
@@ -48,7 +48,7 @@ export interface ServerOptions {
 /** Creates the HTTP application of a module that includes `HttpModule`. It is initialized, and gets the requests that come from then on. */
 export async function createServer(module: Type | DynamicModule, options: ServerOptions): Promise<NestFastifyApplication> {
   const pino = options.pino ?? createPino(options.logLevel);
-  const entrance = options.entrance ?? new Entrance();
+  const entrance = options.listener ?? new HttpListener();
   const adapter = createAdapter(pino, entrance, options);
   const app = await NestFactory.create<NestFastifyApplication>(module, adapter, {
     bodyParser: false,
@@ -70,7 +70,7 @@ export async function createServer(module: Type | DynamicModule, options: Server
 /** Creates a Fastify server with bounds on everything that an unknown caller may send. */
 function createAdapter(
   pino: Pino,
-  entrance: Entrance,
+  entrance: HttpListener,
   { trustedProxies = [], largeBodiesMbPerSecond, rewriteUrl }: ServerOptions,
 ): FastifyAdapter {
   const logger = new Logger('Http');
@@ -90,7 +90,7 @@ function createAdapter(
       markReply(request, reply);
       sendProblem(error, request, reply, logger);
     },
-    clientErrorHandler: answerUnreadable,
+    clientErrorHandler: respondToMalformed,
   });
   const server = adapter.getInstance<FastifyInstance>();
   // Public agents take every method.
@@ -102,7 +102,7 @@ function createAdapter(
   trackConnections(server);
   addBodyParsers(server, largeBodiesMbPerSecond);
   server.decorateRequest('requestId', '');
-  server.server.on('checkExpectation', answerExpectation);
+  server.server.on('checkExpectation', respondToExpectation);
   server.addHook('onRequest', (request, reply, done) => {
     markReply(request, reply);
     done();
@@ -135,13 +135,16 @@ function logAccess(pino: Pino, { request, status, isAborted, ms }: RequestEnd): 
 }
 
 /** Responds to expectations other than `100-continue`, which the server handles itself; they never reach a route. */
-function answerExpectation(_request: IncomingMessage, response: ServerResponse): void {
-  const { status, headers, body } = toProblem(new Refusal('invalid_request', 'The Expect header asks for what is not done here.'), newId());
+function respondToExpectation(_request: IncomingMessage, response: ServerResponse): void {
+  const { status, headers, body } = toProblem(
+    new ProblemError('invalid_request', 'The Expect header asks for what is not done here.'),
+    newId(),
+  );
   response.writeHead(status, { ...headers, 'x-request-id': body.request_id, connection: 'close' }).end(JSON.stringify(body));
 }
 
 /** Responds to input that is not HTTP and never reaches a route, with the same kind of problem, and ends the connection. */
-function answerUnreadable(error: Error & { code?: string }, socket: Socket): void {
+function respondToMalformed(error: Error & { code?: string }, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();
     return;
@@ -149,8 +152,8 @@ function answerUnreadable(error: Error & { code?: string }, socket: Socket): voi
   const tooLarge = error.code === 'HPE_HEADER_OVERFLOW';
   const late = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
   const refusal = tooLarge
-    ? new Refusal('payload_too_large', 'The headers are too large.')
-    : new Refusal('invalid_request', late ? 'The request did not come to its end in time.' : 'This is not an HTTP request.');
+    ? new ProblemError('payload_too_large', 'The headers are too large.')
+    : new ProblemError('invalid_request', late ? 'The request did not come to its end in time.' : 'This is not an HTTP request.');
   const { status, headers, body } = toProblem(refusal, newId());
   const text = JSON.stringify(body);
   const lines = Object.entries({

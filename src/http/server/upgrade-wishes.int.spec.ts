@@ -2,13 +2,13 @@ import { connect } from 'node:net';
 import { once } from 'node:events';
 
 import type { TestServer } from '../../../test/support/http-server.ts';
-import { startThings } from '../../../test/support/things-server.ts';
+import { startSampleServer } from '../../../test/support/sample-server.ts';
 
 const REQUESTS = 3_000;
 
 let server: TestServer;
 beforeAll(async () => {
-  server = await startThings();
+  server = await startSampleServer();
 });
 afterAll(() => server?.close());
 
@@ -25,7 +25,7 @@ async function answered(text: string): Promise<string> {
 }
 
 describe('a wish for another protocol than WebSocket', () => {
-  it('is not heard, in any number of requests that come at once on a connection', async () => {
+  it('is ignored, in any number of requests that arrive at once on a connection', async () => {
     const warnings: Error[] = [];
     const listener = (warning: Error) => warnings.push(warning);
     process.on('warning', listener);

@@ -2,10 +2,10 @@ import { Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { WebSocketServer, type WebSocket } from 'ws';
 
 import { Config } from '../../kernel/config/config.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import { OpenStreams } from '../limits/open-streams.ts';
 import { upgradeOf } from '../requests/upgrades.ts';
-import type { Call } from './call.ts';
+import type { RequestContext } from './request-context.ts';
 import { CLOSE } from './close-codes.ts';
 import { isAllowedOrigin } from '../requests/origins.ts';
 
@@ -36,30 +36,30 @@ export class WebSockets implements OnModuleDestroy {
    * Checks a handshake before anything is done for it, and counts it as an open stream. Throws `invalid_request` if the request is none,
    * `origin_not_allowed` for the page of another site, and `rate_limited` if too many streams are open.
    */
-  check(call: Call): void {
+  check(call: RequestContext): void {
     const upgrade = upgradeOf(call.incoming);
     if (upgrade === null) {
       call.setHeader('upgrade', 'websocket');
-      throw new Refusal('invalid_request', 'This address takes WebSocket connections: send a handshake with Upgrade: websocket.');
+      throw new ProblemError('invalid_request', 'This address takes WebSocket connections: send a handshake with Upgrade: websocket.');
     }
     const { origin, host = '' } = upgrade.request.headers;
     if (origin !== undefined && !isAllowedOrigin(origin, host, this.config))
-      throw new Refusal('origin_not_allowed', 'Pages of this origin may not open connections; the operator can allow it.');
+      throw new ProblemError('origin_not_allowed', 'Pages of this origin may not open connections; the operator can allow it.');
     this.openStreams.add(call);
   }
 
   /** Answers the handshake. Throws `invalid_request` if it is malformed. Frames of more than `frameBytesMax` end the connection. */
-  async accept(call: Call, frameBytesMax: number): Promise<WebSocket> {
+  async accept(call: RequestContext, frameBytesMax: number): Promise<WebSocket> {
     const upgrade = upgradeOf(call.incoming);
-    if (upgrade === null || call.isClosed) throw new Refusal('invalid_request', 'The caller closed the connection.');
+    if (upgrade === null || call.isClosed) throw new ProblemError('invalid_request', 'The caller closed the connection.');
     const server = new WebSocketServer({ noServer: true, clientTracking: false, perMessageDeflate: false, maxPayload: frameBytesMax });
     const socket = await new Promise<WebSocket>((resolve, reject) => {
       server.on('wsClientError', ({ message }) =>
-        reject(new Refusal('invalid_request', `The WebSocket handshake is malformed: ${message}.`)),
+        reject(new ProblemError('invalid_request', `The WebSocket handshake is malformed: ${message}.`)),
       );
       server.handleUpgrade(upgrade.request, upgrade.socket, upgrade.head, resolve);
     });
-    call.takeOver();
+    call.hijack();
     this.open.add(socket);
     socket.on('error', () => undefined);
     socket.on('close', () => this.open.delete(socket));

@@ -25,7 +25,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const threads: WorkerThread<string, unknown>[] = [];
 function thread(answerMs = 60_000, path = program): WorkerThread<string, unknown> {
-  const made = new WorkerThread<string, unknown>(pathToFileURL(path), { answerMs, heapMb: 16 });
+  const made = new WorkerThread<string, unknown>(pathToFileURL(path), { responseMs: answerMs, heapMb: 16 });
   threads.push(made);
   return made;
 }
@@ -43,7 +43,7 @@ describe('a thread with bounds', () => {
     ['memory', 'fill', 60_000],
     ['ended', 'throw', 60_000],
     ['ended', 'leave', 60_000],
-  ] as const)('that is %s ends alone, and the next question finds a new one', async (reason, order, answerMs) => {
+  ] as const)('that is %s ends alone, and the next request starts a new one', async (reason, order, answerMs) => {
     const ending = thread(answerMs);
     await expect(ending.ask(order)).rejects.toMatchObject({ name: 'ThreadFailed', reason });
     const answer = (): Promise<unknown> =>

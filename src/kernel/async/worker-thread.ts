@@ -5,7 +5,7 @@ const START_MS = 60_000;
 
 export interface ThreadLimits {
   /** The time for one response, in ms. */
-  answerMs: number;
+  responseMs: number;
   /** The size of the thread's heap, in MiB. */
   heapMb: number;
 }
@@ -38,7 +38,7 @@ export class WorkerThread<Question, Answer> {
   async ask(question: Question): Promise<Answer> {
     const worker = await (this.starting ??= this.start());
     try {
-      return (await this.next(worker, this.limits.answerMs, () => worker.postMessage(question))) as Answer;
+      return (await this.next(worker, this.limits.responseMs, () => worker.postMessage(question))) as Answer;
     } catch (error) {
       await this.close();
       throw error;

@@ -3,7 +3,7 @@ export class Intervals {
   /** The interval at which the leases of this process are renewed. */
   leaseRenewMs = 3_000;
   /** The interval at which a process checks whether leases of others are free: the shards of a dead replica are acquired within it. */
-  leaseLookMs = 1_000;
+  leasePollMs = 1_000;
   /** The time for which a reading of the log waits for further read models that want to join it. */
   foldGatherMs = 250;
   /** The wait before a saga repeats failed work for the first time. */

@@ -33,6 +33,8 @@ function readImage(read: SettingReader): string | null {
   if (given === null) return null;
   const isFound = /^[./]/.test(given) ? statSync(given, { throwIfNoEntry: false })?.isFile() === true : parseImageReference(given) !== null;
   if (!isFound)
-    read.found.push('MOORING_COMPUTER_IMAGE must be [registry/]name[:tag], or the path of a tar that is there, which begins with / or .');
+    read.problems.push(
+      'MOORING_COMPUTER_IMAGE must be [registry/]name[:tag], or the path of a tar that is there, which begins with / or .',
+    );
   return given;
 }

@@ -24,9 +24,9 @@ export function readConfig(environment: Environment): Config {
     ...readComputerSettings(read),
     production,
   };
-  read.found.push(...read.unknown().map((name) => `${name} is not a setting of Mooring`));
-  checkTogether(config, read.found);
-  if (read.found.length > 0) throw new Error(`Configuration refused: ${read.found.join('; ')}.`);
+  read.problems.push(...read.unknown().map((name) => `${name} is not a setting of Mooring`));
+  checkTogether(config, read.problems);
+  if (read.problems.length > 0) throw new Error(`Configuration refused: ${read.problems.join('; ')}.`);
   return config;
 }
 

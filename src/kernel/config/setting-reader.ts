@@ -4,18 +4,18 @@ export type Environment = Record<string, string | undefined>;
 
 /** Reads single variables, and collects their problems. */
 export class SettingReader {
-  readonly found: string[] = [];
-  private readonly asked = new Set<string>();
+  readonly problems: string[] = [];
+  private readonly readNames = new Set<string>();
 
   constructor(private readonly environment: Environment) {}
 
   /** Returns the names of our variables that are set but were never read. */
   unknown(): string[] {
-    return Object.keys(this.environment).filter((name) => name.startsWith('MOORING_') && !this.asked.has(name));
+    return Object.keys(this.environment).filter((name) => name.startsWith('MOORING_') && !this.readNames.has(name));
   }
 
   text(name: string): string | null {
-    this.asked.add(name);
+    this.readNames.add(name);
     const value = this.environment[name];
     return value === undefined || value === '' ? null : value;
   }
@@ -25,7 +25,7 @@ export class SettingReader {
     const names = this.list(name);
     const isGood = (each: string) => /^[A-Za-z_]\w{0,127}$/.test(each) && !/^(HOME|PATH|LD_.*|MOORING_.*)$/.test(each);
     if (!names.every(isGood) || names.length > 100)
-      this.found.push(`${name} must name variables for builds, separated by commas, 100 at most, and not HOME, PATH, LD_* or MOORING_*`);
+      this.problems.push(`${name} must name variables for builds, separated by commas, 100 at most, and not HOME, PATH, LD_* or MOORING_*`);
     return Object.fromEntries(names.flatMap((each) => (this.environment[each] === undefined ? [] : [[each, this.environment[each]]])));
   }
 
@@ -45,7 +45,7 @@ export class SettingReader {
   all<T>(name: string, read: (text: string) => T | null, otherwise: string): T[] {
     const values = this.list(name).map(read);
     const found = values.filter((value) => value !== null);
-    if (found.length < values.length || found.length > 100) this.found.push(`${name} ${otherwise}, separated by commas, 100 at most`);
+    if (found.length < values.length || found.length > 100) this.problems.push(`${name} ${otherwise}, separated by commas, 100 at most`);
     return found;
   }
 
@@ -53,7 +53,7 @@ export class SettingReader {
     const value = this.text(name);
     if (value === null) return fallback;
     if (/^\d{1,15}$/.test(value) && Number(value) >= min && Number(value) <= max) return Number(value);
-    this.found.push(`${name} must be a whole number from ${min} to ${max}`);
+    this.problems.push(`${name} must be a whole number from ${min} to ${max}`);
     return fallback;
   }
 
@@ -61,7 +61,7 @@ export class SettingReader {
     const value = this.text(name);
     if (value === null) return fallback;
     if (/^\d+(\.\d+)?$/.test(value) && Number(value) >= min && Number(value) <= max) return Number(value);
-    this.found.push(`${name} must be a number from ${min} to ${max}`);
+    this.problems.push(`${name} must be a number from ${min} to ${max}`);
     return fallback;
   }
 
@@ -70,7 +70,7 @@ export class SettingReader {
     if (value === null) return fallback;
     const known = options.find((option) => option === value);
     if (known !== undefined) return known;
-    this.found.push(`${name} must be one of ${options.join(', ')}`);
+    this.problems.push(`${name} must be one of ${options.join(', ')}`);
     return fallback;
   }
 

@@ -2,7 +2,7 @@ export const scopes = ['provision', 'deploy', 'manage', 'secrets', 'computers'] 
 export type Scope = (typeof scopes)[number];
 
 /** The refusal of a caller whose budget is exhausted, and the time for which it is refused. */
-export interface SpentBudget {
+export interface ExhaustedBudget {
   detail: string;
   retryAfterSeconds: number;
 }
@@ -29,5 +29,5 @@ export interface Caller {
    * The sender of a webhook: the budget that its messages count against, whether it sent the agent's token, and its refusal if the budget
    * is exhausted.
    */
-  webhook?: { budget: string; hasToken: boolean; refusal?: SpentBudget };
+  webhook?: { budget: string; hasToken: boolean; refusal?: ExhaustedBudget };
 }

@@ -3,7 +3,7 @@ import performance from 'node:perf_hooks';
 import { Metrics } from './metrics.ts';
 
 describe('/metrics', () => {
-  it('asks each gauge once for all who look within the same second', async () => {
+  it('reads each gauge once for all requests within the same second', async () => {
     const metrics = new Metrics();
     let asked = 0;
     metrics.gauge('boats', 'Boats in the harbour.', () => (asked += 1));

@@ -1,7 +1,7 @@
 import { Client } from 'pg';
 
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
-import { copyIn, copyOut, rowsOf, type Slab } from './copy.ts';
+import { copyIn, copyOut, rowsOf, type RowBatch } from './copy.ts';
 
 let database: TestDatabase;
 let client: Client;
@@ -20,7 +20,7 @@ async function* pieces(...texts: string[]): AsyncGenerator<Buffer> {
   for (const text of texts) yield Buffer.from(text);
 }
 
-async function all(source: AsyncIterable<Slab>): Promise<string> {
+async function all(source: AsyncIterable<RowBatch>): Promise<string> {
   const found: Buffer[] = [];
   for await (const slab of source) found.push(rowsOf(slab));
   return Buffer.concat(found).toString();
@@ -42,7 +42,7 @@ describe('COPY', () => {
     // The whole result would take 40 MB.
     let total = 0;
     let count = 0;
-    for (let next: IteratorResult<Slab> = first; next.done !== true; next = await given.next()) {
+    for (let next: IteratorResult<RowBatch> = first; next.done !== true; next = await given.next()) {
       const { bytes, starts, ends } = next.value;
       expect(bytes.length).toBeLessThan(4_000_000);
       expect(ends.map((end, n) => [bytes[end - 1], bytes.indexOf(0x0a, starts[n])])).toEqual(ends.map((end) => [0x0a, end - 1]));

@@ -12,10 +12,10 @@ import type { Socket } from 'node:net';
 import type pg from 'pg';
 
 /** C2: The most bytes that are buffered for a reader slower than the server. */
-const WAITING_MAX = 1024 * 1024;
+const BUFFERED_BYTES_MAX = 1024 * 1024;
 
 /** Rows as the server sent them: row n begins at `starts[n]` and ends before `ends[n]`. The bytes between two rows belong to neither. */
-export interface Slab {
+export interface RowBatch {
   bytes: Buffer;
   starts: number[];
   ends: number[];
@@ -62,7 +62,7 @@ const HEADER_BYTES = 5;
  * messages are passed to that parser.
  */
 class CopyOut extends CopyStatement {
-  private readonly waiting: Slab[] = [];
+  private readonly waiting: RowBatch[] = [];
   private waitingBytes = 0;
   /** The beginning of a message whose rest has not arrived. */
   private begun: Buffer[] = [];
@@ -82,14 +82,14 @@ class CopyOut extends CopyStatement {
   }
 
   private readonly receive = (bytes: Buffer): void => {
-    const rest = this.begunBytes > 0 ? this.continued(bytes) : bytes;
-    if (rest.length > 0) this.take(rest);
-    if (this.waitingBytes > WAITING_MAX) this.wire?.stream.pause();
+    const rest = this.begunBytes > 0 ? this.completeMessage(bytes) : bytes;
+    if (rest.length > 0) this.processMessages(rest);
+    if (this.waitingBytes > BUFFERED_BYTES_MAX) this.wire?.stream.pause();
     if (this.waiting.length > 0) this.wake();
   };
 
   /** Processes the message that began in earlier bytes, if it is complete now. Returns the remaining bytes. */
-  private continued(bytes: Buffer): Buffer {
+  private completeMessage(bytes: Buffer): Buffer {
     const first = this.begun[0] as Buffer;
     const missing = first.length < HEADER_BYTES ? bytes.length : endOf(first, 0) - this.begunBytes;
     const part = bytes.subarray(0, missing);
@@ -99,12 +99,12 @@ class CopyOut extends CopyStatement {
     const message = Buffer.concat(this.begun);
     this.begun = [];
     this.begunBytes = 0;
-    this.take(message);
+    this.processMessages(message);
     return bytes.subarray(missing);
   }
 
   /** Processes the messages, the last of which may be incomplete. */
-  private take(bytes: Buffer): void {
+  private processMessages(bytes: Buffer): void {
     const starts: number[] = [];
     const ends: number[] = [];
     let at = 0;
@@ -112,8 +112,8 @@ class CopyOut extends CopyStatement {
       if (bytes[at] !== ROW_MESSAGE) {
         // C1: The parser may begin the next statement when it gets the last message, and what follows belongs to that statement.
         const isLast = bytes[at] === READY_MESSAGE;
-        if (isLast) this.giveBack();
-        this.handOn(bytes.subarray(at, isLast ? bytes.length : end));
+        if (isLast) this.restoreParsers();
+        this.forward(bytes.subarray(at, isLast ? bytes.length : end));
         if (isLast) end = bytes.length;
       } else {
         starts.push(at + HEADER_BYTES);
@@ -131,12 +131,12 @@ class CopyOut extends CopyStatement {
   }
 
   /** C1: Restores pg's own parser on the socket. */
-  private giveBack(): void {
+  private restoreParsers(): void {
     for (const parser of this.parsers) this.wire?.stream.on('data', parser);
     this.wire?.stream.off('data', this.receive);
   }
 
-  private handOn(bytes: Buffer): void {
+  private forward(bytes: Buffer): void {
     for (const parser of this.parsers) parser(bytes);
   }
 
@@ -151,13 +151,13 @@ class CopyOut extends CopyStatement {
   }
 
   /** Returns the next rows that have arrived; null at the end. */
-  async next(): Promise<Slab | null> {
+  async next(): Promise<RowBatch | null> {
     while (this.waiting.length === 0 && !this.ended) await new Promise<void>((resolve) => (this.wake = resolve));
     const slab = this.waiting.shift();
     if (slab === undefined && this.error !== null) throw this.error;
     if (slab === undefined) return null;
     this.waitingBytes -= slab.bytes.length;
-    if (this.waitingBytes <= WAITING_MAX) this.wire?.stream.resume();
+    if (this.waitingBytes <= BUFFERED_BYTES_MAX) this.wire?.stream.resume();
     return slab;
   }
 
@@ -174,7 +174,7 @@ function endOf(bytes: Buffer, at: number): number {
 }
 
 /** Returns the rows without the bytes between them. They are moved together within the slab, which can't be used after that. */
-export function rowsOf({ bytes, starts, ends }: Slab): Buffer {
+export function rowsOf({ bytes, starts, ends }: RowBatch): Buffer {
   let size = 0;
   for (const [n, start] of starts.entries()) {
     const end = ends[n] as number;
@@ -238,7 +238,7 @@ function drained(stream: Socket): Promise<void> {
 }
 
 /** Reads the output of `COPY … TO STDOUT` in whole rows; a slow reader makes the server wait. Stopping early ends the connection. */
-export async function* copyOut(client: pg.ClientBase, text: string): AsyncGenerator<Slab> {
+export async function* copyOut(client: pg.ClientBase, text: string): AsyncGenerator<RowBatch> {
   const statement = client.query(new CopyOut(text) as unknown as pg.Submittable) as unknown as CopyOut;
   try {
     for (let slab = await statement.next(); slab !== null; slab = await statement.next()) yield slab;

@@ -75,7 +75,7 @@ describe('The database', () => {
     expect(database.pool.waitingCount).toBe(0);
   });
 
-  it('answers a ping while every connection of the shared pool is taken and others wait for one', async () => {
+  it('responds to a ping while every connection of the shared pool is in use and others wait for one', async () => {
     const all = database.pool.options.max;
     const taken = await Promise.all(Array.from({ length: all }, () => database.pool.connect()));
     const waiting = database.query('select 1 as one');

@@ -2,8 +2,8 @@ import { pause } from '../../kernel/async/pause.ts';
 import type { Database } from './database.ts';
 
 /** The two-part advisory lock for work that only one service at a time may do. */
-const ALONE = '5040, 30';
-const ALONE_AGAIN_MS = 200;
+const LOCK_KEY = '5040, 30';
+const LOCK_RETRY_MS = 200;
 
 /** The name of a fact. `first_run` is `done` once; `log_place` names the store of the log; the others are ids. */
 export type InstallationFact = 'instance_id' | 'master_key_id' | 'first_run_seed' | 'first_run' | 'log_place';
@@ -33,8 +33,8 @@ export class Installation {
     const client = await this.database.pool.connect();
     let broken: Error | undefined;
     try {
-      for (const end = performance.now() + timeoutMs; ; await pause(ALONE_AGAIN_MS)) {
-        const { rows } = await client.query<{ mine: boolean }>(`select pg_try_advisory_lock(${ALONE}) as mine`);
+      for (const end = performance.now() + timeoutMs; ; await pause(LOCK_RETRY_MS)) {
+        const { rows } = await client.query<{ mine: boolean }>(`select pg_try_advisory_lock(${LOCK_KEY}) as mine`);
         if (rows[0]?.mine === true) break;
         if (performance.now() > end) return null;
       }
@@ -42,7 +42,7 @@ export class Installation {
         return await work();
       } finally {
         // If the unlock fails, the connection is closed, which releases the lock.
-        await client.query(`select pg_advisory_unlock(${ALONE})`).catch((reason: Error) => (broken = reason));
+        await client.query(`select pg_advisory_unlock(${LOCK_KEY})`).catch((reason: Error) => (broken = reason));
       }
     } finally {
       client.release(broken);

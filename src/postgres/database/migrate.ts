@@ -4,7 +4,7 @@ import { DataSource } from 'typeorm';
 
 import { pause } from '../../kernel/async/pause.ts';
 import { ensureApplicationRole } from './application-role.ts';
-import { isDatabaseAway } from './database-away.ts';
+import { isDatabaseUnavailable } from './database-unavailable.ts';
 import { FIRST_MIGRATION, migrations } from '../migrations/index.ts';
 
 /** The address of the server, with the start options separate from the URL. */
@@ -48,7 +48,7 @@ export async function connectOwner(address: Address, patienceMs = PATIENCE_MS): 
       return client;
     } catch (error) {
       await client.end().catch(() => undefined);
-      if (!isDatabaseAway(error) || Date.now() >= deadline) throw error;
+      if (!isDatabaseUnavailable(error) || Date.now() >= deadline) throw error;
       await pause(RETRY_EVERY_MS);
     }
   }

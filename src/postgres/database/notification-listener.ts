@@ -17,7 +17,7 @@ export class NotificationListener {
   private readonly stop = new AbortController();
   private client: pg.Client | null = null;
   private connecting: Promise<void> | null = null;
-  private returning: Promise<void> | null = null;
+  private reconnecting: Promise<void> | null = null;
 
   constructor(private readonly newClient: () => pg.Client) {}
 
@@ -29,7 +29,7 @@ export class NotificationListener {
     const entry: OnNotify = (payload) => onNotify(payload);
     this.listeners.set(channel, all.add(entry));
     // A failure does not reach the caller: the connection is opened again, and then listens to every channel.
-    if (this.client === null) await this.connect().catch(() => this.comeBackLater());
+    if (this.client === null) await this.connect().catch(() => this.scheduleReconnect());
     else if (first) await this.client.query(`listen ${pg.escapeIdentifier(channel)}`).catch(() => undefined);
     return async () => {
       if (!all.delete(entry) || all.size > 0) return;
@@ -41,7 +41,7 @@ export class NotificationListener {
   async close(): Promise<void> {
     this.stop.abort();
     this.listeners.clear();
-    await this.returning;
+    await this.reconnecting;
     await this.connecting?.catch(() => undefined);
     await this.client?.end().catch(() => undefined);
     this.client = null;
@@ -54,9 +54,9 @@ export class NotificationListener {
 
   private async tryToConnect(): Promise<void> {
     const client = this.newClient();
-    client.on('error', (error) => this.lost(client, error));
-    client.on('end', () => this.lost(client, null));
-    client.on('notification', ({ channel, payload }) => this.tell(channel, payload ?? ''));
+    client.on('error', (error) => this.onConnectionLost(client, error));
+    client.on('end', () => this.onConnectionLost(client, null));
+    client.on('notification', ({ channel, payload }) => this.dispatch(channel, payload ?? ''));
     try {
       await client.connect();
       for (const channel of this.listeners.keys()) await client.query(`listen ${pg.escapeIdentifier(channel)}`);
@@ -67,20 +67,20 @@ export class NotificationListener {
     this.client = client;
   }
 
-  private lost(client: pg.Client, error: Error | null): void {
+  private onConnectionLost(client: pg.Client, error: Error | null): void {
     if (this.client !== client) return;
     this.client = null;
     void client.end().catch(() => undefined);
     if (this.stop.signal.aborted) return;
     logger.warn(`The listening connection was lost: ${error?.message ?? 'closed by the server'}`);
-    this.comeBackLater();
+    this.scheduleReconnect();
   }
 
-  private comeBackLater(): void {
-    this.returning ??= this.comeBack().finally(() => (this.returning = null));
+  private scheduleReconnect(): void {
+    this.reconnecting ??= this.reconnect().finally(() => (this.reconnecting = null));
   }
 
-  private async comeBack(): Promise<void> {
+  private async reconnect(): Promise<void> {
     const backoff = new Backoff({ firstMs: FIRST_RETRY_MS, lastMs: LAST_RETRY_MS });
     while (!this.stop.signal.aborted) {
       await backoff.pause(this.stop.signal, { ref: false });
@@ -88,7 +88,7 @@ export class NotificationListener {
       try {
         await this.connect();
         // Notifications were lost while the connection was down, so an empty payload tells all listeners to check once.
-        for (const channel of this.listeners.keys()) this.tell(channel, '');
+        for (const channel of this.listeners.keys()) this.dispatch(channel, '');
         return;
       } catch (error) {
         logger.debug(`Listening again failed: ${(error as Error).message}`);
@@ -96,7 +96,7 @@ export class NotificationListener {
     }
   }
 
-  private tell(channel: string, payload: string): void {
+  private dispatch(channel: string, payload: string): void {
     for (const onNotify of this.listeners.get(channel) ?? []) {
       try {
         onNotify(payload);

@@ -81,7 +81,7 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
     const onLost = options.onLost ?? ((error: Error) => logger?.warn({}, error.message));
     const launchAgain = async () => (await launch(setup, port)).pid;
     const url = `postgres://mooring:${password}@127.0.0.1:${port}/mooring`;
-    return new RunningPostgres(url, pid, { cluster, logger, launchAgain, giveBack, onLost });
+    return new RunningPostgres(url, pid, { cluster, logger, launchAgain, releaseDataDir: giveBack, onLost });
   } catch (error) {
     giveBack();
     throw error;
@@ -162,7 +162,7 @@ async function adopt({ cluster, fast, password, logger }: Setup): Promise<{ pid:
   }
   const ready = await waitUntil(() => readPostmaster(cluster)?.ready === true || !isPostgresOn(cluster, left.pid), START_TIMEOUT_MS);
   const port = readPostmaster(cluster)?.port;
-  if (ready && port && (fast || (await forcesToDisk(password, port)))) {
+  if (ready && port && (fast || (await isDurable(password, port)))) {
     logger?.info({ pid: left.pid, port }, 'adopted the database server of an ended process');
     return { pid: left.pid, port };
   }
@@ -171,7 +171,7 @@ async function adopt({ cluster, fast, password, logger }: Setup): Promise<{ pid:
   return undefined;
 }
 
-async function forcesToDisk(password: string, port: number): Promise<boolean> {
+async function isDurable(password: string, port: number): Promise<boolean> {
   try {
     const rows = await query(
       password,

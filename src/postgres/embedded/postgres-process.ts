@@ -29,7 +29,7 @@ export function isPostgresOn(cluster: string, pid: number): boolean {
     const program = basename(readLink(`/proc/${pid}/exe`) ?? '').split(' ')[0];
     return program === 'postgres' && readLink(`/proc/${pid}/cwd`) === cluster;
   }
-  const command = askPs(pid, 'command') ?? '';
+  const command = readPs(pid, 'command') ?? '';
   return command.includes('postgres') && command.includes(`-D ${cluster} `);
 }
 
@@ -47,7 +47,7 @@ export function isAlive(pid: number): boolean {
  * undefined if there is no such process, or only a zombie.
  */
 export function startedAt(pid: number): string | undefined {
-  if (process.platform !== 'linux') return askPs(pid, 'lstart');
+  if (process.platform !== 'linux') return readPs(pid, 'lstart');
   // The second field is the program's name in brackets and may contain spaces, so fields are counted after it.
   const fields = readText(`/proc/${pid}/stat`)?.split(') ').pop()?.split(' ');
   return fields?.[0] === 'Z' || fields?.[0] === 'X' ? undefined : fields?.[19];
@@ -95,7 +95,7 @@ export function signalQuietly(pid: number, signal: NodeJS.Signals): void {
   }
 }
 
-function askPs(pid: number, field: string): string | undefined {
+function readPs(pid: number, field: string): string | undefined {
   try {
     return execFileSync('ps', ['-ww', '-o', `${field}=`, '-p', String(pid)], {
       encoding: 'utf8',

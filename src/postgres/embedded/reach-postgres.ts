@@ -13,13 +13,13 @@ export interface ReachedPostgres {
   release(): Promise<void>;
 }
 
-type Place = Pick<Config, 'databaseUrl' | 'dataDir'>;
+type DatabaseLocation = Pick<Config, 'databaseUrl' | 'dataDir'>;
 
 /**
  * Returns the service's database for a tool that runs beside it: that of a running service, or else the embedded server, started for as
  * long as the tool needs it. Throws if there is no database yet, or while a service is starting or stopping.
  */
-export async function reachPostgres({ databaseUrl, dataDir }: Place): Promise<ReachedPostgres> {
+export async function reachPostgres({ databaseUrl, dataDir }: DatabaseLocation): Promise<ReachedPostgres> {
   if (databaseUrl !== null) return { url: databaseUrl, release: async () => undefined };
   const named = join(dataDir, 'postgres');
   if (!existsSync(named)) throw new Error(`there is no database in ${dataDir}; set MOORING_DATA_DIR to the folder that has it`);
@@ -36,7 +36,7 @@ export async function reachPostgres({ databaseUrl, dataDir }: Place): Promise<Re
  * Returns the database for a tool that needs exclusive use of it; it is created if there is none. Throws if a service, or another tool,
  * uses the data directory.
  */
-export async function holdPostgres({ databaseUrl, dataDir }: Place): Promise<ReachedPostgres> {
+export async function holdPostgres({ databaseUrl, dataDir }: DatabaseLocation): Promise<ReachedPostgres> {
   if (databaseUrl !== null) return { url: databaseUrl, release: async () => undefined };
   const server = await startEmbeddedPostgres({ dataDir });
   return { url: server.url, release: () => server.stop() };

@@ -14,13 +14,13 @@ export interface EmbeddedPostgresLogger {
   warn(fields: object, message: string): void;
 }
 
-interface Surroundings {
+interface ServerParts {
   /** The real path of the data directory. */
   cluster: string;
   logger: EmbeddedPostgresLogger | undefined;
   /** Starts the server again at the same address, and returns the process id. */
   launchAgain: () => Promise<number>;
-  giveBack: () => void;
+  releaseDataDir: () => void;
   /** Called if the server could not be started again. */
   onLost: (error: Error) => void;
 }
@@ -35,11 +35,11 @@ export class RunningPostgres {
     readonly url: string,
     /** The process id, which changes with each new start. */
     public pid: number,
-    private readonly around: Surroundings,
+    private readonly parts: ServerParts,
   ) {
     process.once('exit', this.onExit);
     this.watching = this.watch().catch((error: Error) => {
-      if (!this.stopping.signal.aborted) around.onLost(error);
+      if (!this.stopping.signal.aborted) parts.onLost(error);
     });
   }
 
@@ -51,12 +51,12 @@ export class RunningPostgres {
 
   /** Stops the server if the process ends without stop(). */
   private readonly onExit = () => {
-    if (isPostgresOn(this.around.cluster, this.pid)) signalQuietly(this.pid, 'SIGINT');
+    if (isPostgresOn(this.parts.cluster, this.pid)) signalQuietly(this.pid, 'SIGINT');
   };
 
   private async watch(): Promise<void> {
     const { signal } = this.stopping;
-    const { cluster, logger, launchAgain } = this.around;
+    const { cluster, logger, launchAgain } = this.parts;
     for (; !signal.aborted; await pause(CHECK_EVERY_MS, signal, { ref: false })) {
       if (isRunning(cluster, this.pid)) continue;
       logger?.warn({ pid: this.pid }, 'the database server ended by itself and is started again');
@@ -70,9 +70,9 @@ export class RunningPostgres {
   private async end(): Promise<void> {
     this.stopping.abort();
     await this.watching;
-    await endPostgres(this.around.cluster, this.pid);
+    await endPostgres(this.parts.cluster, this.pid);
     process.off('exit', this.onExit);
-    this.around.giveBack();
+    this.parts.releaseDataDir();
   }
 }
 

@@ -46,7 +46,7 @@ describe('leases', () => {
     expect(first.valid).toBe(false);
     expect(first.signal.aborted).toBe(true);
     const taken = await waiting;
-    expect(BigInt(taken.epoch)).toBe(BigInt(first.epoch) + 1n);
+    expect(BigInt(taken.fencingToken)).toBe(BigInt(first.fencingToken) + 1n);
   });
 
   it('is never held by two of many processes that want it at once', async () => {
@@ -58,7 +58,7 @@ describe('leases', () => {
       processes.map(async ({ acquire }) => {
         const lease = await acquire('boats');
         most = Math.max(most, (holders += 1));
-        epochs.push(lease.epoch);
+        epochs.push(lease.fencingToken);
         await new Promise((resolve) => setImmediate(resolve));
         holders -= 1;
         await lease.release();
@@ -104,7 +104,7 @@ describe('leases', () => {
     const { acquire } = await open();
     const lease = keep(await acquire('boats'));
     expect(performance.now() - began).toBeLessThan(10_000);
-    expect(lease.epoch).toBe('2');
+    expect(lease.fencingToken).toBe('2');
   });
 
   it('is free once it has expired, although the session of its holder exists', async () => {
@@ -119,7 +119,7 @@ describe('leases', () => {
       return taken;
     }, 'the other holder');
     const second = keep(await taking);
-    expect(second.epoch).toBe('2');
+    expect(second.fencingToken).toBe('2');
     // The old holder finds out with its next renewal.
     await eventually(() => first.signal.aborted, 'the loss');
     expect(second.valid).toBe(true);

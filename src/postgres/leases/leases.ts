@@ -34,7 +34,7 @@ const STATEMENT_TIMEOUT_MS = 5_000;
  */
 export const LEASE_IS_FREE = `(l.expires_at < clock_timestamp() or not exists (select from pg_stat_activity a where a.application_name = l.owner))`;
 
-const TAKE = `
+const ACQUIRE_SQL = `
   with free as (
     select w.name from unnest($2::text[]) w(name) left join consumer_leases l on l.name = w.name where l.name is null or ${LEASE_IS_FREE})
   insert into consumer_leases as l (name, owner, epoch, expires_at)
@@ -42,20 +42,20 @@ const TAKE = `
   on conflict (name) do update set owner = excluded.owner, epoch = l.epoch + 1, expires_at = excluded.expires_at where ${LEASE_IS_FREE}
   returning name, epoch::text`;
 
-const RENEW = `
+const RENEW_SQL = `
   update consumer_leases l set expires_at = clock_timestamp() + $4 * interval '1 millisecond'
     from unnest($2::text[], $3::bigint[]) h(name, epoch) where l.name = h.name and l.epoch = h.epoch and l.owner = $1
   returning l.name`;
 
 /** The channel on which released leases are announced, so that waiting processes check immediately. */
-export const LEASES_GIVEN_BACK = 'mooring_leases';
+export const LEASES_RELEASED = 'mooring_leases';
 
-const GIVE_BACK = `
+const RELEASE_SQL = `
   with given as (
     update consumer_leases l set expires_at = clock_timestamp()
       from unnest($2::text[], $3::bigint[]) h(name, epoch) where l.name = h.name and l.epoch = h.epoch and l.owner = $1
     returning l.name)
-  select pg_notify('${LEASES_GIVEN_BACK}', '') from given limit 1`;
+  select pg_notify('${LEASES_RELEASED}', '') from given limit 1`;
 
 /** L3: The time by both clocks: the monotonic clock may stop while the machine is suspended, and the wall clock may be set back. */
 interface Instant {
@@ -72,9 +72,9 @@ export class Lease {
   constructor(
     readonly name: string,
     /** L1, L2: The number grows with every change of holder. It is a bigint as text. */
-    readonly epoch: string,
+    readonly fencingToken: string,
     private renewedAt: Instant,
-    private readonly giveBack: (leases: Lease[]) => Promise<void>,
+    private readonly onRelease: (leases: Lease[]) => Promise<void>,
   ) {}
 
   /** A signal that aborts when the lease was lost or released. */
@@ -90,14 +90,14 @@ export class Lease {
 
   /** Releases the lease, so that another process acquires it without waiting for the expiry. */
   async release(): Promise<void> {
-    if (!this.signal.aborted) await this.giveBack([this]);
+    if (!this.signal.aborted) await this.onRelease([this]);
   }
 
-  renewed(at: Instant): void {
+  markRenewed(at: Instant): void {
     this.renewedAt = at;
   }
 
-  end(): void {
+  markEnded(): void {
     this.ending.abort();
   }
 }
@@ -107,7 +107,7 @@ interface Session {
   client: pg.PoolClient;
   owner: string;
   /** L5: Settles with the last queued statement. Leases are released while others are renewed. */
-  turn: Promise<unknown>;
+  lastStatement: Promise<unknown>;
 }
 
 /**
@@ -120,10 +120,10 @@ export class Leases {
   private pool: pg.Pool | null = null;
   private session: Session | null = null;
   private readonly held = new Map<string, Lease>();
-  private readonly wanted = new Map<string, { grant: (lease: Lease) => void; onHeld: () => void }>();
+  private readonly waiters = new Map<string, { grant: (lease: Lease) => void; onHeld: () => void }>();
   private timer: NodeJS.Timeout | null = null;
-  private beating = false;
-  private beatAgain = false;
+  private isHeartbeatRunning = false;
+  private isHeartbeatRequested = false;
   private renewAt = 0;
   private listening: Promise<unknown> | null = null;
 
@@ -144,30 +144,30 @@ export class Leases {
    * called each time another process was seen to hold the lease.
    */
   acquire(name: string, signal: AbortSignal, onHeld: () => void = () => undefined): Promise<Lease> {
-    if (this.wanted.has(name) || this.held.has(name)) throw new Error(`the lease ${name} is wanted twice in this process`);
+    if (this.waiters.has(name) || this.held.has(name)) throw new Error(`the lease ${name} is wanted twice in this process`);
     return new Promise((resolve, reject) => {
       const giveUp = () => {
-        this.wanted.delete(name);
+        this.waiters.delete(name);
         if (this.isIdle()) this.endSession();
         reject(signal.reason as Error);
       };
       if (signal.aborted) return giveUp();
       signal.addEventListener('abort', giveUp, { once: true });
       const grant = (lease: Lease) => {
-        this.wanted.delete(name);
+        this.waiters.delete(name);
         signal.removeEventListener('abort', giveUp);
         resolve(lease);
       };
-      this.wanted.set(name, { grant, onHeld });
-      this.listening ??= this.database.listen(LEASES_GIVEN_BACK, () => this.wanted.size > 0 && this.beatIn(0));
-      this.beatIn(0);
+      this.waiters.set(name, { grant, onHeld });
+      this.listening ??= this.database.listen(LEASES_RELEASED, () => this.waiters.size > 0 && this.scheduleHeartbeat(0));
+      this.scheduleHeartbeat(0);
     });
   }
 
   /**
    * Acquires those of the leases that are free now; none if this process holds no other lease yet. Throws if the database does not respond.
    */
-  async takeFree(names: readonly string[]): Promise<Lease[]> {
+  async tryAcquire(names: readonly string[]): Promise<Lease[]> {
     const { session } = this;
     if (session === null || names.length === 0) return [];
     const leases = await this.claim(session, names);
@@ -180,40 +180,40 @@ export class Leases {
   /** Releases the leases with one statement. */
   async release(leases: readonly Lease[]): Promise<void> {
     const held = leases.filter(({ signal }) => !signal.aborted);
-    if (this.session !== null && held.length > 0) await this.giveBack(held, this.session);
+    if (this.session !== null && held.length > 0) await this.releaseHeld(held, this.session);
   }
 
   private isIdle(): boolean {
-    return this.wanted.size === 0 && this.held.size === 0;
+    return this.waiters.size === 0 && this.held.size === 0;
   }
 
-  private beatIn(ms: number): void {
-    if (this.beating) {
-      this.beatAgain = true;
+  private scheduleHeartbeat(ms: number): void {
+    if (this.isHeartbeatRunning) {
+      this.isHeartbeatRequested = true;
       return;
     }
     if (this.timer !== null) clearTimeout(this.timer);
-    this.timer = setTimeout(() => void this.beat(), ms);
+    this.timer = setTimeout(() => void this.heartbeat(), ms);
   }
 
   /** L5: Heartbeats never overlap. Requests during one are served by one further heartbeat right after it. */
-  private async beat(): Promise<void> {
+  private async heartbeat(): Promise<void> {
     this.timer = null;
-    this.beating = true;
-    this.beatAgain = false;
-    const { leaseLookMs, leaseRenewMs } = this.intervals;
-    await this.renewAndTake();
-    this.beating = false;
+    this.isHeartbeatRunning = true;
+    this.isHeartbeatRequested = false;
+    const { leasePollMs: leaseLookMs, leaseRenewMs } = this.intervals;
+    await this.renewAndAcquire();
+    this.isHeartbeatRunning = false;
     if (this.isIdle()) this.endSession();
-    else this.beatIn(this.beatAgain ? 0 : this.wanted.size > 0 ? leaseLookMs : leaseRenewMs);
+    else this.scheduleHeartbeat(this.isHeartbeatRequested ? 0 : this.waiters.size > 0 ? leaseLookMs : leaseRenewMs);
   }
 
-  private async renewAndTake(): Promise<void> {
+  private async renewAndAcquire(): Promise<void> {
     try {
       if (this.isIdle()) return;
       const session = this.session ?? (await this.openSession());
       if (performance.now() >= this.renewAt) await this.renew(session);
-      if (this.wanted.size > 0) await this.take(session);
+      if (this.waiters.size > 0) await this.acquireWanted(session);
     } catch (error) {
       this.logger.warn(`Leases could not be renewed and are considered lost: ${(error as Error).message}`);
       this.endSession();
@@ -222,16 +222,16 @@ export class Leases {
 
   private async openSession(): Promise<Session> {
     this.pool ??= this.database.openPool('leases', 1, { query_timeout: STATEMENT_TIMEOUT_MS });
-    const session: Session = { client: await this.pool.connect(), owner: `mooring-${randomUUID()}`, turn: Promise.resolve() };
+    const session: Session = { client: await this.pool.connect(), owner: `mooring-${randomUUID()}`, lastStatement: Promise.resolve() };
     this.session = session;
     const lost = () => {
       if (this.session !== session) return;
       this.endSession();
-      this.beatIn(0);
+      this.scheduleHeartbeat(0);
     };
     session.client.once('error', lost);
     session.client.once('end', lost);
-    await ask(session, `select set_config('application_name', $1, false)`, [session.owner]);
+    await runStatement(session, `select set_config('application_name', $1, false)`, [session.owner]);
     return session;
   }
 
@@ -239,68 +239,77 @@ export class Leases {
     const leases = [...this.held.values()];
     const at = instant();
     // The next renewal is due a little early, so that the heartbeat after 3 s is never just too early for it.
-    this.renewAt = at.steady + this.intervals.leaseRenewMs - this.intervals.leaseLookMs / 2;
+    this.renewAt = at.steady + this.intervals.leaseRenewMs - this.intervals.leasePollMs / 2;
     if (leases.length === 0) return;
     const names = leases.map((lease) => lease.name);
-    const rows = await ask<{ name: string }>(session, RENEW, [session.owner, names, leases.map((lease) => lease.epoch), TTL_MS]);
+    const rows = await runStatement<{ name: string }>(session, RENEW_SQL, [
+      session.owner,
+      names,
+      leases.map((lease) => lease.fencingToken),
+      TTL_MS,
+    ]);
     const kept = new Set(rows.map((row) => row.name));
     for (const lease of leases)
-      if (kept.has(lease.name)) lease.renewed(at);
-      else this.lose(lease);
+      if (kept.has(lease.name)) lease.markRenewed(at);
+      else this.expire(lease);
   }
 
-  private async take(session: Session): Promise<void> {
-    const names = [...this.wanted.keys()];
+  private async acquireWanted(session: Session): Promise<void> {
+    const names = [...this.waiters.keys()];
     const leases = await this.claim(session, names);
     for (const lease of leases) {
       const { name } = lease;
-      const waiter = this.wanted.get(name);
+      const waiter = this.waiters.get(name);
       // The waiter has given up, or the session ended meanwhile.
       if (waiter === undefined || this.session !== session) {
-        await this.giveBack([lease], session);
+        await this.releaseHeld([lease], session);
         continue;
       }
       this.held.set(name, lease);
       waiter.grant(lease);
     }
     const taken = new Set(leases.map(({ name }) => name));
-    for (const name of names) if (!taken.has(name)) this.wanted.get(name)?.onHeld();
+    for (const name of names) if (!taken.has(name)) this.waiters.get(name)?.onHeld();
   }
 
   private async claim(session: Session, names: readonly string[]): Promise<Lease[]> {
     const at = instant();
-    const rows = await ask<{ name: string; epoch: string }>(session, TAKE, [session.owner, names, TTL_MS]);
-    return rows.map(({ name, epoch }) => new Lease(name, epoch, at, (given) => this.giveBack(given, session)));
+    const rows = await runStatement<{ name: string; epoch: string }>(session, ACQUIRE_SQL, [session.owner, names, TTL_MS]);
+    return rows.map(({ name, epoch }) => new Lease(name, epoch, at, (given) => this.releaseHeld(given, session)));
   }
 
-  private async giveBack(leases: Lease[], session: Session): Promise<void> {
-    for (const lease of leases) this.lose(lease);
+  private async releaseHeld(leases: Lease[], session: Session): Promise<void> {
+    for (const lease of leases) this.expire(lease);
     try {
-      await ask(session, GIVE_BACK, [session.owner, leases.map(({ name }) => name), leases.map(({ epoch }) => epoch)]);
+      await runStatement(session, RELEASE_SQL, [
+        session.owner,
+        leases.map(({ name }) => name),
+        leases.map(({ fencingToken: epoch }) => epoch),
+      ]);
     } catch {
       // The session is gone, and its leases with it.
     }
     if (this.isIdle()) this.endSession();
   }
 
-  private lose(lease: Lease): void {
+  private expire(lease: Lease): void {
     if (this.held.get(lease.name) === lease) this.held.delete(lease.name);
-    lease.end();
+    lease.markEnded();
   }
 
   private endSession(): void {
     if (this.timer !== null && this.isIdle()) clearTimeout(this.timer);
     const session = this.session;
     this.session = null;
-    for (const lease of this.held.values()) this.lose(lease);
+    for (const lease of this.held.values()) this.expire(lease);
     // L4: The connection is destroyed, because its name and running statements must not live on in the pool.
     session?.client.release(true);
   }
 }
 
 /** Runs one statement at a time on the session. */
-function ask<Row extends pg.QueryResultRow>(session: Session, text: string, values: unknown[]): Promise<Row[]> {
-  const answer = session.turn.then(async () => (await session.client.query<Row>(text, values)).rows);
-  session.turn = answer.catch(() => undefined);
+function runStatement<Row extends pg.QueryResultRow>(session: Session, text: string, values: unknown[]): Promise<Row[]> {
+  const answer = session.lastStatement.then(async () => (await session.client.query<Row>(text, values)).rows);
+  session.lastStatement = answer.catch(() => undefined);
   return answer;
 }

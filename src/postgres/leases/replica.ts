@@ -17,7 +17,7 @@ export class Replica {
     this.listeners.push(listener);
   }
 
-  lost(): void {
+  notifyLost(): void {
     for (const listener of this.listeners) listener();
   }
 }

@@ -11,8 +11,8 @@
  */
 import type { Duplex } from 'node:stream';
 import { LRUCache } from 'lru-cache';
-import { unlessAborted } from '../../kernel/async/unless-aborted.ts';
-import { refuseOtherTarget } from '../dial-target.ts';
+import { raceAbort } from '../../kernel/async/race-abort.ts';
+import { validateTarget } from '../dial-target.ts';
 import { Dials } from '../dials.ts';
 import type { DialTarget, ExecRequest, ExecResult, Terminal, TerminalRequest } from '../runtime.ts';
 import type { ContainerHandle, ContainerName } from '../container.ts';
@@ -65,7 +65,7 @@ export class AgentChannels {
     // A4: The map is in the order of last use.
     this.entries.delete(handle);
     this.entries.set(handle, entry);
-    return entry.opened ?? (await unlessAborted(entry.opening, signal));
+    return entry.opened ?? (await raceAbort(entry.opening, signal));
   }
 
   /**
@@ -84,7 +84,7 @@ export class AgentChannels {
   }
 
   /** A3: Drops what the engine reported, since events may have been missed. */
-  doubt(): void {
+  invalidate(): void {
     this.running.clear();
   }
 
@@ -107,7 +107,7 @@ export class AgentChannels {
 
   /** Connects to a socket or a port in a running container (see `ContainerRuntime.dial`). */
   async dial(handle: ContainerHandle, to: DialTarget, signal: AbortSignal): Promise<Duplex> {
-    refuseOtherTarget(to);
+    validateTarget(to);
     return this.dials.add(handle, async () => {
       const { channel } = await this.of(handle, signal);
       await channel.free(signal);
@@ -124,7 +124,7 @@ export class AgentChannels {
   }
 
   /** Closes the channel to a container that is removed. */
-  forget(handle: ContainerHandle): void {
+  discard(handle: ContainerHandle): void {
     this.entries.get(handle)?.opened?.channel.close();
     this.entries.delete(handle);
   }
@@ -136,7 +136,7 @@ export class AgentChannels {
   }
 
   private open(handle: ContainerHandle): Entry {
-    this.makeRoom();
+    this.evictOldest();
     const opening = this.connect(handle);
     const entry: Entry = { opening, opened: null, usedAt: performance.now(), isFrozen: false };
     opening.then(
@@ -154,7 +154,7 @@ export class AgentChannels {
     if (this.entries.get(handle) === entry) this.entries.delete(handle);
   }
 
-  private makeRoom(): void {
+  private evictOldest(): void {
     if (this.entries.size < CHANNELS_MAX) return;
     for (const { opened } of this.entries.values())
       if (opened?.channel.size === 0) {

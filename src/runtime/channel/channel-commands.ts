@@ -6,11 +6,11 @@
  * K1  Each call ends when its caller's signal aborts, even if the supervisor does not react.
  * K2  Every field of a response is checked, since the supervisor's process may have been replaced.
  */
-import { unlessAborted } from '../../kernel/async/unless-aborted.ts';
+import { raceAbort } from '../../kernel/async/race-abort.ts';
 import type { AgentCommands, CommandOutput, CommandOutputRequest, CommandState, StartCommandRequest } from '../agent-commands.ts';
 import type { ContainerHandle } from '../container.ts';
 import { RuntimeRefused, RuntimeUnavailable } from '../runtime.errors.ts';
-import { refuseOtherName, runtimeError } from './channel-errors.ts';
+import { validateName, runtimeError } from './channel-errors.ts';
 import { channelSignals } from './channel-signals.ts';
 import type { ChannelStream, StreamEnd } from './channel-stream.ts';
 import { volumePath, type FilesChannel } from './channel-files.ts';
@@ -34,7 +34,7 @@ export class ChannelCommands implements AgentCommands {
 
   async start(handle: ContainerHandle, request: StartCommandRequest, signal: AbortSignal): Promise<void> {
     const { commandId, argv, cwd, environment } = request;
-    refuseOtherName(commandId);
+    validateName(commandId);
     const variables = Object.entries(environment).map(([name, value]) => `${name}=${value}`);
     const call = (root: string) => ['keep-start', '0', commandId, volumePath(root, cwd), this.helper, String(variables.length)];
     await this.call(handle, signal, (root) => [...call(root), ...variables, ...argv]);
@@ -71,7 +71,7 @@ export class ChannelCommands implements AgentCommands {
     signal.addEventListener('abort', giveUp, { once: true });
     const forget = () => signal.removeEventListener('abort', giveUp);
     try {
-      if ((await unlessAborted(stream.head(), signal)) !== null) return piecesOf(stream, offset, signal, forget);
+      if ((await raceAbort(stream.head(), signal)) !== null) return piecesOf(stream, offset, signal, forget);
       forget();
       if (resultOf(await stream.ended()) !== null) throw unexpected('an output without a beginning');
       return null;

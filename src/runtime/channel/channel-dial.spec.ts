@@ -43,7 +43,7 @@ describe('a connection into a container', () => {
     await expect(dialling).rejects.toThrow(RuntimeUnavailable);
   });
 
-  it('closes without an error when the channel breaks, whatever was under way', async () => {
+  it('closes without an error when the channel breaks, in whatever state it was', async () => {
     const { transport, channel } = await Scripted.open();
     const dialling = dialOver(channel, { port: 80 }, never);
     transport.says(accepted);

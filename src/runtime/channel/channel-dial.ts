@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream';
 import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
-import { unlessAborted } from '../../kernel/async/unless-aborted.ts';
-import { nobodyAccepts } from '../dial-target.ts';
+import { raceAbort } from '../../kernel/async/race-abort.ts';
+import { connectionRefused } from '../dial-target.ts';
 import { DIAL_MS } from '../dials.ts';
 import type { DialTarget } from '../runtime.ts';
 import { RuntimeRefused, RuntimeUnavailable } from '../runtime.errors.ts';
@@ -18,7 +18,7 @@ export async function dialOver(channel: Channel, to: DialTarget, signal: AbortSi
   const stream = channel.open('port' in to ? ['dial', 'tcp', String(to.port)] : ['dial', 'unix', to.unix], WINDOW_BYTES);
   const late = timeoutSignal(DIAL_MS);
   try {
-    const head = await unlessAborted(stream.head(), AbortSignal.any([signal, late]));
+    const head = await raceAbort(stream.head(), AbortSignal.any([signal, late]));
     if (head === null) throw await refusalOf(stream, to);
     return new ChannelDuplex(stream);
   } catch (error) {
@@ -31,7 +31,7 @@ export async function dialOver(channel: Channel, to: DialTarget, signal: AbortSi
 async function refusalOf(stream: ChannelStream, to: DialTarget): Promise<Error> {
   const { result } = await stream.ended();
   const [word, reason] = result;
-  if (word === 'refused' && reason === 'unreachable') return nobodyAccepts(to);
+  if (word === 'refused' && reason === 'unreachable') return connectionRefused(to);
   if (word === 'refused' && reason === 'busy') return new RuntimeRefused('The container has no room for one more connection.');
   return new RuntimeUnavailable(new Error(`unexpected response of the supervisor: ${String(word)} ${String(reason)}`));
 }

@@ -5,7 +5,7 @@ import { ChannelBroken, OtherVersion } from './frames.ts';
 const NAME = /^[A-Za-z0-9_.-]{1,64}$/;
 
 /** Throws `RuntimeRefused` if the text can't name a command or a session. */
-export function refuseOtherName(name: string): void {
+export function validateName(name: string): void {
   if (!NAME.test(name)) throw new RuntimeRefused('A name has 1 to 64 letters, digits and characters of "_.-".');
 }
 

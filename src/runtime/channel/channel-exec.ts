@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import { ExecOutput } from '../exec-output.ts';
 import type { ExecRequest, ExecResult } from '../runtime.ts';
 import { RuntimeRefused, RuntimeUnavailable } from '../runtime.errors.ts';
-import { refuseOtherName } from './channel-errors.ts';
+import { validateName } from './channel-errors.ts';
 import { volumePath, type FilesChannel } from './channel-files.ts';
 import type { ChannelStream } from './channel-stream.ts';
 import { sessionScript } from './session-script.ts';
@@ -40,7 +40,7 @@ export async function execOver({ channel, root }: FilesChannel, request: ExecReq
     await pass(stream, output, request, timer);
     const { result, droppedBytes } = await stream.ended();
     signal?.throwIfAborted();
-    const { stdout, stderr, truncated } = output.taken();
+    const { stdout, stderr, truncated } = output.result();
     return { ...outcomeOf(result), stdout, stderr, truncated: truncated || droppedBytes > 0 };
   } catch (error) {
     signal?.throwIfAborted();
@@ -55,7 +55,7 @@ function callOf(request: ExecRequest, root: string, helper: string): string[] {
   const { argv, cwd = null, session, environment = {} } = request;
   const bounds = [String(request.timeoutMs), String(request.outputLimitBytes)];
   if (session !== undefined) {
-    refuseOtherName(session);
+    validateName(session);
     const script = sessionScript(request, cwd === null ? null : volumePath(root, cwd));
     return ['session', ...bounds, root, helper, session, String(SESSION_IDLE_MS), script];
   }
@@ -77,7 +77,7 @@ function feed(stdin: ExecRequest['stdin'], stream: ChannelStream): void {
 /** Passes the output on. While reading is paused, the deadline of the call is paused too. */
 async function pass(stream: ChannelStream, output: ExecOutput, { pace }: ExecRequest, timer: Deadline): Promise<void> {
   for await (const part of stream.output()) {
-    output.take(part.stream, part.bytes);
+    output.push(part.stream, part.bytes);
     const turn = pace?.(part.bytes.length + part.frames * FRAME_COST_BYTES) ?? null;
     if (turn === null) continue;
     timer.hold();

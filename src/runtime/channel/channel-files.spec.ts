@@ -31,7 +31,7 @@ describe('the measurement of a volume in its container', () => {
     ['has too many digits', ['ok', '9'.repeat(17), '3']],
     ['is not there', ['ok']],
     ['is a refusal', ['refused', 'busy', '']],
-  ])('is not believed if it %s', async (_, result) => {
+  ])('is rejected if it %s', async (_, result) => {
     await expect((await answering(...result)).measure('handle', bounds)).rejects.toThrow(RuntimeUnavailable);
   });
 });

@@ -30,9 +30,9 @@ export class ChannelStream {
   private waiting: (() => void)[] = [];
   private end: StreamEnd | null = null;
   private failure: Error | null = null;
-  private since: number | null = null;
+  private abandonedSince: number | null = null;
   private window: number;
-  private owed = 0;
+  private uncredited = 0;
   private abandoning: NodeJS.Timeout | undefined;
 
   constructor(
@@ -59,7 +59,7 @@ export class ChannelStream {
       const next = this.outputs.shift();
       if (next !== undefined) {
         yield next;
-        this.repay(next.bytes.length);
+        this.giveCredit(next.bytes.length);
       } else if (await this.isOver()) {
         return;
       }
@@ -79,7 +79,7 @@ export class ChannelStream {
       if (this.failure !== null) throw this.failure;
       const size = Math.min(bytes.length - at, this.window, DATA_BYTES_MAX);
       if (size > 0) this.send(FrameType.data, bytes.subarray(at, at + size));
-      else await this.change();
+      else await this.nextChange();
       this.window -= size;
       at += size;
     }
@@ -104,16 +104,16 @@ export class ChannelStream {
 
   /** S3: The time, by `performance.now()`, at which the call was abandoned; null if it was not. */
   get abandonedAt(): number | null {
-    return this.since;
+    return this.abandonedSince;
   }
 
   /** S3: Ends the call here, without waiting for the supervisor. */
   abandon(): void {
     if (this.end !== null) return;
     this.reset();
-    this.since = performance.now();
+    this.abandonedSince = performance.now();
     this.end = { result: ['refused', 'abandoned', ''], droppedBytes: 0 };
-    this.changed();
+    this.notifyChange();
   }
 
   control(...fields: string[]): void {
@@ -126,7 +126,7 @@ export class ChannelStream {
     else if (type === FrameType.head) this.addHead(payload);
     else if (type === FrameType.credit) this.addCredit(payload);
     else this.endBy(payload);
-    this.changed();
+    this.notifyChange();
     return type === FrameType.end;
   }
 
@@ -134,7 +134,7 @@ export class ChannelStream {
   break(error: Error): void {
     this.failure = error;
     clearTimeout(this.abandoning);
-    this.changed();
+    this.notifyChange();
   }
 
   private endBy(payload: Buffer): void {
@@ -163,13 +163,13 @@ export class ChannelStream {
     if (this.window > this.inputWindowBytes) throw new ChannelBroken('there is more credit than was used');
   }
 
-  private repay(bytes: number): void {
-    this.owed += bytes;
-    if (this.owed < CREDIT_BYTES_MIN || this.end !== null) return;
+  private giveCredit(bytes: number): void {
+    this.uncredited += bytes;
+    if (this.uncredited < CREDIT_BYTES_MIN || this.end !== null) return;
     const credit = Buffer.allocUnsafe(4);
-    credit.writeUInt32LE(this.owed);
-    this.credit += this.owed;
-    this.owed = 0;
+    credit.writeUInt32LE(this.uncredited);
+    this.credit += this.uncredited;
+    this.uncredited = 0;
     this.send(FrameType.credit, credit);
   }
 
@@ -177,17 +177,17 @@ export class ChannelStream {
   private async isOver(): Promise<boolean> {
     if (this.end !== null) return true;
     if (this.failure !== null) throw this.failure;
-    await this.change();
+    await this.nextChange();
     return false;
   }
 
-  private change(): Promise<void> {
+  private nextChange(): Promise<void> {
     return new Promise((resolve) => {
       this.waiting.push(resolve);
     });
   }
 
-  private changed(): void {
+  private notifyChange(): void {
     const { waiting } = this;
     this.waiting = [];
     for (const resolve of waiting) resolve();

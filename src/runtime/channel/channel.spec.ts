@@ -49,7 +49,7 @@ describe('a supervisor that violates the protocol', () => {
     ['ends a stream without a result', [encodeFrame(1, FrameType.end, Buffer.alloc(0))]],
     ['greets twice', [greeting]],
     ['answers with fields that are none', [encodeFrame(1, FrameType.head, Buffer.from([255, 255, 255, 255]))]],
-  ])('and %s loses its channel, with all calls that are under way', async (_, said) => {
+  ])('and %s loses its channel, with all calls in flight', async (_, said) => {
     const { transport, channel } = await Scripted.open();
     const stream = channel.open(['exec'], WINDOW_BYTES);
     const other = channel.open(['exec'], WINDOW_BYTES);
@@ -61,7 +61,7 @@ describe('a supervisor that violates the protocol', () => {
     await stream.ended().catch((error: unknown) => expect(error).toBeInstanceOf(ChannelBroken));
   });
 
-  it('never makes the service keep more than it gave credit for, whatever it says', async () => {
+  it('never makes the service buffer more than it gave credit for, whatever it sends', async () => {
     const frame = fc.record({
       stream: fc.integer({ min: 0, max: 3 }),
       type: fc.integer({ min: 0, max: 9 }),
@@ -94,7 +94,7 @@ describe('a supervisor that violates the protocol', () => {
 });
 
 describe('a supervisor that sends small frames', () => {
-  it('has its output kept in about as much memory as it has bytes, and loses none of it', async () => {
+  it('has its output buffered in about as much memory as it has bytes, without loss', async () => {
     const { transport, channel } = await Scripted.open();
     const window = 400_000;
     const stream = channel.open(['exec'], window);
@@ -118,7 +118,7 @@ describe('a supervisor that sends small frames', () => {
     expect(found.stderr).toEqual(all.filter((n) => n % 2 === 1).map((n) => n % 251));
   });
 
-  it('keeps nothing in memory of what came beside its output', async () => {
+  it('leaves nothing in memory of what arrived beside its output', async () => {
     const { transport, channel } = await Scripted.open();
     const stream = channel.open(['exec'], 10_000);
     const other = channel.open(['exec'], 200_000);
@@ -141,7 +141,7 @@ describe('a supervisor that sends small frames', () => {
     expect([...parser.push(frame.subarray(-1))]).toHaveLength(1);
   });
 
-  it('is not read for a while after so many frames that they cost the service more than its share of time', async () => {
+  it('is paused after so many frames that they cost the service more than its share of time', async () => {
     const { transport, channel } = await Scripted.open();
     const window = 1_000_000;
     channel.open(['exec'], window);

@@ -11,7 +11,7 @@
  * C4  Small frames are limited in rate, and unsent bytes in number.
  */
 import type { Writable } from 'node:stream';
-import { unlessAborted } from '../../kernel/async/unless-aborted.ts';
+import { raceAbort } from '../../kernel/async/race-abort.ts';
 import { TokenBucket } from '../../kernel/limits/token-bucket.ts';
 import { ChannelStream } from './channel-stream.ts';
 import {
@@ -46,7 +46,7 @@ export interface ChannelTransport {
   onEnd(callback: (error: Error | null) => void): void;
   readonly input: Writable;
   /** Pauses reading for that time. */
-  hold(ms: number): void;
+  pauseReading(ms: number): void;
   close(): void;
 }
 
@@ -65,14 +65,14 @@ export class Channel {
   private next = 1;
   private thawedAt = 0;
   private failure: Error | null = null;
-  private found: ChannelLimits | null = null;
-  private readonly greeting = deferred();
+  private announced: ChannelLimits | null = null;
+  private readonly greeted = deferred();
   private readonly closing = deferred();
-  private waiting: (() => void)[] = [];
+  private freeWaiters: (() => void)[] = [];
 
   private constructor(private readonly transport: ChannelTransport) {
     // Nothing awaits the promise any more once `open` has thrown.
-    this.greeting.promise.catch(() => undefined);
+    this.greeted.promise.catch(() => undefined);
     transport.input.on('error', (error) => this.fail(error));
     transport.onBytes((bytes) => this.receive(bytes));
     transport.onEnd((error) => this.fail(error ?? new ChannelBroken('it ended')));
@@ -81,13 +81,13 @@ export class Channel {
   /** Returns the channel once the supervisor has sent its greeting. Throws `ChannelBroken`, also if it speaks another version. */
   static async open(transport: ChannelTransport): Promise<Channel> {
     const channel = new Channel(transport);
-    await channel.greeting.promise;
+    await channel.greeted.promise;
     return channel;
   }
 
   get limits(): ChannelLimits {
-    if (this.found === null) throw new ChannelBroken('it has not greeted');
-    return this.found;
+    if (this.announced === null) throw new ChannelBroken('it has not greeted');
+    return this.announced;
   }
 
   /** The number of streams that have not ended. */
@@ -118,7 +118,7 @@ export class Channel {
   /** Resolves when the supervisor accepts one more stream. Throws the signal's reason if the signal aborts first. */
   async free(signal: AbortSignal): Promise<void> {
     while (this.failure === null && this.streams.size >= this.limits.streamsMax)
-      await unlessAborted(new Promise<void>((resolve) => this.waiting.push(resolve)), signal);
+      await raceAbort(new Promise<void>((resolve) => this.freeWaiters.push(resolve)), signal);
   }
 
   /** Opens a stream for a call of the supervisor. Throws `ChannelBroken` if the channel has ended. */
@@ -163,12 +163,12 @@ export class Channel {
       return;
     }
     const ms = Math.ceil(this.smallFrames.spend(small, performance.now()));
-    if (ms > 0) this.transport.hold(ms);
+    if (ms > 0) this.transport.pauseReading(ms);
   }
 
   private handle(frame: Frame): void {
-    if (this.found === null) {
-      this.greet(frame);
+    if (this.announced === null) {
+      this.applyGreeting(frame);
       return;
     }
     if (frame.type === FrameType.hello) throw new ChannelBroken('it greeted twice');
@@ -180,23 +180,23 @@ export class Channel {
   }
 
   private wake(): void {
-    const { waiting } = this;
-    this.waiting = [];
+    const { freeWaiters: waiting } = this;
+    this.freeWaiters = [];
     for (const resolve of waiting) resolve();
   }
 
-  private greet({ type, payload }: Frame): void {
+  private applyGreeting({ type, payload }: Frame): void {
     const [name, version, window, streams] = type === FrameType.hello ? decodeFields(payload).map(String) : [];
     if (name !== NAME) throw new ChannelBroken('it did not greet');
     if (version !== PROTOCOL_VERSION) throw new OtherVersion(`it speaks version ${String(version).slice(0, 20)} of the protocol`);
-    this.found = { inputWindowBytes: positive(window), streamsMax: positive(streams) };
-    this.greeting.resolve();
+    this.announced = { inputWindowBytes: positive(window), streamsMax: positive(streams) };
+    this.greeted.resolve();
   }
 
   private fail(error: Error): void {
     if (this.failure !== null) return;
     this.failure = error instanceof ChannelBroken ? error : new ChannelBroken(error.message, { cause: error });
-    this.greeting.reject(this.failure);
+    this.greeted.reject(this.failure);
     for (const stream of this.streams.values()) stream.break(this.failure);
     this.streams.clear();
     this.wake();

@@ -48,7 +48,7 @@ describe('the pieces of a command’s output', () => {
     expect(() => [...new CommandPieces(5).push(bytes)]).toThrow(ChannelBroken);
   });
 
-  it('are taken or refused whatever an agent sends, and never more than it sent', () => {
+  it('are accepted or rejected whatever an agent sends, and never exceed what it sent', () => {
     fc.assert(
       fc.property(fc.array(fc.uint8Array({ maxLength: 60 }), { maxLength: 30 }), (chunks) => {
         const pieces = new CommandPieces(0);

@@ -36,7 +36,7 @@ describe('frames', () => {
     );
   });
 
-  it('that nobody sent are refused, and never more than one is kept of them', () => {
+  it('that are invalid are rejected, and never more than one is buffered', () => {
     fc.assert(
       fc.property(fc.array(fc.uint8Array({ maxLength: 2_000 }), { maxLength: 30 }), (chunks) => {
         const parser = new FrameParser();

@@ -94,7 +94,7 @@ describe('a supervisor', () => {
 });
 
 describe('the service', () => {
-  it('takes frames apart in bounded memory, and breaks its channel or goes on, whatever an agent says', async () => {
+  it('parses frames in bounded memory, and closes its channel or continues, whatever an agent sends', async () => {
     const seed = Date.now() % 2 ** 31;
     const chance = new Chance(seed);
     const before = keptMemory();

@@ -81,7 +81,7 @@ describe('a keeper of commands and sessions', () => {
     expect((await call('keep-states')).result.slice(0, 3)).toEqual(['ok', 'a', 'running']);
   });
 
-  it('keeps 8 MiB of all commands that have ended, those that ended last', async () => {
+  it('keeps 8 MiB of the output of ended commands, the last ones first', async () => {
     for (let n = 0; n < 10; n += 1) {
       await start(`c${n}`, 'head -c 2000000 /dev/zero');
       await call('keep-ended', `c${n}`);
@@ -116,7 +116,7 @@ describe('a keeper of commands and sessions', () => {
     expect((await session(400, 'echo "[$NAME]"')).text).toBe('[]\n');
   });
 
-  it('goes on whatever it is asked', async () => {
+  it('keeps running whatever is requested', async () => {
     const word = fc.oneof(
       fc.constantFrom('', '0', '1', '-1', 'a', 'b', '99999999999999', 'sh', '-c', 'exit 1'),
       fc.string({ maxLength: 20 }),

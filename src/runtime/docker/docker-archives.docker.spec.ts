@@ -3,14 +3,14 @@ import { Readable } from 'node:stream';
 
 import { pack, type Pack } from 'tar-stream';
 
-import { DockerBed } from '../../../test/support/docker-bed.ts';
+import { DockerFixture } from '../../../test/support/docker-fixture.ts';
 import { RuntimeRefused } from '../runtime.errors.ts';
 
 const LEFT = '/tmp/mooring-test-planted';
 
 describe('files that are put into a container whose image has links', () => {
-  let bed: DockerBed;
-  beforeAll(async () => (bed = await DockerBed.open()));
+  let bed: DockerFixture;
+  beforeAll(async () => (bed = await DockerFixture.open()));
   afterAll(() => bed.close());
 
   const put = async (handle: string, entries: (Parameters<Pack['entry']>[0] & { text?: string })[]) => {

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
-import { DockerBed } from '../../../test/support/docker-bed.ts';
+import { DockerFixture } from '../../../test/support/docker-fixture.ts';
 import { PrivateEngine } from '../../../test/support/private-engine.ts';
 import { until } from '../../../test/support/until.ts';
 import type { RuntimeEvent } from '../runtime.ts';
@@ -32,10 +32,10 @@ class Listener {
 }
 
 describe('behind our back', () => {
-  let bed: DockerBed;
+  let bed: DockerFixture;
   let listener: Listener;
   beforeAll(async () => {
-    bed = await DockerBed.open();
+    bed = await DockerFixture.open();
     listener = new Listener(bed.runtime);
     await until('the event stream stands', () => (listener.told('lost') > 0 ? true : undefined));
   });
@@ -84,7 +84,7 @@ describe('behind our back', () => {
   });
 
   it('resources with another instance’s label cause no events', async () => {
-    const other = await DockerBed.open();
+    const other = await DockerFixture.open();
     try {
       const theirs = await other.running();
       const ours = await bed.running();
@@ -135,7 +135,7 @@ describe('an engine that goes and comes back', () => {
     const engine = await PrivateEngine.open();
     try {
       await engine.start();
-      const bed = await DockerBed.open(engine.docker);
+      const bed = await DockerFixture.open(engine.docker);
       const view = await bed.running({ command: ['/bin/busybox', 'sh', '-c', 'echo line; exec sleep 300'] });
       const listener = new Listener(bed.runtime);
       await until('the event stream stands', () => (listener.told('lost') === 1 ? true : undefined));
@@ -187,7 +187,7 @@ describe('an engine that goes and comes back', () => {
     const engine = await PrivateEngine.open();
     try {
       await engine.start();
-      const bed = await DockerBed.open(engine.docker);
+      const bed = await DockerFixture.open(engine.docker);
       const view = await bed.running();
       await engine.crash();
       const down = new Date().toISOString();

@@ -1,7 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { ClientRequest, IncomingMessage } from 'node:http';
 
-import { DockerBed } from '../../../test/support/docker-bed.ts';
+import { DockerFixture } from '../../../test/support/docker-fixture.ts';
 import { untilTrue } from '../../../test/support/until.ts';
 import type { LogCursor, LogLine } from '../runtime.ts';
 import { RuntimeUnavailable } from '../runtime.errors.ts';
@@ -10,13 +10,13 @@ import { RuntimeUnavailable } from '../runtime.errors.ts';
 const FLOOD = `yes ${'y'.repeat(99)} | head -c 40000000`;
 
 describe('the output of a container on Docker', () => {
-  let bed: DockerBed;
+  let bed: DockerFixture;
   beforeAll(async () => {
-    bed = await DockerBed.open();
+    bed = await DockerFixture.open();
   });
   afterAll(() => bed.close());
 
-  it('is followed on after a flood, during which the engine rotated its log files', async () => {
+  it('is followed further after a flood, during which the engine rotated its log files', async () => {
     const command = ['/bin/busybox', 'sh', '-c', `${FLOOD}; touch /over; sleep 5; echo after the flood; exec sleep 600`];
     const view = await bed.running({ command });
     const over = new AbortController();

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { DockerBed } from '../../../test/support/docker-bed.ts';
+import { DockerFixture } from '../../../test/support/docker-fixture.ts';
 import { ContainerGone, RuntimeRefused } from '../runtime.errors.ts';
 import { outdatedName } from './engine/container-identities.ts';
 import { labels, volumeName } from './engine/names.ts';
 
 describe('what is ours on the engine', () => {
-  let bed: DockerBed;
-  beforeAll(async () => (bed = await DockerBed.open()));
+  let bed: DockerFixture;
+  beforeAll(async () => (bed = await DockerFixture.open()));
   afterAll(() => bed.close());
 
   const network = () => bed.docker.getNetwork(`mooring-${bed.instance}`);

@@ -318,15 +318,15 @@ export class DockerRuntime extends ContainerRuntime {
     const notes = {
       created: (container: KnownContainer) => this.containers.expect(container),
       frozen: (handle: string, isFrozen: boolean) => this.channels.setFrozen(handle, isFrozen),
-      proxyEnded: () => this.agentEgress.doubt(),
+      proxyEnded: () => this.agentEgress.invalidate(),
       buildEnded: () => void this.sources.engineBuilds.removeLeftOvers(),
     };
     for await (const event of engineEvents(this.docker, this.identities, this.health, either, notes)) {
       if (event.kind === 'lost') {
-        this.agentEgress.doubt();
+        this.agentEgress.invalidate();
         this.engine.check();
-        this.reach.doubt();
-        this.channels.doubt();
+        this.reach.invalidate();
+        this.channels.invalidate();
         void this.sources.engineBuilds.removeLeftOvers();
       }
       yield event;

@@ -8,13 +8,13 @@ import { RuntimeRefused } from '../runtime.errors.ts';
 const ENTRIES_MAX = 100_000;
 
 /** The target path of an archive's entry, and the folder that it must stay in. */
-export interface Place {
+export interface UnpackTarget {
   target: string;
   home: string;
 }
 
 /** Unpacks folders and regular files to the paths that `place` returns. Throws `RuntimeRefused` for any other kind of entry. */
-export async function unpack(tar: NodeJS.ReadableStream, place: (name: string) => Place): Promise<void> {
+export async function unpack(tar: NodeJS.ReadableStream, place: (name: string) => UnpackTarget): Promise<void> {
   const entries = extract();
   const feeding = pipeline(tar, entries);
   // The loop below ends with the same error and reports it.

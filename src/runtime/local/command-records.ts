@@ -76,7 +76,7 @@ export class CommandRecords {
     await this.write(id, command, ownMark());
   }
 
-  async forget(id: string): Promise<void> {
+  async remove(id: string): Promise<void> {
     await rm(this.path(id), { force: true });
   }
 

@@ -20,7 +20,7 @@ const processors: Readonly<Record<string, string>> = { x64: 'amd64', arm64: 'arm
 const programs = new URL('../../../supervisor/bin/', import.meta.url);
 
 /** An agent whose channel is requested, and the environment variables of its commands. */
-export interface KeptAgent {
+export interface LocalAgent {
   container: LocalContainer;
   environment: () => Promise<Record<string, string>>;
 }
@@ -34,7 +34,7 @@ export class LocalChannels {
   private readonly channels = new AgentChannels((handle) => this.connect(handle), '');
   private readonly starting = new Map<ContainerHandle, Promise<void>>();
 
-  constructor(private readonly agentOf: (handle: ContainerHandle) => KeptAgent) {}
+  constructor(private readonly agentOf: (handle: ContainerHandle) => LocalAgent) {}
 
   /** Returns the channel to a running agent's keeper. Throws as `AgentChannels.of`, and `RuntimeRefused` on other machines. */
   async of(handle: ContainerHandle, signal: AbortSignal): Promise<FilesChannel> {
@@ -52,8 +52,8 @@ export class LocalChannels {
     return this.channels.exec(handle, request);
   }
 
-  forget(handle: ContainerHandle): void {
-    this.channels.forget(handle);
+  discard(handle: ContainerHandle): void {
+    this.channels.discard(handle);
   }
 
   close(): void {
@@ -98,7 +98,7 @@ export class LocalChannels {
       input: stdin,
       onBytes: (callback) => stdout.on('data', callback),
       onEnd: (callback) => stdout.on('close', () => callback(failure)),
-      hold: (ms) => {
+      pauseReading: (ms) => {
         stdout.pause();
         setTimeout(() => stdout.resume(), ms).unref();
       },

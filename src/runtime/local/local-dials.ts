@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net';
 import { basename, dirname, join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
-import { nobodyAccepts, refuseOtherTarget } from '../dial-target.ts';
+import { connectionRefused, validateTarget } from '../dial-target.ts';
 import { DIAL_MS, Dials } from '../dials.ts';
 import type { DialTarget } from '../runtime.ts';
 import { expectState } from './container-states.ts';
@@ -19,7 +19,7 @@ export class LocalDials {
 
   /** Connects to a socket or a port of a running agent (see `ContainerRuntime.dial`). */
   async dial(container: LocalContainer, to: DialTarget, signal: AbortSignal): Promise<Duplex> {
-    refuseOtherTarget(to);
+    validateTarget(to);
     return this.dials.add(container.handle, async () => {
       signal.throwIfAborted();
       await expectState(container, ['running']);
@@ -27,7 +27,7 @@ export class LocalDials {
       const accepted = (socket: Socket) => connected(socket, to, signal);
       if ('port' in to) return accepted(connect({ host: '127.0.0.1', port: await container.hostPort(spec, to.port) }));
       return atPath(container.hostPath(spec, to.unix), accepted).catch((error: NodeJS.ErrnoException) => {
-        throw error.code === 'ENOENT' || error.code === 'ENOTDIR' ? nobodyAccepts(to, error) : error;
+        throw error.code === 'ENOENT' || error.code === 'ENOTDIR' ? connectionRefused(to, error) : error;
       });
     });
   }
@@ -58,6 +58,6 @@ async function connected(socket: Socket, to: DialTarget, signal: AbortSignal): P
   } catch (error) {
     socket.destroy();
     signal.throwIfAborted();
-    throw nobodyAccepts(to, error);
+    throw connectionRefused(to, error);
   }
 }

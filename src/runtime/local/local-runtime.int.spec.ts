@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pack } from 'tar-stream';
 import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
-import { firstLines } from '../../../test/contracts/runtime.bed.contract.ts';
+import { firstLines } from '../../../test/contracts/runtime.fixture.contract.ts';
 import { runtimeContract } from '../../../test/contracts/runtime.contract.ts';
 import { projectContract } from '../../../test/contracts/runtime.projects.contract.ts';
 import { probeFiles, request, startCommand } from '../../../test/contracts/runtime.probe.ts';

@@ -42,7 +42,7 @@ import { LocalDials } from './local-dials.ts';
 import { LocalLife } from './local-life.ts';
 import { readImageRecord, type ImageRecord } from './image-record.ts';
 import { LocalFiles } from './files/local-files.ts';
-import type { Homes } from './files/real-path.ts';
+import type { ContainerRoots } from './files/real-path.ts';
 import { LocalImages } from './local-images.ts';
 import { makeContainer } from './make-container.ts';
 import { openLocalTerminal } from './local-terminal.ts';
@@ -211,7 +211,7 @@ export class LocalRuntime extends ContainerRuntime {
   async remove(handle: ContainerHandle): Promise<void> {
     const container = this.at(handle);
     if (!(await exists(container.folder))) return;
-    this.channels.forget(handle);
+    this.channels.discard(handle);
     const { agentId } = await container.view();
     await this.life.end(container);
     await removeFolder(container.folder);
@@ -249,7 +249,7 @@ export class LocalRuntime extends ContainerRuntime {
         onStart: (mark) => records.add(record, mark),
       });
     } finally {
-      await records.forget(record);
+      await records.remove(record);
     }
   }
 
@@ -265,7 +265,7 @@ export class LocalRuntime extends ContainerRuntime {
       environment: { ...environment, ...own },
       request,
       onStart: (mark) => records.add(record, mark),
-      onEnd: () => records.forget(record),
+      onEnd: () => records.remove(record),
     });
   }
 
@@ -345,7 +345,7 @@ export class LocalRuntime extends ContainerRuntime {
     return found;
   }
 
-  private async homesOf(handle: ContainerHandle): Promise<Homes> {
+  private async homesOf(handle: ContainerHandle): Promise<ContainerRoots> {
     const container = this.at(handle);
     await expectState(container, ['running']);
     const { volumePath } = await container.spec();

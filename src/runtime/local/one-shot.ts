@@ -66,12 +66,12 @@ export async function runOneShot(shot: OneShot): Promise<ExecResult> {
   request.signal?.removeEventListener('abort', kill);
   killGroup(child.pid);
   request.signal?.throwIfAborted();
-  return { exitCode: timedOut ? 124 : exitCode, ...output.taken(), timedOut };
+  return { exitCode: timedOut ? 124 : exitCode, ...output.result(), timedOut };
 }
 
 function collect(stream: Readable, name: OutputStream, output: ExecOutput): void {
   stream.on('error', () => undefined);
-  stream.on('data', (chunk: Buffer) => output.take(name, chunk));
+  stream.on('data', (chunk: Buffer) => output.push(name, chunk));
 }
 
 function notStarted({ argv: [program = ''], environment }: OneShot, error: NodeJS.ErrnoException): ExecResult {

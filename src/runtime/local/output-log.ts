@@ -33,9 +33,9 @@ export async function* outputLines(
   // A cursor of a newer generation is after all output of this one.
   if (after !== null && after.generation > generation) return;
   const from = after !== null && after.generation === generation ? after : null;
-  const bell = new Bell(container.folder, signal);
+  const bell = new ChangeSignal(container.folder, signal);
   const reader = new SegmentReader(container);
-  const place = new Place(from);
+  const place = new ReadPosition(from);
   try {
     while (!signal.aborted) {
       bell.clear();
@@ -43,12 +43,12 @@ export async function* outputLines(
       for (let lines = await reader.next(); lines !== null; lines = await reader.next()) {
         for (const raw of lines) {
           const line = parse(raw, generation);
-          if (line !== null) yield* place.unseen(line);
+          if (line !== null) yield* place.newLines(line);
           if (signal.aborted) return;
         }
       }
       if (ended) return;
-      await bell.ring();
+      await bell.wait();
     }
   } finally {
     bell.close();
@@ -57,7 +57,7 @@ export async function* outputLines(
 }
 
 /** O2: The position in the output up to which lines have been yielded. */
-class Place {
+class ReadPosition {
   /** The value is true once the line of the cursor was met, so that nothing can be missing between it and the next line. */
   private isMet: boolean;
 
@@ -65,7 +65,7 @@ class Place {
     this.isMet = from === null;
   }
 
-  *unseen(line: LogLine): Generator<LogLine> {
+  *newLines(line: LogLine): Generator<LogLine> {
     const { from } = this;
     if (from !== null && line.cursor.time <= from.time) {
       this.isMet ||= line.cursor.time === from.time;
@@ -146,32 +146,32 @@ function parse(raw: string, generation: number): LogLine | null {
 }
 
 /** Wakes its waiter when something in the folder changed, or the signal aborts. */
-class Bell {
-  private rung = false;
+class ChangeSignal {
+  private isNotified = false;
   private wake: () => void = () => undefined;
   private readonly watcher;
-  private readonly onAbort = () => this.strike();
+  private readonly onAbort = () => this.notify();
 
   constructor(
     folder: string,
     private readonly signal: AbortSignal,
   ) {
     try {
-      this.watcher = watch(folder, () => this.strike());
-      this.watcher.on('error', () => this.strike());
+      this.watcher = watch(folder, () => this.notify());
+      this.watcher.on('error', () => this.notify());
     } catch (error) {
       if (!isMissing(error)) throw error;
-      this.strike();
+      this.notify();
     }
     signal.addEventListener('abort', this.onAbort);
   }
 
   clear(): void {
-    this.rung = false;
+    this.isNotified = false;
   }
 
-  ring(): Promise<void> {
-    if (this.rung || this.signal.aborted) return Promise.resolve();
+  wait(): Promise<void> {
+    if (this.isNotified || this.signal.aborted) return Promise.resolve();
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, FALLBACK_MS);
       this.wake = () => {
@@ -187,8 +187,8 @@ class Bell {
     this.wake();
   }
 
-  private strike(): void {
-    this.rung = true;
+  private notify(): void {
+    this.isNotified = true;
     this.wake();
   }
 }

@@ -4,11 +4,11 @@ import { RuntimeUnavailable } from '../runtime.errors.ts';
 import { liveness, markOf, signalProcess, type ProcessMark } from './processes.ts';
 
 /** The number of passes over a tree: a process may have started another one during a pass. */
-const LOOKS_MAX = 5;
+const SCANS_MAX = 5;
 const END_MS_MAX = 15_000;
 const END_AGAIN_MS = 10;
 /** Most kernels list the children of each thread. On others, all processes of the machine are read. */
-const TELLS_CHILDREN = existsSync(`/proc/${process.pid}/task/${process.pid}/children`);
+const LISTS_CHILDREN = existsSync(`/proc/${process.pid}/task/${process.pid}/children`);
 
 /** Returns whether the process is a supervisor that keeps commands. */
 export function isKeeper(pid: number): boolean {
@@ -26,7 +26,7 @@ export function isKeeper(pid: number): boolean {
  */
 export function signalTree(root: number, signal: 'SIGSTOP' | 'SIGCONT'): void {
   const known = new Set<string>();
-  for (let look = 0; look < LOOKS_MAX; look += 1) {
+  for (let look = 0; look < SCANS_MAX; look += 1) {
     const found = treeOf(root).filter(({ pid, identity }) => !known.has(`${pid} ${identity}`));
     if (found.length === 0) return;
     for (const mark of found) {
@@ -57,21 +57,21 @@ export async function endTree(root: number): Promise<void> {
 }
 
 /** Returns the process and its descendants, from the top. */
-export function treeOf(root: number, tellsChildren = TELLS_CHILDREN): ProcessMark[] {
+export function treeOf(root: number, tellsChildren = LISTS_CHILDREN): ProcessMark[] {
   if (process.platform !== 'linux') return [];
-  return belowAndItself(root, tellsChildren ? toldChildren : foundChildren())
+  return descendantsAndSelf(root, tellsChildren ? listedChildren : scannedChildren())
     .map((pid) => markOf(pid))
     .filter(({ identity }) => identity !== undefined);
 }
 
-function belowAndItself(root: number, childrenOf: (pid: number) => readonly number[]): number[] {
+function descendantsAndSelf(root: number, childrenOf: (pid: number) => readonly number[]): number[] {
   const pids = new Set([root]);
   for (const pid of pids) for (const child of childrenOf(pid)) pids.add(child);
   return [...pids];
 }
 
 /** Reads the children of all threads of the process from the kernel. */
-function toldChildren(pid: number): number[] {
+function listedChildren(pid: number): number[] {
   try {
     return readdirSync(`/proc/${pid}/task`).flatMap((thread) => childrenOfThread(pid, thread));
   } catch {
@@ -88,7 +88,7 @@ function childrenOfThread(pid: number, thread: string): number[] {
 }
 
 /** Reads all processes of the machine, and returns a function that finds the children of each. */
-function foundChildren(): (pid: number) => readonly number[] {
+function scannedChildren(): (pid: number) => readonly number[] {
   const children = new Map<number, number[]>();
   for (const name of readdirSync('/proc').filter((each) => /^\d+$/.test(each))) {
     const parent = parentOf(name);

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { whoIs } from './process-identity.mjs';
 
 /** The number of passes over a session: a process may have started another one during a pass. */
-const LOOKS_MAX = 5;
+const SCANS_MAX = 5;
 
 /** Identifies a process, as distinct from a later one with the same pid. */
 export interface ProcessMark {
@@ -44,7 +44,7 @@ export function signalProcess(mark: ProcessMark | null, signal: NodeJS.Signals, 
  * sessions can't be listed, kills the group.
  */
 export function killSession(pid: number): void {
-  for (let look = 0; look < LOOKS_MAX; look += 1) {
+  for (let look = 0; look < SCANS_MAX; look += 1) {
     const members = process.platform === 'linux' ? membersOf(pid) : look === 0 ? [-pid] : [];
     if (members.length === 0) return;
     for (const member of members) {

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { RuntimeRefused, RuntimeUnavailable } from '../runtime.errors.ts';
 
-const ANSWER_MS = 15_000;
+const RESPONSE_TIMEOUT_MS = 15_000;
 const supervisor = fileURLToPath(new URL('./supervisor.mjs', import.meta.url));
 
 export interface Launch {
@@ -26,7 +26,7 @@ export async function startSupervisor(folder: string, run: number, changes: stri
   try {
     const answer = await new Promise<string>((resolve, reject) => {
       let text = '';
-      const timer = setTimeout(() => reject(new Error('the supervisor does not answer')), ANSWER_MS);
+      const timer = setTimeout(() => reject(new Error('the supervisor does not answer')), RESPONSE_TIMEOUT_MS);
       child.stdout.on('data', (chunk: Buffer) => {
         text += chunk.toString('utf8');
       });

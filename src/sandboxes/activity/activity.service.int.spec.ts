@@ -29,14 +29,14 @@ const newActivity = () => new Activity(database, new Replica());
 describe('an agent with work in flight', () => {
   it('is held while the work runs, and counts as used until it ended', async () => {
     const activity = newActivity();
-    expect(await activity.held('a1')).toBe(false);
+    expect(await activity.isHeld('a1')).toBe(false);
     expect(await activity.lastActiveAt('a1')).toBeNull();
 
     const hold = await activity.hold('a1');
-    expect(await activity.held('a1')).toBe(true);
+    expect(await activity.isHeld('a1')).toBe(true);
     const begun = await activity.lastActiveAt('a1');
     hold.release();
-    expect(await activity.held('a1')).toBe(false);
+    expect(await activity.isHeld('a1')).toBe(false);
     expect((await activity.lastActiveAt('a1'))?.getTime()).toBeGreaterThanOrEqual(begun?.getTime() ?? Infinity);
     await activity.beforeApplicationShutdown();
   });
@@ -45,9 +45,9 @@ describe('an agent with work in flight', () => {
     const [one, two, looking] = [newActivity(), newActivity(), newActivity()];
     const holds = await Promise.all([one.hold('a2'), two.hold('a2')]);
     holds[0].release();
-    expect(await looking.held('a2')).toBe(true);
+    expect(await looking.isHeld('a2')).toBe(true);
     holds[1].release();
-    await until('nobody holds it', async () => ((await looking.held('a2')) ? undefined : true));
+    await until('nobody holds it', async () => ((await looking.isHeld('a2')) ? undefined : true));
     await Promise.all([one, two].map((activity) => activity.beforeApplicationShutdown()));
   });
 
@@ -56,10 +56,10 @@ describe('an agent with work in flight', () => {
     const holds = await Promise.all(Array.from({ length: 100 }, () => activity.hold('a3')));
     expect(await rows('a3')).toHaveLength(1);
     for (const hold of holds.slice(1)) hold.release();
-    expect(await activity.held('a3')).toBe(true);
+    expect(await activity.isHeld('a3')).toBe(true);
     holds[0]?.release();
     holds[0]?.release();
-    expect(await activity.held('a3')).toBe(false);
+    expect(await activity.isHeld('a3')).toBe(false);
     await activity.beforeApplicationShutdown();
   });
 
@@ -70,14 +70,14 @@ describe('an agent with work in flight', () => {
         let missing = 0;
         for (let round = 0; round < 5; round += 1) {
           const hold = await activity.hold('a4');
-          if (index % 3 === 0 && !(await activity.held('a4'))) missing += 1;
+          if (index % 3 === 0 && !(await activity.isHeld('a4'))) missing += 1;
           hold.release();
         }
         return missing;
       }),
     );
     expect(unheld.reduce((sum, missing) => sum + missing, 0)).toBe(0);
-    expect(await activity.held('a4')).toBe(false);
+    expect(await activity.isHeld('a4')).toBe(false);
     expect(await rows('a4')).toEqual([]);
     await activity.beforeApplicationShutdown();
   });
@@ -95,7 +95,7 @@ describe('an agent with work in flight', () => {
       'select pg_terminate_backend(pid) from pg_stat_activity where application_name = (select owner from consumer_leases where name = $1)',
       [lease.name],
     );
-    await until('nobody counts its hold', async () => ((await looking.held('c1')) ? undefined : true));
+    await until('nobody counts its hold', async () => ((await looking.isHeld('c1')) ? undefined : true));
     expect(await rows('c1')).toHaveLength(1);
     expect(await looking.inFlight('c1')).toEqual({ held: false, abandonedBy: replica.id });
     await activity.beforeApplicationShutdown();
@@ -126,11 +126,11 @@ describe('an agent with work in flight', () => {
     const replica = new Replica();
     const activity = new Activity(database, replica);
     const before = await activity.hold('c2');
-    replica.lost();
+    replica.notifyLost();
     expect(activity.rowOf('c2')).toBeNull();
     const after = await activity.hold('c2');
     expect(after.row).not.toBe(before.row);
-    expect(await activity.held('c2')).toBe(true);
+    expect(await activity.isHeld('c2')).toBe(true);
     await activity.beforeApplicationShutdown();
   });
 
@@ -138,11 +138,11 @@ describe('an agent with work in flight', () => {
     const died = newActivity();
     await died.hold('a5');
     const looking = newActivity();
-    expect(await looking.held('a5')).toBe(true);
+    expect(await looking.isHeld('a5')).toBe(true);
     await database.query(`update agent_holds set expires_at = expires_at - make_interval(secs => $1) where agent_id = 'a5'`, [
       HOLD_TTL_SECONDS,
     ]);
-    expect(await looking.held('a5')).toBe(false);
+    expect(await looking.isHeld('a5')).toBe(false);
     await died.beforeApplicationShutdown();
   });
 
@@ -153,7 +153,7 @@ describe('an agent with work in flight', () => {
     const later = jest.spyOn(Date, 'now').mockReturnValue(Date.now() + HOLD_TTL_SECONDS * 1000);
     await activity.hold('a8');
     later.mockRestore();
-    expect(await activity.held('a8')).toBe(true);
+    expect(await activity.isHeld('a8')).toBe(true);
     await activity.beforeApplicationShutdown();
   });
 
@@ -161,13 +161,13 @@ describe('an agent with work in flight', () => {
     const activity = newActivity();
     await activity.hold('a6');
     await activity.beforeApplicationShutdown();
-    expect(await activity.held('a6')).toBe(false);
+    expect(await activity.isHeld('a6')).toBe(false);
   });
 
   it('leaves nothing behind when it is forgotten', async () => {
     const activity = newActivity();
     (await activity.hold('a7')).release();
-    await activity.forget('a7');
+    await activity.delete('a7');
     expect(await activity.lastActiveAt('a7')).toBeNull();
     await activity.beforeApplicationShutdown();
     expect(await activity.lastActiveAt('a7')).toBeNull();
@@ -222,7 +222,7 @@ describe('an agent with work in flight', () => {
   it('is released eight seconds after its last use at the latest, for every replica', async () => {
     const [activity, looking] = [newActivity(), newActivity()];
     for (const id of ['b1', 'b2']) (await activity.hold(id)).release();
-    expect(await looking.held('b1')).toBe(true);
+    expect(await looking.isHeld('b1')).toBe(true);
     const later = jest.spyOn(Date, 'now').mockReturnValue(Date.now() + 8_000);
     await until('the rows are gone', async () => ((await rows('b1')).length + (await rows('b2')).length === 0 ? true : undefined));
     later.mockRestore();
@@ -243,9 +243,9 @@ describe('an agent with work in flight', () => {
     const activity = newActivity();
     const before = await activity.hold('b4');
     before.release();
-    const [, after] = await Promise.all([activity.held('b4'), activity.hold('b4')]);
+    const [, after] = await Promise.all([activity.isHeld('b4'), activity.hold('b4')]);
     expect(after.row).not.toBe(before.row);
-    expect(await activity.held('b4')).toBe(true);
+    expect(await activity.isHeld('b4')).toBe(true);
     after.release();
     await activity.beforeApplicationShutdown();
   });
@@ -255,7 +255,7 @@ describe('an agent that is kept awake', () => {
   const idleFor = async (activity: Activity, agentId: string) => Date.now() - ((await activity.idleFrom(agentId))?.getTime() ?? 0);
   const usedAnHourAgo = async (activity: Activity, agentId: string) => {
     (await activity.hold(agentId)).release();
-    expect(await activity.held(agentId)).toBe(false);
+    expect(await activity.isHeld(agentId)).toBe(false);
     await database.query(`update agent_activity set last_active_at = now() - interval '1 hour' where agent_id = $1`, [agentId]);
   };
 

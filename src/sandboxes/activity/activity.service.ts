@@ -15,7 +15,7 @@
  */
 import { Injectable, Logger, type BeforeApplicationShutdown } from '@nestjs/common';
 
-import { SharedQuestions } from '../../kernel/async/shared-questions.ts';
+import { BatchLoader } from '../../kernel/async/batch-loader.ts';
 import { Database } from '../../postgres/database/database.ts';
 import { LEASE_IS_FREE } from '../../postgres/leases/leases.ts';
 import { Replica, REPLICA } from '../../postgres/leases/replica.ts';
@@ -46,7 +46,7 @@ export const HOLD_COUNTS = `
   and not exists (select from consumer_leases l where l.name = '${REPLICA}' || h.owner and ${LEASE_IS_FREE})`;
 
 /** The age at which the rows of replicas that ended are deleted. */
-const FORGOTTEN_AFTER = `interval '1 hour'`;
+const DELETE_AFTER = `interval '1 hour'`;
 
 /**
  * Returns the expression of the replica that ended with work in flight for the sandbox, the one that ended last if there are several; null if
@@ -55,7 +55,7 @@ const FORGOTTEN_AFTER = `interval '1 hour'`;
 export function abandonedBy(sandboxId: string): string {
   return `(
   select h.owner from agent_holds h join consumer_leases l on l.name = '${REPLICA}' || h.owner
-   where h.agent_id = ${sandboxId} and h.expires_at > clock_timestamp() - ${FORGOTTEN_AFTER} and ${LEASE_IS_FREE}
+   where h.agent_id = ${sandboxId} and h.expires_at > clock_timestamp() - ${DELETE_AFTER} and ${LEASE_IS_FREE}
    order by h.expires_at desc, h.owner limit 1)`;
 }
 
@@ -126,7 +126,7 @@ export interface Hold {
 }
 
 /** The hold of this process on one sandbox: one row, however many callers share it. */
-interface Held {
+interface HeldSandbox {
   readonly sandboxId: string;
   readonly lingerMs: number;
   holders: number;
@@ -144,12 +144,12 @@ interface Held {
 export class Activity implements BeforeApplicationShutdown {
   private readonly logger = new Logger('Activity');
   private readonly owner: string;
-  private readonly bySandbox = new Map<string, Held>();
+  private readonly bySandbox = new Map<string, HeldSandbox>();
   private renewal: NodeJS.Timeout | null = null;
   private releasing: NodeJS.Timeout | null = null;
   private isStopping = false;
-  private readonly holds = new SharedQuestions((sandboxIds: string[]) => this.writeHolds(sandboxIds));
-  private readonly looks = new SharedQuestions((sandboxIds: string[]) => this.look(sandboxIds));
+  private readonly holdWrites = new BatchLoader((sandboxIds: string[]) => this.writeHolds(sandboxIds));
+  private readonly lastUses = new BatchLoader((sandboxIds: string[]) => this.readLastUses(sandboxIds));
 
   constructor(
     private readonly database: Database,
@@ -168,7 +168,7 @@ export class Activity implements BeforeApplicationShutdown {
     const held = this.bySandbox.get(sandboxId) ?? newHeld(sandboxId);
     this.bySandbox.set(sandboxId, held);
     held.holders += 1;
-    if (held.row === null || Date.now() - held.renewedAt > DOUBTFUL_MS) this.write(held);
+    if (held.row === null || Date.now() - held.renewedAt > DOUBTFUL_MS) this.writeHold(held);
     const row = held.row as HeldRow;
     let isReleased = false;
     const release = () => {
@@ -202,20 +202,20 @@ export class Activity implements BeforeApplicationShutdown {
   }
 
   /** Returns whether any process, on any replica, has work in flight for the sandbox. */
-  async held(sandboxId: string): Promise<boolean> {
+  async isHeld(sandboxId: string): Promise<boolean> {
     return (await this.inFlight(sandboxId)).held;
   }
 
   /** Returns the time of the last use; null if the sandbox was never used. */
   async lastActiveAt(sandboxId: string): Promise<Date | null> {
     await this.releaseIdle(sandboxId);
-    return (await this.looks.answerFor(sandboxId))?.last_active_at ?? null;
+    return (await this.lastUses.load(sandboxId))?.last_active_at ?? null;
   }
 
   /** Returns the time from which on the sandbox is idle: that of the last use, or now while it is kept awake. */
   async idleFrom(sandboxId: string): Promise<Date | null> {
     await this.releaseIdle(sandboxId);
-    return (await this.looks.answerFor(sandboxId))?.idle_from ?? null;
+    return (await this.lastUses.load(sandboxId))?.idle_from ?? null;
   }
 
   /** Makes the sandbox count as used until the time, or longer if it does already. This outlives the process. */
@@ -228,7 +228,7 @@ export class Activity implements BeforeApplicationShutdown {
     await this.database.query(KEEP, [sandboxId, until, true]);
   }
 
-  private async look(sandboxIds: string[]): Promise<Map<string, LastUse>> {
+  private async readLastUses(sandboxIds: string[]): Promise<Map<string, LastUse>> {
     const rows = await this.database.query<LastUse & Record<string, unknown>>(
       `select agent_id, last_active_at, ${IDLE_FROM} as idle_from from agent_activity v where agent_id = any($1::text[])`,
       [sandboxIds],
@@ -242,7 +242,7 @@ export class Activity implements BeforeApplicationShutdown {
   }
 
   /** Deletes the rows of a deleted sandbox. */
-  async forget(sandboxId: string): Promise<void> {
+  async delete(sandboxId: string): Promise<void> {
     await this.database.query(
       `with holds as (delete from agent_holds where agent_id = $1) delete from agent_activity where agent_id = $1`,
       [sandboxId],
@@ -259,17 +259,17 @@ export class Activity implements BeforeApplicationShutdown {
     await this.database.query('delete from agent_holds where owner = $1', [this.owner]).catch((error: Error) => this.warn(error));
   }
 
-  private write(held: Held): void {
+  private writeHold(held: HeldSandbox): void {
     held.row = { sandboxId: held.sandboxId };
     held.renewedAt = Date.now();
     const before = held.written;
     held.written = (async () => {
       await before.catch(() => undefined);
-      await this.holds.answerFor(held.sandboxId);
+      await this.holdWrites.load(held.sandboxId);
     })();
   }
 
-  private release(held: Held): void {
+  private release(held: HeldSandbox): void {
     held.holders -= 1;
     held.usedAt = Date.now();
     if (held.holders === 0) this.releaseLater();
@@ -297,7 +297,7 @@ export class Activity implements BeforeApplicationShutdown {
    * Deletes the rows and stamps the sandboxes. Never throws: a row that can't be deleted expires. A caller that arrives meanwhile writes its
    * row afterwards.
    */
-  private async releaseAll(chosen: (held: Held) => boolean): Promise<void> {
+  private async releaseAll(chosen: (held: HeldSandbox) => boolean): Promise<void> {
     const idle = [...this.bySandbox.values()].filter(chosen);
     if (idle.length === 0) return;
     const before = idle.map(({ written }) => written);
@@ -320,7 +320,7 @@ export class Activity implements BeforeApplicationShutdown {
 
   private async renew(): Promise<void> {
     const now = Date.now();
-    const isDue = ({ holders, row, renewedAt }: Held) => holders > 0 || (row !== null && now - renewedAt >= LINGERING_RENEWAL_MS);
+    const isDue = ({ holders, row, renewedAt }: HeldSandbox) => holders > 0 || (row !== null && now - renewedAt >= LINGERING_RENEWAL_MS);
     const due = [...this.bySandbox.values()].filter(isDue);
     // The row may have expired before it is renewed, so the next caller may not rely on it.
     for (const held of due) if (now - held.renewedAt > DOUBTFUL_MS) held.row = null;
@@ -329,7 +329,7 @@ export class Activity implements BeforeApplicationShutdown {
     try {
       await this.database.query(RENEW, [this.owner, ids, ago, HOLD_TTL_SECONDS]);
       for (const held of due) held.renewedAt = now;
-      await this.database.query(`delete from agent_holds where expires_at < clock_timestamp() - ${FORGOTTEN_AFTER}`);
+      await this.database.query(`delete from agent_holds where expires_at < clock_timestamp() - ${DELETE_AFTER}`);
     } catch (error) {
       this.warn(error as Error);
     }
@@ -340,6 +340,6 @@ export class Activity implements BeforeApplicationShutdown {
   }
 }
 
-function newHeld(sandboxId: string): Held {
+function newHeld(sandboxId: string): HeldSandbox {
   return { sandboxId, lingerMs: LINGER_MS[kindOf(sandboxId)], holders: 0, row: null, written: Promise.resolve(), renewedAt: 0, usedAt: 0 };
 }

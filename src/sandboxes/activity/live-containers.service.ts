@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 
 import { timeoutSignal } from '../../kernel/async/timeout-signal.ts';
 import type { FairLimiter } from '../../kernel/limits/fair-limiter.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import { ContainerRuntime } from '../../runtime/runtime.ts';
 import type { ContainerHandle } from '../../runtime/container.ts';
 import { WakeGate } from './wake-gate.service.ts';
@@ -10,10 +10,10 @@ import type { Need } from './wakeable.ts';
 import { Wakeables } from './wakeables.ts';
 
 /** The longest time that work in a container waits for a slot, in ms. */
-const TURN_TIMEOUT_MS = 10_000;
+const SLOT_TIMEOUT_MS = 10_000;
 
 /** The slots in which work of one kind runs. */
-export interface Places {
+export interface UsageSlots {
   limiter: FairLimiter;
   /** The text of the refusal of work that waited too long for a slot. */
   full: string;
@@ -33,20 +33,24 @@ export class LiveContainers {
    * `WakeGate.whileAwake` throws, `runtime_unavailable` and `rate_limited`, all of them before the work begins, and the signal's reason if
    * it aborts before that.
    */
-  async use<T>(need: Need, places: Places, work: (handle: ContainerHandle, woken: boolean, generation: number) => Promise<T>): Promise<T> {
+  async use<T>(
+    need: Need,
+    slots: UsageSlots,
+    work: (handle: ContainerHandle, woken: boolean, generation: number) => Promise<T>,
+  ): Promise<T> {
     await this.requireEngine('nothing was done');
     const { result } = await this.gate.whileAwake(need, async ({ generation }, woken) => {
-      const patience = timeoutSignal(TURN_TIMEOUT_MS);
+      const patience = timeoutSignal(SLOT_TIMEOUT_MS);
       const inTurn = async () => work(await this.running(need.sandboxId, generation), woken, generation);
       try {
-        return await places.limiter.run(
+        return await slots.limiter.run(
           { account: need.accountId, agent: need.sandboxId },
           AbortSignal.any([need.signal, patience]),
           inTurn,
         );
       } catch (error) {
         if (error !== patience.reason) throw error;
-        throw new Refusal('rate_limited', places.full, { retryAfterSeconds: 1 });
+        throw new ProblemError('rate_limited', slots.full, { retryAfterSeconds: 1 });
       }
     });
     return result;
@@ -55,7 +59,7 @@ export class LiveContainers {
   /** Throws `runtime_unavailable` if the engine does not respond within a second; `consequence` is a part of the message. */
   async requireEngine(consequence: string): Promise<void> {
     if (!(await this.runtime.available()))
-      throw new Refusal('runtime_unavailable', `The container engine does not answer; ${consequence}.`);
+      throw new ProblemError('runtime_unavailable', `The container engine does not answer; ${consequence}.`);
   }
 
   /** Returns the handle of the running container of the generation. Throws the kind's refusal if there is none. */

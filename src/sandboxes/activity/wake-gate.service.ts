@@ -14,10 +14,10 @@
  */
 import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 
-import { unlessAborted } from '../../kernel/async/unless-aborted.ts';
+import { raceAbort } from '../../kernel/async/race-abort.ts';
 import { START, type Position, type StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
 import { LogFollower } from '../../eventsourcing/log/log-follower.ts';
-import type { Sandbox } from '../lifecycle/sandbox.decider.ts';
+import type { Sandbox } from '../lifecycle/sandbox.rules.ts';
 import { sandboxOfStream } from '../sandbox-id.ts';
 import { Activity, type HeldRow } from './activity.service.ts';
 import type { Need, Wakeable } from './wakeable.ts';
@@ -40,7 +40,7 @@ export class WakeGate implements OnModuleInit, OnModuleDestroy {
   /** W3: Maps a row to the sandbox that was seen awake while the row held it. */
   private seenAwake = new WeakMap<HeldRow, Sandbox>();
   /** Maps a row to the position of the last event that arrived on the held sandbox's stream. */
-  private heardUpTo = new WeakMap<HeldRow, Position>();
+  private receivedUpTo = new WeakMap<HeldRow, Position>();
   private stopListening = () => {};
 
   constructor(
@@ -69,13 +69,13 @@ export class WakeGate implements OnModuleInit, OnModuleDestroy {
     const { sandboxId, accountId } = need;
     const kind = this.wakeables.of(sandboxId);
     // W4
-    const seen = kind.owned(this.known(this.activity.rowOf(sandboxId)) ?? (await kind.find(sandboxId)).state, accountId);
+    const seen = kind.requireOwned(this.seenAwakeUnder(this.activity.rowOf(sandboxId)) ?? (await kind.find(sandboxId)).state, accountId);
     if (need.wake === false && !kind.isAwake(seen)) throw kind.notAwake('asleep');
     // W1
     const hold = await this.activity.hold(sandboxId);
     try {
-      const sandbox = this.known(hold.row);
-      const awake = sandbox === null ? await this.awake(kind, need, hold.row, seen) : { sandbox, woken: false };
+      const sandbox = this.seenAwakeUnder(hold.row);
+      const awake = sandbox === null ? await this.ensureAwake(kind, need, hold.row, seen) : { sandbox, woken: false };
       return { result: await work(awake.sandbox, awake.woken), woken: awake.woken };
     } finally {
       hold.release();
@@ -89,11 +89,11 @@ export class WakeGate implements OnModuleInit, OnModuleDestroy {
     return state !== null && kind.isAwake(state) && state.generation === generation;
   }
 
-  private awake(kind: Wakeable, need: Need, row: HeldRow, seen: Sandbox): Promise<Awake> {
-    return need.wake === false ? this.look(kind, need, row) : this.together(kind, need, row, seen);
+  private ensureAwake(kind: Wakeable, need: Need, row: HeldRow, seen: Sandbox): Promise<Awake> {
+    return need.wake === false ? this.expectAwake(kind, need, row) : this.shareWake(kind, need, row, seen);
   }
 
-  private async look(kind: Wakeable, { sandboxId }: Need, row: HeldRow): Promise<Awake> {
+  private async expectAwake(kind: Wakeable, { sandboxId }: Need, row: HeldRow): Promise<Awake> {
     const { seenAwake } = this;
     const { state, position } = await kind.find(sandboxId);
     if (state === null || !kind.isAwake(state)) throw kind.notAwake('asleep');
@@ -105,11 +105,11 @@ export class WakeGate implements OnModuleInit, OnModuleDestroy {
    * Begins a wake or joins the one in progress. The caller that began it reads the state under its own hold, and keeps that hold until
    * those who joined have theirs.
    */
-  private together(kind: Wakeable, need: Need, row: HeldRow, seen: Sandbox): Promise<Awake> {
+  private shareWake(kind: Wakeable, need: Need, row: HeldRow, seen: Sandbox): Promise<Awake> {
     const { sandboxId, signal } = need;
     const shared = this.wakes.get(sandboxId) ?? this.wake(kind, need, row, seen).finally(() => this.wakes.delete(sandboxId));
     this.wakes.set(sandboxId, shared);
-    return unlessAborted(shared, signal);
+    return raceAbort(shared, signal);
   }
 
   /** W2: Wakes the sandbox. The signal of the caller that began the wake does not end it, because others wait for it too. */
@@ -135,10 +135,10 @@ export class WakeGate implements OnModuleInit, OnModuleDestroy {
 
   /** W3: Remembers what was read, unless a gap came after it, or an event that may be newer than the state. */
   private remember(seenAwake: WeakMap<HeldRow, Sandbox>, row: HeldRow, state: Sandbox, position: Position): void {
-    if ((this.heardUpTo.get(row) ?? START) <= position) seenAwake.set(row, state);
+    if ((this.receivedUpTo.get(row) ?? START) <= position) seenAwake.set(row, state);
   }
 
-  private known(row: HeldRow | null): Sandbox | null {
+  private seenAwakeUnder(row: HeldRow | null): Sandbox | null {
     return (row !== null && this.seenAwake.get(row)) || null;
   }
 
@@ -148,7 +148,7 @@ export class WakeGate implements OnModuleInit, OnModuleDestroy {
       const row = sandboxId === null ? null : this.activity.rowOf(sandboxId);
       if (sandboxId === null || row === null) continue;
       this.seenAwake.delete(row);
-      this.heardUpTo.set(row, position);
+      this.receivedUpTo.set(row, position);
       // Most events end the container's run or put it to sleep. A replica that does so must not wait for a row that nobody here needs.
       void this.activity.releaseIdle(sandboxId);
     }

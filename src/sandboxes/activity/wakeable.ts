@@ -1,8 +1,8 @@
 import type { CommandContext } from '../../kernel/context/command-context.ts';
-import type { Refusal } from '../../kernel/errors/refusal.ts';
-import type { Executed } from '../../eventsourcing/aggregates/aggregates.ts';
+import type { ProblemError } from '../../kernel/errors/problem-error.ts';
+import type { CommandResult } from '../../eventsourcing/aggregates/aggregates.ts';
 import type { Loaded } from '../../eventsourcing/aggregates/dated-state.ts';
-import type { Sandbox } from '../lifecycle/sandbox.decider.ts';
+import type { Sandbox } from '../lifecycle/sandbox.rules.ts';
 import type { SandboxKind } from '../sandbox-id.ts';
 
 /** A caller's need for an awake sandbox, and its reason. */
@@ -30,14 +30,14 @@ export interface Wakeable<S extends Sandbox = Sandbox> {
   /** Returns the newest state, also of another account's sandbox or of a deleted one; null if there never was one. */
   find(sandboxId: string): Promise<Loaded<S | null>>;
   /** Returns the sandbox if the account may use it. Throws the kind's refusal of an unknown one. */
-  owned(sandbox: S | null, accountId: string): S;
+  requireOwned(sandbox: S | null, accountId: string): S;
   /** Returns whether the container is up and ready. */
   isAwake(sandbox: S): boolean;
   /** Requests a wake of the sandbox, if it sleeps. Throws the kind's refusal of one that must not be woken. */
-  wake(need: Need): Promise<Executed<S | null>>;
+  wake(need: Need): Promise<CommandResult<S | null>>;
   /** Waits until the probe returns a result. It is called now and after each event of the sandbox. See `EventWaits.until`. */
   until<T>(sandboxId: string, probe: () => Promise<T | undefined>, options: { timeoutMs: number }): Promise<T | null>;
   /** Returns the time in seconds within which a wake of the sandbox must have ended. */
   wakeSeconds(sandbox: S): number;
-  notAwake(why: NotAwake): Refusal;
+  notAwake(why: NotAwake): ProblemError;
 }

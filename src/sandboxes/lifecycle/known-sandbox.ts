@@ -1,4 +1,4 @@
-import type { Sandbox } from './sandbox.decider.ts';
+import type { Sandbox } from './sandbox.rules.ts';
 
 /** A sandbox as read from its row. */
 export interface KnownSandbox<S extends Sandbox = Sandbox> {

@@ -1,8 +1,8 @@
 import type { ContainerSpec, ContainerState, ContainerView } from '../../runtime/container.ts';
 import type { ImageGone } from '../../runtime/runtime.errors.ts';
-import type { Sandbox } from '../lifecycle/sandbox.decider.ts';
+import type { Sandbox } from '../lifecycle/sandbox.rules.ts';
 import type { KnownSandbox, SandboxOfAccount } from '../lifecycle/known-sandbox.ts';
-import type { Actual, Order, Rules, Step } from '../lifecycle/steps.decider.ts';
+import type { ActualState, Order, StepRules, Step } from '../lifecycle/steps.rules.ts';
 import type { SandboxKind } from '../sandbox-id.ts';
 import type { Pass } from './pass.ts';
 
@@ -12,7 +12,7 @@ import type { Pass } from './pass.ts';
  */
 
 /** A sandbox as of a revision of its stream. */
-export interface Seen<S> {
+export interface RecordedSandbox<S> {
   state: S;
   revision: number;
 }
@@ -20,9 +20,9 @@ export interface Seen<S> {
 /** The rules of the kind. All of them are pure. */
 export interface KindRules<S extends Sandbox, R, Own> {
   /** Returns the next step that brings the sandbox's container to the desired state in its stream. */
-  nextStep(sandbox: S, actual: Actual, rules: Rules, now: Date): Step<R, Own>;
+  nextStep(sandbox: S, actual: ActualState, rules: StepRules, now: Date): Step<R, Own>;
   /** Returns the earliest of the sandbox's own deadlines, at which to look again without an event; null if it has none. */
-  nextCheckAt(sandbox: S, actual: Actual, rules: Rules, now: Date): Date | null;
+  nextCheckAt(sandbox: S, actual: ActualState, rules: StepRules, now: Date): Date | null;
   /** Returns whether the sandbox is on its way from one status to another, which has a deadline. */
   isInTransit(sandbox: S): boolean;
   /** Returns whether the deletion of the sandbox has been requested and goes on. */
@@ -36,7 +36,7 @@ export interface KindRules<S extends Sandbox, R, Own> {
   /** Returns the states in which a settled sandbox's container may be; an empty list means that it need not exist. */
   wantedStates(sandbox: S): ContainerState[];
   /** Returns whether the last observation may be used again, because only events of the stream can interrupt the transition. */
-  keepsLook(sandbox: S): boolean;
+  mayReuseObservation(sandbox: S): boolean;
   /** Returns whether the transition waits, until its deadline, for an engine that can do what this one can't. */
   waitsForEngine(sandbox: S): boolean;
   /** Returns the record of a transition that failed for this reason. */
@@ -58,35 +58,35 @@ export interface KindContainers<S extends Sandbox> {
   /** Makes the image available again that the engine has lost. Throws `gone` if that is not possible. */
   pullAgain(sandbox: S, gone: ImageGone, signal: AbortSignal): Promise<void>;
   /** Deletes what is stored for the containers of a deleted sandbox. May be repeated. */
-  forget(sandboxId: string): Promise<void>;
+  onDeleted(sandboxId: string): Promise<void>;
 }
 
 /** The streams of the kind. What returns false has written nothing, because the stream has changed since it was read. */
 export interface KindRecords<S extends Sandbox> {
   /** Returns the newest state; null if the log does not know the sandbox. */
-  load(sandboxId: string): Promise<Seen<S> | null>;
+  load(sandboxId: string): Promise<RecordedSandbox<S> | null>;
   /** Requests a transition that the rules require without a caller's request. */
-  order(sandboxId: string, seen: Seen<S>, order: Order): Promise<boolean>;
+  order(sandboxId: string, seen: RecordedSandbox<S>, order: Order): Promise<boolean>;
   /** Destroys the data key of the sandbox, then records that it is deleted. */
-  erase(sandboxId: string, seen: Seen<S>): Promise<boolean>;
+  erase(sandboxId: string, seen: RecordedSandbox<S>): Promise<boolean>;
   /** Records that the volume holds more than it may, for the saga of that name. */
   recordFull(sandboxId: string, accountId: string, reason: string, saga: string): Promise<void>;
   /** Returns whether the work that claimed an image under the id goes on, so that no read model tells yet that the image is needed. */
   isClaiming(sandboxId: string, claimId: string): Promise<boolean>;
   /** Closes the stream of a deleted sandbox, so that nothing can be appended, and removes its snapshots. May be repeated. */
-  close(sandboxId: string, seen: Seen<S>): Promise<void>;
+  close(sandboxId: string, seen: RecordedSandbox<S>): Promise<void>;
 }
 
 /** The step in progress. */
-export interface Work<S extends Sandbox, R> {
+export interface PassWork<S extends Sandbox, R> {
   readonly pass: Pass;
-  readonly seen: Seen<S>;
+  readonly seen: RecordedSandbox<S>;
   /** Returns whether the state that the step was decided on has changed, so that the step is stale. */
   readonly isStale: () => Promise<boolean>;
   /** Returns whether the step is stale or the transition is out of time; the next look tells which. */
   readonly isOver: () => Promise<boolean>;
   /** Records an outcome. `container` is the one that it is about, whose last output may explain a failure. */
-  readonly record: (seen: Seen<S>, record: R, container: ContainerView | null) => Promise<boolean>;
+  readonly record: (seen: RecordedSandbox<S>, record: R, container: ContainerView | null) => Promise<boolean>;
   /**
    * Appends the record of a step that runs at the same time. It needs no revision, so it is appended even if other events came in between.
    */
@@ -113,11 +113,11 @@ export interface KindRows<S extends Sandbox> {
 /** The part of the steps that is the kind's own. */
 export interface KindSteps<S extends Sandbox, R, Own> {
   /** Records an outcome; see `Work.record`. Returns false if nothing was written, because the stream has changed since it was read. */
-  record(pass: Pass, seen: Seen<S>, record: R, container: ContainerView | null): Promise<boolean>;
+  record(pass: Pass, seen: RecordedSandbox<S>, record: R, container: ContainerView | null): Promise<boolean>;
   /** Does what is left to do once the container is ready, and records that. Returns false if it became stale. */
-  whenReady(work: Work<S, R>, container: ContainerView): Promise<boolean>;
+  whenReady(work: PassWork<S, R>, container: ContainerView): Promise<boolean>;
   /** Executes a step of the kind's own. Returns false if it became stale. */
-  executeOwn(work: Work<S, R>, step: Own): Promise<boolean>;
+  executeOwn(work: PassWork<S, R>, step: Own): Promise<boolean>;
 }
 
 /** A kind of sandboxes that are compared with the engine and measured, and whose images are kept. */

@@ -1,11 +1,11 @@
 import { Injectable } from '@nestjs/common';
 
-import { bothOf } from '../../kernel/async/both-of.ts';
+import { allSettledPair } from '../../kernel/async/all-settled-pair.ts';
 import { Config } from '../../kernel/config/config.ts';
 import { ContainerRuntime } from '../../runtime/runtime.ts';
 import type { ContainerView } from '../../runtime/container.ts';
-import type { Sandbox } from '../lifecycle/sandbox.decider.ts';
-import { isUp, type Rules } from '../lifecycle/steps.decider.ts';
+import type { Sandbox } from '../lifecycle/sandbox.rules.ts';
+import { isUp, type StepRules } from '../lifecycle/steps.rules.ts';
 import type { KindContainers } from './container-kind.ts';
 import type { Pass } from './pass.ts';
 
@@ -22,7 +22,7 @@ export class ContainerSteps {
     return this.config.engineCalls;
   }
 
-  rules(canFreeze: boolean): Rules {
+  rules(canFreeze: boolean): StepRules {
     const { deepSleepAfterSeconds, startTimeoutSeconds } = this.config;
     return { canFreeze, deepSleepAfterSeconds, startTimeoutSeconds };
   }
@@ -35,7 +35,7 @@ export class ContainerSteps {
 
   /** Stops the older container and creates the new one at the same time. Settles when both are over. */
   async replace<S extends Sandbox>(kind: KindContainers<S>, pass: Pass, sandbox: S, older: ContainerView): Promise<ContainerView> {
-    const [made] = await bothOf(this.create(kind, pass, sandbox), this.changeState(kind, sandbox, 'stop', older));
+    const [made] = await allSettledPair(this.create(kind, pass, sandbox), this.changeState(kind, sandbox, 'stop', older));
     return made;
   }
 

@@ -8,7 +8,7 @@ import { kindOf, type SandboxKind } from '../sandbox-id.ts';
 import type { FollowedKind } from './container-kind.ts';
 import type { KnownSandbox } from '../lifecycle/known-sandbox.ts';
 import { ContainerSteps } from './container-steps.service.ts';
-import { differs, type Listed } from './differences.decider.ts';
+import { differs, type ListedResources } from './differences.rules.ts';
 
 /** The number of rows that are read at a time. A longer page would block this thread for too long. */
 const PAGE = 500;
@@ -17,7 +17,7 @@ const FOUND_MAX = 5_000;
 /** The most sandboxes unknown to the log that are remembered, so that they are left alone. */
 const UNKNOWN_MAX = 10_000;
 
-const NOTHING: Listed = { containers: [], volume: false };
+const NOTHING: ListedResources = { containers: [], volume: false };
 
 /** Compares the engine with the rows of a kind's sandboxes. Lists both in bulk, and returns only the sandboxes that differ. */
 @Injectable()
@@ -35,7 +35,7 @@ export class Differences {
    */
   async list(maxAgeMs: number): Promise<RuntimeList | null> {
     try {
-      return await this.runtime.listed(maxAgeMs);
+      return await this.runtime.listCached(maxAgeMs);
     } catch (error) {
       if (error instanceof RuntimeUnavailable) return null;
       throw error;
@@ -75,8 +75,8 @@ export class Differences {
 }
 
 /** Returns the containers and volumes of the kind's sandboxes. */
-function bySandbox(kind: SandboxKind, { containers, volumes }: RuntimeList): Map<string, Listed> {
-  const found = new Map<string, { containers: Listed['containers'][number][]; volume: boolean }>();
+function bySandbox(kind: SandboxKind, { containers, volumes }: RuntimeList): Map<string, ListedResources> {
+  const found = new Map<string, { containers: ListedResources['containers'][number][]; volume: boolean }>();
   for (const sandboxId of volumes) if (kindOf(sandboxId) === kind) found.set(sandboxId, { containers: [], volume: true });
   for (const container of containers) {
     if (kindOf(container.agentId) !== kind) continue;

@@ -7,7 +7,7 @@ import { Differences } from './differences.service.ts';
 import { EngineUptime } from './engine-uptime.service.ts';
 import { EngineView } from './engine-view.service.ts';
 
-const EVENTS_AGAIN_MS = 1_000;
+const EVENTS_RETRY_MS = 1_000;
 
 /** Follows the engine, and wakes the saga of the kind for each change of a sandbox. The pass observes what the change means. */
 @Injectable()
@@ -44,7 +44,7 @@ export class EngineFollower implements OnApplicationBootstrap, BeforeApplication
       } catch (error) {
         if (!signal.aborted) this.logger.warn(`engine events: ${String(error)}`);
       }
-      if (!signal.aborted) await pause(EVENTS_AGAIN_MS, signal);
+      if (!signal.aborted) await pause(EVENTS_RETRY_MS, signal);
     }
   }
 

@@ -6,8 +6,8 @@ import type { Wait } from '../../kernel/limits/fair-limiter.ts';
 import { EventWaits, type EventWatch } from '../../eventsourcing/log/event-waits.ts';
 import { ContainerRuntime } from '../../runtime/runtime.ts';
 import { Activity } from '../activity/activity.service.ts';
-import type { Sandbox } from '../lifecycle/sandbox.decider.ts';
-import type { Actual } from '../lifecycle/steps.decider.ts';
+import type { Sandbox } from '../lifecycle/sandbox.rules.ts';
+import type { ActualState } from '../lifecycle/steps.rules.ts';
 import { streamOf } from '../sandbox-id.ts';
 import { EngineLimits, type EngineWork } from './engine-limits.ts';
 import type { Pass } from './pass.ts';
@@ -51,7 +51,7 @@ export class EngineView {
    * Returns the actual state of a sandbox with this generation; null if the log does not know the sandbox. The holds are read last, because
    * the wake gate commits its hold before it reads the sandbox's state.
    */
-  async observe({ sandboxId, started }: Pick<Pass, 'sandboxId' | 'started'>, generation: number | null): Promise<Actual> {
+  async observe({ sandboxId, started }: Pick<Pass, 'sandboxId' | 'started'>, generation: number | null): Promise<ActualState> {
     const [{ containers, volume }, idleFrom] = await Promise.all([
       this.runtime.inspect(sandboxId, generation ?? undefined),
       this.activity.idleFrom(sandboxId),
@@ -60,8 +60,8 @@ export class EngineView {
   }
 
   /** Deletes the time of the last use of a deleted sandbox. */
-  forget(sandboxId: string): Promise<void> {
-    return this.activity.forget(sandboxId);
+  deleteActivity(sandboxId: string): Promise<void> {
+    return this.activity.delete(sandboxId);
   }
 
   /** Runs the work as soon as the engine may do more of its kind. Rejects with the signal's reason if the signal aborts first. */

@@ -18,9 +18,9 @@ import type { ContainerView } from '../../runtime/container.ts';
 import { ContainerGone, EngineUnsupported, ImageGone, RuntimeRefused, RuntimeUnavailable } from '../../runtime/runtime.errors.ts';
 import { sagaStep } from '../../eventsourcing/sagas/saga-step.ts';
 import type { SagaKey, SagaPass } from '../../eventsourcing/sagas/saga.ts';
-import type { Sandbox } from '../lifecycle/sandbox.decider.ts';
-import { actualAfter, isGoingToSleep, overdue, type Actual, type Rules, type Step } from '../lifecycle/steps.decider.ts';
-import type { ContainerKind, Seen, Work } from './container-kind.ts';
+import type { Sandbox } from '../lifecycle/sandbox.rules.ts';
+import { actualAfter, isGoingToSleep, isOverdue, type ActualState, type StepRules, type Step } from '../lifecycle/steps.rules.ts';
+import type { ContainerKind, RecordedSandbox, PassWork } from './container-kind.ts';
 import { ContainerKinds } from './container-kinds.ts';
 import { ContainerSteps } from './container-steps.service.ts';
 import { Differences } from './differences.service.ts';
@@ -31,7 +31,7 @@ import { StepExecutors } from './step-executors.ts';
 /** The largest number of steps in one pass; the next pass continues. */
 const STEPS_MAX = 60;
 /** The shortest time until the next look at a sandbox, in ms, such as one whose work delays its sleep. */
-const HELD_AGAIN_MS = 1_000;
+const RECHECK_MS_MIN = 1_000;
 
 /**
  * Brings the containers of one kind of sandboxes to the desired state in their streams, step by step: start, stop, sleep, wake, delete and
@@ -59,7 +59,7 @@ export class Reconciler<S extends Sandbox, R extends { type: string }, Own exten
   async reconcile(sandboxId: string, { signal, assertLease, withoutSlot, setAccount }: SagaPass): Promise<Date | null> {
     const pass: Pass = { sandboxId, signal, assertLease, withoutSlot, started: null, made: null, refused: false, freezeRefused: false };
     const first = await this.kind.records.load(sandboxId);
-    if (first === null) return this.leave(pass);
+    if (first === null) return this.ignoreUnknown(pass);
     setAccount(first.state.accountId);
     try {
       return await this.runSteps(pass, first);
@@ -70,26 +70,26 @@ export class Reconciler<S extends Sandbox, R extends { type: string }, Own exten
     }
   }
 
-  private async runSteps(pass: Pass, first: Seen<S>): Promise<Date | null> {
+  private async runSteps(pass: Pass, first: RecordedSandbox<S>): Promise<Date | null> {
     const { rules: own, records } = this.kind;
-    let kept: Actual | null = null;
+    let kept: ActualState | null = null;
     for (let count = 0; count < STEPS_MAX && !pass.signal.aborted; count++) {
       const seen = count === 0 ? first : await records.load(pass.sandboxId);
       if (seen === null) return null;
       const { state } = seen;
       // The last look is used again where nothing may interrupt the transition and the outcome of the step is known.
-      const actual: Actual = (own.keepsLook(state) ? kept : null) ?? (await this.engine.observe(pass, state.generation));
+      const actual: ActualState = (own.mayReuseObservation(state) ? kept : null) ?? (await this.engine.observe(pass, state.generation));
       const rules = this.steps.rules(await this.engine.canFreeze(pass));
       const step = own.nextStep(state, actual, rules, this.engine.now());
       if (step.do === 'rest') {
         if (own.isGone(state)) await this.close(pass, seen);
-        return this.next(state, actual, rules);
+        return this.nextCheck(state, actual, rules);
       }
       pass.made = null;
       const done = await this.tryStep(pass, seen, step);
       kept = done ? actualAfter(step, actual, pass.made) : null;
       if (done) sagaStep(this.kind.saga, pass.sandboxId, nameOf(step));
-      else if (!own.isInTransit(state) && step.do !== 'freeze') return this.next(state, actual, rules);
+      else if (!own.isInTransit(state) && step.do !== 'freeze') return this.nextCheck(state, actual, rules);
     }
     return this.engine.now();
   }
@@ -98,7 +98,7 @@ export class Reconciler<S extends Sandbox, R extends { type: string }, Own exten
    * Executes a step. Returns false, so that the sandbox is looked at again, if the container changed meanwhile: it is gone, or the engine
    * refuses for the first time.
    */
-  private async tryStep(pass: Pass, seen: Seen<S>, step: Step<R, Own>): Promise<boolean> {
+  private async tryStep(pass: Pass, seen: RecordedSandbox<S>, step: Step<R, Own>): Promise<boolean> {
     const work = this.workOf(pass, seen);
     try {
       pass.assertLease();
@@ -115,7 +115,7 @@ export class Reconciler<S extends Sandbox, R extends { type: string }, Own exten
   }
 
   /** Pulls the image anew that the engine has lost, such as after its disk was cleared or it was replaced by another one. */
-  private async pullAgain({ pass, seen: { state }, isStale, isOver }: Work<S, R>, gone: ImageGone): Promise<void> {
+  private async pullAgain({ pass, seen: { state }, isStale, isOver }: PassWork<S, R>, gone: ImageGone): Promise<void> {
     const run = (signal: AbortSignal) => this.kind.containers.pullAgain(state, gone, signal);
     try {
       await this.engine.runWithinDeadline(pass, state, { kind: 'pull', isStale, run });
@@ -124,32 +124,32 @@ export class Reconciler<S extends Sandbox, R extends { type: string }, Own exten
     }
   }
 
-  private workOf(pass: Pass, seen: Seen<S>): Work<S, R> {
+  private workOf(pass: Pass, seen: RecordedSandbox<S>): PassWork<S, R> {
     const { rules, records } = this.kind;
     const isStale = async () => {
       const now = await records.load(pass.sandboxId);
       return now === null || rules.isOutdated(seen.state, now.state);
     };
     const isOver = async () => (await isStale()) || deadlineSignal(seen.state, this.engine.now()).aborted;
-    const record = (at: Seen<S>, outcome: R, container: ContainerView | null) => this.record(pass, at, outcome, container);
+    const record = (at: RecordedSandbox<S>, outcome: R, container: ContainerView | null) => this.record(pass, at, outcome, container);
     const recordMeanwhile = async (outcome: R | undefined) => {
       if (outcome === undefined) return;
-      for (let at: Seen<S> | null = seen; at !== null; at = await records.load(pass.sandboxId))
+      for (let at: RecordedSandbox<S> | null = seen; at !== null; at = await records.load(pass.sandboxId))
         if (await record(at, outcome, null)) return sagaStep(this.kind.saga, pass.sandboxId, outcome.type);
     };
     return { pass, seen, isStale, isOver, record, recordMeanwhile };
   }
 
-  private record(pass: Pass, seen: Seen<S>, outcome: R, container: ContainerView | null): Promise<boolean> {
+  private record(pass: Pass, seen: RecordedSandbox<S>, outcome: R, container: ContainerView | null): Promise<boolean> {
     // A process that was suspended sees every timeout expire, whatever happened meanwhile, so the right to act is checked.
     if ('reason' in outcome) pass.assertLease();
     return this.kind.steps.record(pass, seen, outcome, container);
   }
 
-  private async close({ sandboxId, assertLease }: Pass, seen: Seen<S>): Promise<void> {
+  private async close({ sandboxId, assertLease }: Pass, seen: RecordedSandbox<S>): Promise<void> {
     assertLease();
-    await this.engine.forget(sandboxId);
-    await this.kind.containers.forget(sandboxId);
+    await this.engine.deleteActivity(sandboxId);
+    await this.kind.containers.onDeleted(sandboxId);
     await this.kind.records.close(sandboxId, seen);
   }
 
@@ -159,16 +159,16 @@ export class Reconciler<S extends Sandbox, R extends { type: string }, Own exten
     const seen = await records.load(pass.sandboxId);
     if (seen === null || !rules.isInTransit(seen.state)) throw error;
     const waits = error instanceof EngineUnsupported ? rules.waitsForEngine(seen.state) : error instanceof RuntimeUnavailable;
-    if (waits && !overdue(seen.state, this.engine.now())) throw error;
+    if (waits && !isOverdue(seen.state, this.engine.now())) throw error;
     const kind = error instanceof RuntimeRefused ? 'timeout' : 'runtime';
     await this.record(pass, seen, rules.failure(seen.state, kind, error.message), null);
     return this.engine.now();
   }
 
-  private next(sandbox: S, actual: Actual, rules: Rules): Date | null {
+  private nextCheck(sandbox: S, actual: ActualState, rules: StepRules): Date | null {
     const now = this.engine.now();
     const at = isGoingToSleep(sandbox) ? now : this.kind.rules.nextCheckAt(sandbox, actual, rules, now);
-    const soon = now.getTime() + HELD_AGAIN_MS;
+    const soon = now.getTime() + RECHECK_MS_MIN;
     return at !== null && at.getTime() < soon ? new Date(soon) : at;
   }
 
@@ -176,7 +176,7 @@ export class Reconciler<S extends Sandbox, R extends { type: string }, Own exten
    * Leaves alone a sandbox that the log does not know, and logs its containers or volume. It may belong to another database, or to the time
    * after the backup that was restored.
    */
-  private async leave(pass: Pass): Promise<null> {
+  private async ignoreUnknown(pass: Pass): Promise<null> {
     const { sandboxId } = pass;
     const { containers, volume } = await this.engine.observe(pass, null);
     if (containers.length > 0 || volume)

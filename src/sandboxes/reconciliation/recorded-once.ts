@@ -1,10 +1,10 @@
 import { v5 as uuidv5 } from 'uuid';
 
 import { systemContext, type CommandContext } from '../../kernel/context/command-context.ts';
-import { Refusal } from '../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import type { ReadStreamOptions, StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
-import type { Sandbox } from '../lifecycle/sandbox.decider.ts';
-import type { Seen } from './container-kind.ts';
+import type { Sandbox } from '../lifecycle/sandbox.rules.ts';
+import type { RecordedSandbox } from './container-kind.ts';
 
 /** The number of events that are searched for the cause of a record. */
 const CAUSE_WITHIN = 20;
@@ -31,7 +31,7 @@ export interface Recording<C> {
  * Executes a saga's command at the revision that it was decided on. Event ids are derived from the position in the stream, so that a record that is
  * repeated after a crash is the same event. Returns false, and writes nothing, if the stream has changed since it was read.
  */
-export async function executeOnce<C>(on: Recording<C>, sandboxId: string, seen: Seen<Sandbox>, command: C): Promise<boolean> {
+export async function executeOnce<C>(on: Recording<C>, sandboxId: string, seen: RecordedSandbox<Sandbox>, command: C): Promise<boolean> {
   const { state, revision } = seen;
   const context = systemContext(on.saga, state.accountId, await causeAt(on, sandboxId, revision));
   const eventId = (event: { type: string }, index: number) => uuidv5(`${sandboxId}:${revision}:${event.type}:${index}`, RECORD_NAMESPACE);
@@ -39,7 +39,7 @@ export async function executeOnce<C>(on: Recording<C>, sandboxId: string, seen: 
     await on.streams.execute(sandboxId, command, context, { expectedRevision: revision, eventId });
     return true;
   } catch (error) {
-    if (error instanceof Refusal && error.code === 'revision_mismatch') return false;
+    if (error instanceof ProblemError && error.code === 'revision_mismatch') return false;
     throw error;
   }
 }

@@ -1,8 +1,8 @@
-import { bothOf } from '../../kernel/async/both-of.ts';
+import { allSettledPair } from '../../kernel/async/all-settled-pair.ts';
 import type { ContainerView } from '../../runtime/container.ts';
-import type { Sandbox } from '../lifecycle/sandbox.decider.ts';
-import type { Step } from '../lifecycle/steps.decider.ts';
-import type { ContainerKind, Work } from './container-kind.ts';
+import type { Sandbox } from '../lifecycle/sandbox.rules.ts';
+import type { Step } from '../lifecycle/steps.rules.ts';
+import type { ContainerKind, PassWork } from './container-kind.ts';
 import type { ContainerSteps } from './container-steps.service.ts';
 import type { EngineView } from './engine-view.service.ts';
 
@@ -10,7 +10,7 @@ import type { EngineView } from './engine-view.service.ts';
 const TURN_CAME_AT_ONCE_MS = 50;
 
 /** Executes one step. Returns false if a wait was interrupted or the decision is stale. */
-type Executor<S extends Sandbox, R, One> = (work: Work<S, R>, step: One) => Promise<boolean>;
+type Executor<S extends Sandbox, R, One> = (work: PassWork<S, R>, step: One) => Promise<boolean>;
 
 type Executors<S extends Sandbox, R, Own> = {
   [Do in Step['do']]: Executor<S, R, Extract<Step<R, Own>, { do: Do }>>;
@@ -46,34 +46,34 @@ export class StepExecutors<S extends Sandbox, R extends { type: string }, Own ex
   ) {}
 
   /** Executes a step. Returns false if a wait was interrupted or the decision is stale. */
-  execute(work: Work<S, R>, step: Step<R, Own>): Promise<boolean> {
+  execute(work: PassWork<S, R>, step: Step<R, Own>): Promise<boolean> {
     const executor = this.executors[step.do] as Executor<S, R, Step<R, Own>>;
     return executor(work, step);
   }
 
-  private changeState({ seen }: Work<S, R>, how: 'stop' | 'freeze' | 'thaw' | 'kill', container: ContainerView): Promise<void> {
+  private changeState({ seen }: PassWork<S, R>, how: 'stop' | 'freeze' | 'thaw' | 'kill', container: ContainerView): Promise<void> {
     return this.steps.changeState(this.kind.containers, seen.state, how, container);
   }
 
-  private make(work: Work<S, R>, make: () => Promise<ContainerView>): Promise<boolean> {
+  private make(work: PassWork<S, R>, make: () => Promise<ContainerView>): Promise<boolean> {
     return this.runWithinLimit(work, async () => {
       work.pass.made = await make();
     });
   }
 
-  private async start(work: Work<S, R>, container: ContainerView, meanwhile: R | undefined): Promise<boolean> {
+  private async start(work: PassWork<S, R>, container: ContainerView, meanwhile: R | undefined): Promise<boolean> {
     const { pass, seen } = work;
     const starting = this.runWithinLimit(work, async () => {
       pass.started = container.handle;
       // The start of a service that was killed may only now have come into effect, without the variables.
       if (!(await this.steps.start(this.kind.containers, pass, seen.state, container))) pass.started = null;
     });
-    const [started] = await bothOf(starting, work.recordMeanwhile(meanwhile));
+    const [started] = await allSettledPair(starting, work.recordMeanwhile(meanwhile));
     return started;
   }
 
   /** Creates or starts a container as soon as the engine may start one more. Returns false if the sandbox changed during the wait. */
-  private runWithinLimit({ pass, seen, isStale }: Work<S, R>, run: () => Promise<void>): Promise<boolean> {
+  private runWithinLimit({ pass, seen, isStale }: PassWork<S, R>, run: () => Promise<void>): Promise<boolean> {
     const asked = performance.now();
     return pass.withoutSlot(() =>
       this.engine.runWithinLimit(pass, seen.state.accountId, 'start', pass.signal, async () => {
@@ -86,7 +86,7 @@ export class StepExecutors<S extends Sandbox, R extends { type: string }, Own ex
     );
   }
 
-  private async awaitReady(work: Work<S, R>, step: Extract<Step<R, Own>, { do: 'await_ready' }>): Promise<boolean> {
+  private async awaitReady(work: PassWork<S, R>, step: Extract<Step<R, Own>, { do: 'await_ready' }>): Promise<boolean> {
     const { pass, seen } = work;
     const { container, withinMs, otherwise } = step;
     const { containers } = this.kind;
@@ -107,7 +107,7 @@ export class StepExecutors<S extends Sandbox, R extends { type: string }, Own ex
 }
 
 /** Runs work that mostly waits, without holding up other passes. */
-async function waiting({ pass }: Pick<Work<never, never>, 'pass'>, work: () => Promise<void>): Promise<boolean> {
+async function waiting({ pass }: Pick<PassWork<never, never>, 'pass'>, work: () => Promise<void>): Promise<boolean> {
   await pass.withoutSlot(work);
   return true;
 }

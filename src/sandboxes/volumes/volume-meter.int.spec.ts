@@ -39,7 +39,7 @@ describe('the meter of volumes', () => {
     expect(full.get('b1')).toContain('too long to be measured');
   });
 
-  it('finds those that hold more files than they may, however small', async () => {
+  it('finds volumes with more files than their limit, however small', async () => {
     const asked: number[] = [];
     const { meter } = meterOn(async (_, { filesMax }) => {
       asked.push(filesMax);

@@ -7,7 +7,7 @@ import { VolumeMeter } from './volume-meter.service.ts';
 
 /** The only key, so that one replica measures for all. */
 const ALL = 'all';
-const AGAIN_MS = 30_000;
+const RETRY_MS = 30_000;
 /** A pause is at least this many times as long as the work before it. */
 const REST_FACTOR = 4;
 
@@ -52,6 +52,6 @@ export class VolumesSaga implements Saga, OnModuleInit {
       await records.recordFull(sandboxId, seen.state.accountId, reason, this.name);
       sagaStep(this.name, sandboxId, 'full');
     }
-    return new Date(Date.now() + Math.max(AGAIN_MS, REST_FACTOR * (performance.now() - begun)));
+    return new Date(Date.now() + Math.max(RETRY_MS, REST_FACTOR * (performance.now() - begun)));
   }
 }

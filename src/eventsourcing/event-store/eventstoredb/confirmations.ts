@@ -5,7 +5,7 @@ import type { EventReader } from './reading.ts';
 /** The number of records that one read fetches beyond those of the batch, for records of other writers between them. */
 const SPARE_READS = 32;
 
-interface Waiting {
+interface PendingRead {
   position: Position;
   resolve(event: Recorded): void;
   reject(error: unknown): void;
@@ -16,7 +16,7 @@ interface Waiting {
  * are acknowledged while a read is in flight share the next one, since their records are close together.
  */
 export class Confirmations {
-  private waiting: Waiting[] = [];
+  private waiting: PendingRead[] = [];
   private reading = false;
 
   constructor(private readonly reader: EventReader) {}
@@ -40,8 +40,8 @@ export class Confirmations {
   }
 
   /** Reads from the first record on. Records that the page does not reach are left for the next read. */
-  private async fetch(batch: Waiting[]): Promise<void> {
-    const [first] = batch as [Waiting];
+  private async fetch(batch: PendingRead[]): Promise<void> {
+    const [first] = batch as [PendingRead];
     try {
       const found = await this.reader.from(first.position, batch.length === 1 ? 1 : batch.length + SPARE_READS);
       const records = new Map(found.map((event) => [event.position, event]));

@@ -21,7 +21,7 @@ import { faultOf, isTimeout, ResponseTimeout, breaksClient } from './faults.ts';
 const CALLS_MAX = 64;
 const WAITING_MAX = 10_000;
 /** N1: The longest wait of a call for a slot, in ms. Calls that hang may hold every slot. */
-const TURN_TIMEOUT_MS = 3_000;
+const SLOT_TIMEOUT_MS = 3_000;
 /** N2, N3: Intervals in ms. */
 const RENEW_EVERY_MS = 1_500;
 const FAILING_FOR_MS = 3_000;
@@ -29,15 +29,15 @@ const OLD_CLIENT_GRACE_MS = 15_000;
 
 const logger = new Logger('EventStore');
 
-interface Held {
+interface ClientHandle {
   client: EventStoreDBClient;
-  underWay: number;
+  inFlight: number;
   /** The value is true if the client ever had a connection. One that never had would start to discover servers when it is closed. */
-  worked: boolean;
+  wasConnected: boolean;
 }
 
 /** The private members of the client that are used here. */
-interface Inner {
+interface ClientInternals {
   handleError(client: unknown, error: unknown): Promise<void>;
   getChannel(): Promise<{ close(): void }>;
 }
@@ -50,9 +50,9 @@ export class Connection {
   private readonly renewalListeners = new Set<() => void>();
   private readonly queue: (() => void)[] = [];
   /** The replaced clients that may still carry calls. */
-  private readonly old = new Set<Held>();
-  private held: Held;
-  private underWay = 0;
+  private readonly old = new Set<ClientHandle>();
+  private current: ClientHandle;
+  private inFlight = 0;
   private renewedAt = -Infinity;
   private failingSince: number | null = null;
   private closed = false;
@@ -63,7 +63,7 @@ export class Connection {
     this.names = new Names(prefix);
     this.url = withDefaults(url);
     this.credentials = credentialsOf(url) ?? { username: 'mooring', password: 'not sent without TLS' };
-    this.held = open(this.url);
+    this.current = open(this.url);
   }
 
   /**
@@ -71,29 +71,29 @@ export class Connection {
    * Throws `EventStoreUnavailable` if 10 000 calls are already waiting, the call gets no slot within 3 s, or the connection is closed.
    */
   async call<T>(work: (client: EventStoreDBClient) => Promise<T>): Promise<T> {
-    await this.enter();
-    const held = this.held;
-    held.underWay += 1;
+    await this.acquireSlot();
+    const held = this.current;
+    held.inFlight += 1;
     try {
       const result = await work(held.client);
-      held.worked = true;
-      this.succeeded();
+      held.wasConnected = true;
+      this.noteSuccess();
       return result;
     } catch (error) {
-      this.failed(held, error);
+      this.noteFailure(held, error);
       throw error;
     } finally {
-      held.underWay -= 1;
-      this.leave();
+      held.inFlight -= 1;
+      this.releaseSlot();
     }
   }
 
   /** The client for a subscription's call, which does not count towards the 64 calls. */
   get client(): EventStoreDBClient {
-    return this.held.client;
+    return this.current.client;
   }
 
-  succeeded(): void {
+  noteSuccess(): void {
     this.failingSince = null;
   }
 
@@ -108,34 +108,34 @@ export class Connection {
     if (this.closed || now - this.renewedAt < RENEW_EVERY_MS) return;
     this.renewedAt = now;
     this.failingSince = null;
-    const old = this.held;
-    this.held = open(this.url);
+    const old = this.current;
+    this.current = open(this.url);
     this.old.add(old);
-    setTimeout(() => this.old.delete(old) && void retire(old), OLD_CLIENT_GRACE_MS).unref();
+    setTimeout(() => this.old.delete(old) && void closeClient(old), OLD_CLIENT_GRACE_MS).unref();
     for (const listener of this.renewalListeners) listener();
   }
 
   /** Refuses new calls, waits for those in flight, and closes all clients. */
   async close(): Promise<void> {
     this.closed = true;
-    while (this.underWay > 0 || this.queue.length > 0) await pause(5);
-    await Promise.all([...this.old, this.held].map(retire));
+    while (this.inFlight > 0 || this.queue.length > 0) await pause(5);
+    await Promise.all([...this.old, this.current].map(closeClient));
     this.old.clear();
   }
 
-  private async enter(): Promise<void> {
+  private async acquireSlot(): Promise<void> {
     if (this.closed) throw new EventStoreUnavailable(new Error('the event store is closed'));
     if (this.queue.length >= WAITING_MAX) throw new EventStoreUnavailable(new Error('too many calls are waiting'));
     // N1: A call that ends passes its slot to the first that waits, so that no later call overtakes it.
-    if (this.underWay >= CALLS_MAX) await this.turn();
-    else this.underWay += 1;
+    if (this.inFlight >= CALLS_MAX) await this.waitForSlot();
+    else this.inFlight += 1;
   }
 
-  private async turn(): Promise<void> {
+  private async waitForSlot(): Promise<void> {
     let enter: () => void = () => undefined;
     const entered = new Promise<void>((resolve) => (enter = resolve));
     this.queue.push(enter);
-    await within(TURN_TIMEOUT_MS, entered).catch((error: unknown) => {
+    await withTimeout(SLOT_TIMEOUT_MS, entered).catch((error: unknown) => {
       const place = this.queue.indexOf(enter);
       // The call got a slot just before its wait timed out.
       if (place === -1) return;
@@ -144,16 +144,16 @@ export class Connection {
     });
   }
 
-  private leave(): void {
+  private releaseSlot(): void {
     const next = this.queue.shift();
     if (next) next();
-    else this.underWay -= 1;
+    else this.inFlight -= 1;
   }
 
-  private failed(held: Held, error: unknown): void {
+  private noteFailure(held: ClientHandle, error: unknown): void {
     // N2
-    if (isAnswer(error)) return this.succeeded();
-    if (held !== this.held) return;
+    if (isResponse(error)) return this.noteSuccess();
+    if (held !== this.current) return;
     const isAnother = this.failingSince !== null;
     this.failingSince ??= performance.now();
     const isSpoilt = breaksClient(error) || (isTimeout(error) && isAnother);
@@ -163,31 +163,31 @@ export class Connection {
   }
 }
 
-function isAnswer(error: unknown): boolean {
+function isResponse(error: unknown): boolean {
   return /^(wrong-expected-version|stream-(not-found|deleted)|maximum-append-size-exceeded)$/.test((error as { type?: string }).type ?? '');
 }
 
-function open(url: string): Held {
+function open(url: string): ClientHandle {
   const client = EventStoreDBClient.connectionString(url);
-  const inner = client as unknown as Inner;
+  const inner = client as unknown as ClientInternals;
   const original = inner.handleError.bind(inner);
   // The client calls this method without awaiting it; a rejection would end the process.
   inner.handleError = (...given) => original(...given).catch(() => undefined);
-  return { client, underWay: 0, worked: false };
+  return { client, inFlight: 0, wasConnected: false };
 }
 
-async function retire({ client, worked }: Held): Promise<void> {
+async function closeClient({ client, wasConnected: worked }: ClientHandle): Promise<void> {
   void client.dispose().catch(() => undefined);
   if (!worked) return;
   // Disposing the client ends its streams but leaves its connection open.
-  await (client as unknown as Inner).getChannel().then(
+  await (client as unknown as ClientInternals).getChannel().then(
     (channel) => channel.close(),
     () => undefined,
   );
 }
 
 /** Returns the promise's result, or throws `ResponseTimeout` after that many milliseconds. */
-export async function within<T>(milliseconds: number, promise: Promise<T>): Promise<T> {
+export async function withTimeout<T>(milliseconds: number, promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => (timer = setTimeout(() => reject(new ResponseTimeout(milliseconds)), milliseconds)));
   try {

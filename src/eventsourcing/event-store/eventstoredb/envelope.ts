@@ -38,7 +38,7 @@ export function positionOf(commit: bigint): Position {
 }
 
 /** Returns the client's form of a position other than the start: two numbers that are the same. Throws `RangeError`. */
-export function placeOf(position: Position): { commit: bigint; prepare: bigint } {
+export function serverPosition(position: Position): { commit: bigint; prepare: bigint } {
   if (!/^\d{20}$/.test(position)) throw new RangeError(`${JSON.stringify(position)} is not a position of this event store`);
   const commit = BigInt(position);
   return { commit, prepare: commit };

@@ -1,11 +1,11 @@
 import { contractCatalogue, newEvent, type ContractSubject } from '../../../../test/support/event-store-contract.ts';
-import { eventStoreDbPlace } from '../../../../test/support/eventstoredb/place.ts';
+import { eventStoreDbLocation } from '../../../../test/support/eventstoredb/location.ts';
 import { span } from '../../../../test/support/until.ts';
 import { eventStoreContract } from '../../../../test/contracts/event-store.contract.ts';
 import { EventStoreDbEventStore } from './eventstoredb-event-store.ts';
 
 async function subject(): Promise<ContractSubject> {
-  const place = await eventStoreDbPlace();
+  const place = await eventStoreDbLocation();
   const opened: EventStoreDbEventStore[] = [];
   const open = async () => {
     const store = new EventStoreDbEventStore(place.url, place.prefix, contractCatalogue);
@@ -17,7 +17,7 @@ async function subject(): Promise<ContractSubject> {
   return {
     store,
     another: open,
-    forget: async () => place.standIn?.log.scavenge(),
+    removeExpired: async () => place.fake?.log.scavenge(),
     async appendSlowly(stream, revision, milliseconds) {
       const appended = slow.append(stream, revision < 0 ? 'no_stream' : revision, [newEvent()]);
       await span(milliseconds);

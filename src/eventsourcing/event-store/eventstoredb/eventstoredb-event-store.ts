@@ -36,7 +36,7 @@ import {
 import { timed } from '../append-times.ts';
 import { eventsUpTo, type Batch } from '../events-up-to.ts';
 import { HeadWatch, LogSubscription } from '../log-subscription.ts';
-import { checkForgettable, checkName, prepare, revisionOf } from '../new-events.ts';
+import { checkTrimmable, checkName, prepare, revisionOf } from '../new-events.ts';
 import { Confirmations } from './confirmations.ts';
 import { Connection } from './connection.ts';
 import { closingEvent, toPort, toServer, type Recorded } from './envelope.ts';
@@ -52,7 +52,7 @@ export class EventStoreDbEventStore extends EventStore {
   private readonly connection: Connection;
   private readonly reader: EventReader;
   private readonly writer: Writer;
-  private readonly lifetimes: Retention;
+  private readonly streamRetention: Retention;
   private readonly confirmations: Confirmations;
   private readonly feeds: Record<EventClass, Feed>;
   private readonly watches: Record<EventClass, HeadWatch>;
@@ -74,7 +74,7 @@ export class EventStoreDbEventStore extends EventStore {
     this.connection = new Connection(url, prefix);
     this.reader = new EventReader(this.connection, catalogue);
     this.writer = new Writer(this.connection, this.reader, appendDeadlineMs);
-    this.lifetimes = new Retention(this.connection, this.reader, this.writer);
+    this.streamRetention = new Retention(this.connection, this.reader, this.writer);
     this.confirmations = new Confirmations(this.reader);
     this.feeds = { core: this.newFeed('core'), log: this.newFeed('log') };
     this.watches = { core: this.newWatch('core'), log: this.newWatch('log') };
@@ -90,7 +90,7 @@ export class EventStoreDbEventStore extends EventStore {
       return { written: answer, stored: await this.asStored(stream, answer, events.length) };
     });
     if (classOf(stream) === 'log')
-      await this.lifetimes
+      await this.streamRetention
         .restore(stream)
         .catch((error: Error) =>
           logger.warn(`The retention of ${stream} could not be restored now and is restored later: ${error.message}`),
@@ -111,7 +111,7 @@ export class EventStoreDbEventStore extends EventStore {
       any = true;
       yield toPort(event, this.catalogue);
     }
-    if (any || limit === 0 || classOf(stream) !== 'log' || !(await this.isCovered(stream))) return;
+    if (any || limit === 0 || classOf(stream) !== 'log' || !(await this.unhideIfHidden(stream))) return;
     for await (const event of streamEvents(this.reader, stream, { from, backwards, limit })) yield toPort(event, this.catalogue);
   }
 
@@ -133,7 +133,7 @@ export class EventStoreDbEventStore extends EventStore {
     const feed = this.feeds[filter.eventClass];
     feed.start();
     const kept = (position: Position) => {
-      const batch = feed.after(position, filter);
+      const batch = feed.eventsAfter(position, filter);
       return batch !== null && batch.upTo > position ? batch : null;
     };
     const read = async (position: Position) => kept(position) ?? this.batch(position, filter);
@@ -153,13 +153,13 @@ export class EventStoreDbEventStore extends EventStore {
   }
 
   async setRetention(stream: string, { maxAgeSeconds }: { maxAgeSeconds: number }): Promise<void> {
-    checkForgettable(stream, maxAgeSeconds);
-    await this.lifetimes.setAge(stream, maxAgeSeconds);
+    checkTrimmable(stream, maxAgeSeconds);
+    await this.streamRetention.setAge(stream, maxAgeSeconds);
   }
 
   async truncateStream(stream: string, before: number): Promise<void> {
-    checkForgettable(stream, before);
-    await this.lifetimes.truncate(stream, before);
+    checkTrimmable(stream, before);
+    await this.streamRetention.truncate(stream, before);
   }
 
   /** E4: Appends a closing event. A tombstone would hide the events, and metadata does not prevent appends. */
@@ -206,14 +206,14 @@ export class EventStoreDbEventStore extends EventStore {
   }
 
   private batch(after: Position, filter: EventFilter): Promise<Batch> {
-    const forgotten = filter.eventClass === 'log' ? (events: Recorded[]) => this.lifetimes.forgotten(events) : undefined;
+    const forgotten = filter.eventClass === 'log' ? (events: Recorded[]) => this.streamRetention.hiddenEvents(events) : undefined;
     return this.reader.batch(after, filter, forgotten);
   }
 
   /** Returns whether the whole stream was hidden by age, and its last event can be read now. */
-  private async isCovered(stream: string): Promise<boolean> {
+  private async unhideIfHidden(stream: string): Promise<boolean> {
     const { events } = await this.reader.streamPage(stream, Number.MAX_SAFE_INTEGER, true, 1);
-    return events.length === 0 && this.lifetimes.uncover(stream);
+    return events.length === 0 && this.streamRetention.unhideLast(stream);
   }
 
   private newFeed(eventClass: EventClass): Feed {

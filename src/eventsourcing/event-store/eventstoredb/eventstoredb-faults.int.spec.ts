@@ -1,6 +1,6 @@
 import { contractCatalogue, core, everything, newEvent, newEvents, until } from '../../../../test/support/event-store-contract.ts';
-import { somePrefix } from '../../../../test/support/eventstoredb/place.ts';
-import { StandIn, type AppendFault } from '../../../../test/support/eventstoredb/stand-in.ts';
+import { somePrefix } from '../../../../test/support/eventstoredb/location.ts';
+import { FakeEventStoreDb, type AppendFault } from '../../../../test/support/eventstoredb/fake-eventstoredb.ts';
 import { appendSurely, Writers } from '../../../../test/support/eventstoredb/writers.ts';
 import { untilTrue } from '../../../../test/support/until.ts';
 import { EventStoreUnavailable, OutcomeUnknown, START, StreamClosed, WrongExpectedRevision, type StoredEvent } from '../event-store.ts';
@@ -8,7 +8,7 @@ import { EventStoreDbEventStore } from './eventstoredb-event-store.ts';
 
 /** Starts one server, or three nodes with one log, and opens adapters on them. */
 function given(nodes: number) {
-  const standIns: StandIn[] = [];
+  const standIns: FakeEventStoreDb[] = [];
   const opened: EventStoreDbEventStore[] = [];
   const prefix = somePrefix();
   const url = () => `esdb://${standIns.map(({ port }) => `127.0.0.1:${port}`).join(',')}?tls=false`;
@@ -18,9 +18,9 @@ function given(nodes: number) {
     return store;
   };
   beforeAll(async () => {
-    const first = await StandIn.start();
+    const first = await FakeEventStoreDb.start();
     standIns.push(first);
-    while (standIns.length < nodes) standIns.push(await StandIn.start(first.log));
+    while (standIns.length < nodes) standIns.push(await FakeEventStoreDb.start(first.log));
     for (const node of standIns) {
       node.others = standIns.filter((other) => other !== node);
       node.leader = node === first ? null : first;
@@ -33,16 +33,16 @@ function given(nodes: number) {
     await Promise.all(opened.map((store) => store.close()));
     await Promise.all(standIns.map((node) => node.stop()));
   });
-  return { standIns, open, node: (index = 0) => standIns[index] as StandIn };
+  return { standIns, open, node: (index = 0) => standIns[index] as FakeEventStoreDb };
 }
 
 /** Makes another node the leader. */
-function elect(nodes: StandIn[], leader: StandIn): void {
+function elect(nodes: FakeEventStoreDb[], leader: FakeEventStoreDb): void {
   for (const node of nodes) node.leader = node === leader ? null : leader;
 }
 
 /** Makes the next appends end with these faults; those after them succeed. */
-function failing(standIn: StandIn, ...faults: AppendFault[]): void {
+function failing(standIn: FakeEventStoreDb, ...faults: AppendFault[]): void {
   standIn.onAppend = (stream) => (stream.startsWith('$') ? 'ok' : (faults.shift() ?? 'ok'));
 }
 
@@ -100,7 +100,7 @@ describe('An EventStoreDB that fails', () => {
     expect(await store.append(newStream(), 'no_stream', newEvents(1))).toMatchObject({ revision: 0, duplicate: false });
   });
 
-  it('waits for the answer of a server that takes longer than three seconds over a repeat', async () => {
+  it('waits for the response of a server that takes longer than three seconds for a repeat', async () => {
     failing(node(), 'times_out_late');
     expect(await store.append(newStream(), 'no_stream', newEvents(1))).toMatchObject({ revision: 0, duplicate: false });
   });
@@ -206,7 +206,7 @@ describe('An EventStoreDB that fails', () => {
     await stop();
   });
 
-  it('asks only the leader when it reads or follows', async () => {
+  it('reads and follows only the leader', async () => {
     const { seen, stop } = follow(store, await store.head('core'));
     // If few events of more than a page are of the class, the server is asked to filter them.
     for (let n = 0; n < 3; n++) await store.append(newStream(), 'no_stream', newEvents(500));
@@ -300,7 +300,7 @@ describe('An EventStoreDB cluster that responds late', () => {
     await append();
   });
 
-  it('is asked by the same client again after a call that was late alone', async () => {
+  it('is called by the same client again after a single late call', async () => {
     const before = searches();
     for (let time = 0; time < 2; time += 1) {
       failing(node(), 'silent');
@@ -310,7 +310,7 @@ describe('An EventStoreDB cluster that responds late', () => {
     expect(searches()).toBe(before);
   });
 
-  it('is asked by a new client, which looks for the leader, once another call was late too', async () => {
+  it('is called by a new client, which searches for the leader, once another call was late too', async () => {
     const before = searches();
     failing(node(), 'silent', 'silent');
     await Promise.all([late(), late()]);

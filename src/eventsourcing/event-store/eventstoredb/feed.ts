@@ -17,12 +17,12 @@ import type { EventCatalogue } from '../event-catalogue.ts';
 import { START, type EventClass, type EventFilter, type Position, type StoredEvent } from '../event-store.ts';
 import type { Batch } from '../events-up-to.ts';
 import type { Connection } from './connection.ts';
-import { fromServer, placeOf, positionOf, toPort, type Recorded } from './envelope.ts';
+import { fromServer, serverPosition, positionOf, toPort, type Recorded } from './envelope.ts';
 import { isOfType } from './faults.ts';
 import { passes, type EventReader } from './reading.ts';
 
-const KEPT_EVENTS_MAX = 2_000;
-const KEPT_BYTES_MAX = 8 * 1024 * 1024;
+const BUFFERED_EVENTS_MAX = 2_000;
+const BUFFERED_BYTES_MAX = 8 * 1024 * 1024;
 const BATCH_EVENTS_MAX = 1_000;
 /** The number of pages, of 32 events each, that the server reads between two checkpoints. */
 const CHECKPOINT_EVENTS = 32;
@@ -32,7 +32,7 @@ const LAST_RETRY_MS = 5_000;
 /** F3: The time for which the log may be ahead of what the server sent before the subscription counts as dead, in ms. */
 const SILENT_FOR_MS = 3_000;
 
-interface Kept {
+interface FeedEvent {
   recorded: Recorded;
   event?: StoredEvent;
   size: number;
@@ -43,8 +43,8 @@ const logger = new Logger('EventStore');
 /** The feed of one class of events. See F1 to F4. */
 export class Feed {
   private readonly stopping = new AbortController();
-  private kept: Kept[] = [];
-  private keptBytes = 0;
+  private buffered: FeedEvent[] = [];
+  private bufferedBytes = 0;
   /** F1: All events of the class after `from`, up to `upTo`, are kept. */
   private from: Position = START;
   private upTo: Position = START;
@@ -52,7 +52,7 @@ export class Feed {
   private generation = 0;
   private subscription: AllStreamSubscription | null = null;
   private running: Promise<void> | null = null;
-  private breakOff: () => void = () => undefined;
+  private endSubscription: () => void = () => undefined;
   private behindSince: number | null = null;
   private progressed = false;
 
@@ -63,7 +63,7 @@ export class Feed {
     private readonly eventClass: EventClass,
     private readonly onMoved: (upTo: Position) => void,
   ) {
-    connection.onRenewed(() => this.breakOff());
+    connection.onRenewed(() => this.endSubscription());
   }
 
   /** Begins at the log's end; does nothing if the feed is running. */
@@ -73,17 +73,17 @@ export class Feed {
 
   async stop(): Promise<void> {
     this.stopping.abort();
-    this.breakOff();
+    this.endSubscription();
     await this.running;
   }
 
   /** Returns the events after the position, or null if they have to be read from the log. */
-  after(position: Position, filter: EventFilter): Batch | null {
+  eventsAfter(position: Position, filter: EventFilter): Batch | null {
     if (this.generation === 0 || position < this.from || position > this.upTo) return null;
-    let next = this.kept.length;
-    while (next > 0 && (this.kept[next - 1] as Kept).recorded.position > position) next -= 1;
-    const some = this.kept.slice(next, next + BATCH_EVENTS_MAX);
-    const last = next + BATCH_EVENTS_MAX < this.kept.length ? some.at(-1) : undefined;
+    let next = this.buffered.length;
+    while (next > 0 && (this.buffered[next - 1] as FeedEvent).recorded.position > position) next -= 1;
+    const some = this.buffered.slice(next, next + BATCH_EVENTS_MAX);
+    const last = next + BATCH_EVENTS_MAX < this.buffered.length ? some.at(-1) : undefined;
     const events = some
       .filter(({ recorded }) => passes(recorded, filter))
       .map((kept) => (kept.event ??= toPort(kept.recorded, this.catalogue)));
@@ -94,7 +94,7 @@ export class Feed {
   noteHead(head: Position): void {
     if (head <= this.upTo) this.behindSince = null;
     else if (this.behindSince === null) this.behindSince = performance.now();
-    else if (performance.now() - this.behindSince > SILENT_FOR_MS) this.breakOff();
+    else if (performance.now() - this.behindSince > SILENT_FOR_MS) this.endSubscription();
   }
 
   private async run(): Promise<void> {
@@ -103,8 +103,8 @@ export class Feed {
     while (!signal.aborted) {
       this.progressed = false;
       try {
-        await this.place();
-        if (!signal.aborted) await this.subscribed();
+        await this.startAtHead();
+        if (!signal.aborted) await this.runSubscription();
       } catch (error) {
         const { message, cause } = error as Error;
         const text = `The subscription to the ${this.eventClass} log begins again: ${(cause as Error | undefined)?.message ?? message}`;
@@ -121,18 +121,18 @@ export class Feed {
    * F4: Begins at the log's head, and again if the log ends before `upTo` (it was restored to an older state): the server would take a
    * position beyond its end for its end, and then send events with lower positions.
    */
-  private async place(): Promise<void> {
+  private async startAtHead(): Promise<void> {
     const head = await this.reader.head(this.eventClass);
     if (this.generation > 0 && this.upTo <= (await this.reader.end())) return;
     if (this.generation > 0) logger.warn(`The event store returned with an older log: its end is ${head}, not ${this.upTo}`);
-    this.kept = [];
-    this.keptBytes = 0;
+    this.buffered = [];
+    this.bufferedBytes = 0;
     this.from = this.upTo = head;
     this.onMoved(head);
   }
 
   /** Runs one subscription until it breaks off; throws its error. */
-  private async subscribed(): Promise<void> {
+  private async runSubscription(): Promise<void> {
     const generation = (this.generation += 1);
     this.behindSince = null;
     await new Promise<void>((resolve, reject) => {
@@ -144,40 +144,40 @@ export class Feed {
           if (generation === this.generation && commit === prepare) this.moveTo(positionOf(commit));
         },
       });
-      const fromPosition = this.upTo === START ? ('start' as const) : placeOf(this.upTo);
+      const fromPosition = this.upTo === START ? ('start' as const) : serverPosition(this.upTo);
       const { credentials, client } = this.connection;
       const subscription = client.subscribeToAll({ fromPosition, filter, requiresLeader: true, credentials });
       this.subscription = subscription;
-      this.breakOff = () => {
+      this.endSubscription = () => {
         this.generation += 1;
         resolve();
       };
       subscription.on('data', (resolved) => {
         const event = generation === this.generation ? fromServer(resolved, this.connection.names) : null;
-        if (event !== null && event.position > this.upTo) this.take(event);
+        if (event !== null && event.position > this.upTo) this.push(event);
       });
       // This listener is never removed: an error after the end must not end the process.
       subscription.on('error', reject);
       subscription.on('end', resolve);
-    }).finally(() => this.leave());
+    }).finally(() => this.unsubscribe());
   }
 
-  private leave(): void {
+  private unsubscribe(): void {
     this.generation += 1;
-    this.breakOff = () => undefined;
+    this.endSubscription = () => undefined;
     const subscription = this.subscription;
     this.subscription = null;
     void subscription?.unsubscribe().catch(() => undefined);
     subscription?.removeAllListeners('data');
   }
 
-  private take(recorded: Recorded): void {
+  private push(recorded: Recorded): void {
     const size = JSON.stringify(recorded.data).length;
-    this.kept.push({ recorded, size });
-    this.keptBytes += size;
-    while (this.kept.length > KEPT_EVENTS_MAX || this.keptBytes > KEPT_BYTES_MAX) {
-      const oldest = this.kept.shift() as Kept;
-      this.keptBytes -= oldest.size;
+    this.buffered.push({ recorded, size });
+    this.bufferedBytes += size;
+    while (this.buffered.length > BUFFERED_EVENTS_MAX || this.bufferedBytes > BUFFERED_BYTES_MAX) {
+      const oldest = this.buffered.shift() as FeedEvent;
+      this.bufferedBytes -= oldest.size;
       this.from = oldest.recorded.position;
     }
     this.moveTo(recorded.position);
@@ -187,7 +187,7 @@ export class Feed {
     if (position <= this.upTo) return;
     this.upTo = position;
     this.progressed = true;
-    this.connection.succeeded();
+    this.connection.noteSuccess();
     this.onMoved(position);
   }
 }

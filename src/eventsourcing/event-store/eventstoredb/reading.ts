@@ -24,7 +24,7 @@ import type { EventCatalogue } from '../event-catalogue.ts';
 import { EventStoreUnavailable, matches, START, type EventClass, type EventFilter, type Position } from '../event-store.ts';
 import type { Batch } from '../events-up-to.ts';
 import type { Connection } from './connection.ts';
-import { fromServer, isClosing, placeOf, toPort, type Recorded } from './envelope.ts';
+import { fromServer, isClosing, serverPosition, toPort, type Recorded } from './envelope.ts';
 import { isOfType, ResponseTimeout } from './faults.ts';
 import type { Names } from './names.ts';
 
@@ -80,7 +80,7 @@ export class EventReader {
 
   /** Reads the events after the position in the whole log, of all installations. */
   async allPage(after: Position, limit = PAGE_EVENTS): Promise<Page> {
-    const fromPosition = after === START ? FIRST : placeOf(after);
+    const fromPosition = after === START ? FIRST : serverPosition(after);
     const { credentials } = this.connection;
     const page = await this.page(limit + 1, (client) =>
       client.readAll({ fromPosition, direction: FORWARDS, maxCount: limit + 1, requiresLeader: true, credentials }),
@@ -92,7 +92,7 @@ export class EventReader {
   /** Reads from a record on, including that record. */
   async from(position: Position, limit: number): Promise<Recorded[]> {
     const { credentials } = this.connection;
-    const fromPosition = placeOf(position);
+    const fromPosition = serverPosition(position);
     const { events } = await this.page(limit, (client) =>
       client.readAll({ fromPosition, direction: FORWARDS, maxCount: limit, requiresLeader: true, credentials }),
     );
@@ -115,7 +115,7 @@ export class EventReader {
 
   /** Returns the events after the position that pass the filter: at most 1 000, and no further one once 8 MiB are reached. */
   async batch(after: Position, filter: EventFilter, isForgotten?: (events: Recorded[]) => Promise<Set<Recorded>>): Promise<Batch> {
-    const { events, upTo } = await this.ofClass(after, filter.eventClass);
+    const { events, upTo } = await this.readClass(after, filter.eventClass);
     const passed = events.filter((event) => passes(event, filter));
     const forgotten = await isForgotten?.(passed);
     const kept = forgotten ? passed.filter((event) => !forgotten.has(event)) : passed;
@@ -126,19 +126,19 @@ export class EventReader {
    * Reads events of the class. After its last event, `upTo` advances by whole pages of other events; on the log's last page it is the
    * position of that event.
    */
-  private async ofClass(after: Position, eventClass: EventClass): Promise<{ events: Recorded[]; upTo: Position }> {
+  private async readClass(after: Position, eventClass: EventClass): Promise<{ events: Recorded[]; upTo: Position }> {
     const page = await this.allPage(after);
     const events = page.events.filter((event) => event.eventClass === eventClass);
     if (!page.more || events.length > page.events.length / SPARSE_FACTOR)
       return { events, upTo: events.at(-1)?.position ?? (page.more ? page.events.at(-1)?.position : undefined) ?? after };
     // The server filters only subscriptions.
     const end = await this.end();
-    const found = await this.call((client, askedAt) => this.picked(client, askedAt, after, eventClass));
+    const found = await this.call((client, askedAt) => this.readFiltered(client, askedAt, after, eventClass));
     const last = found.events.at(-1)?.position ?? after;
     return { events: found.events, upTo: found.passedOthers && end > last ? end : last };
   }
 
-  private picked(
+  private readFiltered(
     client: EventStoreDBClient,
     askedAt: number,
     after: Position,
@@ -151,10 +151,10 @@ export class EventReader {
       checkpointInterval: CHECKPOINT_EVENTS,
       checkpointReached: () => void (checkpoints += 1),
     });
-    const fromPosition = after === START ? FIRST : placeOf(after);
+    const fromPosition = after === START ? FIRST : serverPosition(after);
     const subscription = client.subscribeToAll({ fromPosition, filter, requiresLeader: true, credentials });
     const read = Object.assign(subscription, { cancel: () => subscription.unsubscribe() }) as unknown as Read;
-    return collected(read, askedAt, PAGE_EVENTS, names, () => checkpoints).then(({ events, more }) => ({
+    return collectPage(read, askedAt, PAGE_EVENTS, names, () => checkpoints).then(({ events, more }) => ({
       events,
       passedOthers: !more && checkpoints > 0,
     }));
@@ -198,7 +198,7 @@ export class EventReader {
   }
 
   private backwards(before: Position | null, limit: number): Promise<Page> {
-    const fromPosition = before === null ? END : placeOf(before);
+    const fromPosition = before === null ? END : serverPosition(before);
     const { credentials } = this.connection;
     return this.page(limit, (client) =>
       client.readAll({ fromPosition, direction: BACKWARDS, maxCount: limit, requiresLeader: true, credentials }),
@@ -206,7 +206,7 @@ export class EventReader {
   }
 
   private async page(limit: number, open: (client: EventStoreDBClient) => unknown): Promise<Page> {
-    const read = (client: EventStoreDBClient, askedAt: number) => collected(open(client) as Read, askedAt, limit, this.connection.names);
+    const read = (client: EventStoreDBClient, askedAt: number) => collectPage(open(client) as Read, askedAt, limit, this.connection.names);
     try {
       return await this.call(read);
     } catch (error) {
@@ -233,7 +233,7 @@ export class EventReader {
  * R2: Reads to the end, to the limit, or until 8 MiB are read, and always ends the call. The time without a response begins at `askedAt`.
  * `heard` returns the number of other messages of the server, such as checkpoints.
  */
-function collected(read: Read, askedAt: number, limit: number, names: Names, heard: () => number = () => 0): Promise<Page> {
+function collectPage(read: Read, askedAt: number, limit: number, names: Names, heartbeats: () => number = () => 0): Promise<Page> {
   return new Promise((resolve, reject) => {
     const events: Recorded[] = [];
     let count = 0;
@@ -247,8 +247,8 @@ function collected(read: Read, askedAt: number, limit: number, names: Names, hea
     };
     const timer = setInterval(() => {
       const now = performance.now();
-      if (heard() > known) last = now;
-      known = heard();
+      if (heartbeats() > known) last = now;
+      known = heartbeats();
       if (now - last < CALL_TIMEOUT_MS) return;
       leave();
       reject(new ResponseTimeout(CALL_TIMEOUT_MS));

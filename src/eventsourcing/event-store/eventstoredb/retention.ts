@@ -14,14 +14,14 @@ import { ErrorType, jsonEvent, type WrongExpectedVersionError } from '@eventstor
 import { pause } from '../../../kernel/async/pause.ts';
 import type { JsonObject } from '../event-definition.ts';
 import { EventStoreUnavailable, OutcomeUnknown, StreamClosed, WrongExpectedRevision } from '../event-store.ts';
-import { within, type Connection } from './connection.ts';
+import { withTimeout, type Connection } from './connection.ts';
 import type { Recorded } from './envelope.ts';
 import { isOfType } from './faults.ts';
 import type { EventReader } from './reading.ts';
 import type { Writer } from './writer.ts';
 
 /** The member of the stream's metadata that saves the maximum age while the last event is uncovered. */
-const PUT_ASIDE = 'mooring_max_age';
+const SAVED_AGE_MEMBER = 'mooring_max_age';
 /** Intervals in ms. */
 const KNOWN_FOR_MS = 30_000;
 const FIRST_VISIBLE_FOR_MS = 10_000;
@@ -41,7 +41,7 @@ interface Metadata {
 /** The retention of streams. See R1 to R3. */
 export class Retention {
   /** The time at which each stream was last seen without a saved age. */
-  private readonly plain = new Map<string, number>();
+  private readonly withoutSavedAge = new Map<string, number>();
   private readonly firstVisible = new Map<string, { revision: number; at: number }>();
 
   constructor(
@@ -52,7 +52,7 @@ export class Retention {
 
   async setAge(stream: string, maxAgeSeconds: number): Promise<void> {
     this.firstVisible.delete(stream);
-    await this.change(stream, (content) => ({ ...without(content, '$maxAge', PUT_ASIDE), $maxAge: maxAgeSeconds }));
+    await this.change(stream, (content) => ({ ...without(content, '$maxAge', SAVED_AGE_MEMBER), $maxAge: maxAgeSeconds }));
   }
 
   /** Hides the events before the revision at once; the server removes them when it scavenges. */
@@ -64,45 +64,45 @@ export class Retention {
   }
 
   /** R1: Makes the last event readable again if its age hides the whole stream. Returns whether it did. */
-  async uncover(stream: string): Promise<boolean> {
+  async unhideLast(stream: string): Promise<boolean> {
     const { content } = await this.read(stream);
     if (typeof content.$maxAge !== 'number') return false;
     const last = await this.lastRevision(stream);
     if (last < 0) return false;
-    this.plain.delete(stream);
+    this.withoutSavedAge.delete(stream);
     await this.change(stream, ({ $maxAge, ...rest }) => ({
       ...rest,
       $tb: last,
-      ...($maxAge === undefined ? {} : { [PUT_ASIDE]: $maxAge }),
+      ...($maxAge === undefined ? {} : { [SAVED_AGE_MEMBER]: $maxAge }),
     }));
     return true;
   }
 
   /** R1: Restores the age that was put aside. Called after an append. */
   async restore(stream: string): Promise<void> {
-    const seen = this.plain.get(stream);
+    const seen = this.withoutSavedAge.get(stream);
     if (seen === undefined || performance.now() - seen > KNOWN_FOR_MS) {
       const { content } = await this.read(stream);
-      if (content[PUT_ASIDE] !== undefined)
-        await this.change(stream, ({ [PUT_ASIDE]: age, ...rest }) => ({ ...rest, ...(age === undefined ? {} : { $maxAge: age }) }));
+      if (content[SAVED_AGE_MEMBER] !== undefined)
+        await this.change(stream, ({ [SAVED_AGE_MEMBER]: age, ...rest }) => ({ ...rest, ...(age === undefined ? {} : { $maxAge: age }) }));
     }
-    remember(this.plain, stream, performance.now());
+    setBounded(this.withoutSavedAge, stream, performance.now());
   }
 
   /** R3: Returns those of the events that are hidden in their streams. The whole log shows them until the server scavenges. */
-  async forgotten(events: Recorded[]): Promise<Set<Recorded>> {
+  async hiddenEvents(events: Recorded[]): Promise<Set<Recorded>> {
     const streams = [...new Set(events.map(({ stream }) => stream))];
     for (let i = 0; i < streams.length; i += LOOKUPS_AT_ONCE)
-      await Promise.all(streams.slice(i, i + LOOKUPS_AT_ONCE).map((stream) => this.look(stream)));
+      await Promise.all(streams.slice(i, i + LOOKUPS_AT_ONCE).map((stream) => this.refreshFirstVisible(stream)));
     return new Set(events.filter(({ stream, revision }) => revision < (this.firstVisible.get(stream)?.revision ?? 0)));
   }
 
-  private async look(stream: string): Promise<void> {
+  private async refreshFirstVisible(stream: string): Promise<void> {
     const known = this.firstVisible.get(stream);
     if (known && performance.now() - known.at < FIRST_VISIBLE_FOR_MS) return;
     const { events } = await this.reader.streamPage(stream, 0, false, 1);
     const revision = events[0]?.revision ?? (await this.lastRevision(stream));
-    remember(this.firstVisible, stream, { revision, at: performance.now() });
+    setBounded(this.firstVisible, stream, { revision, at: performance.now() });
   }
 
   private async read(stream: string): Promise<Metadata> {
@@ -136,7 +136,7 @@ export class Retention {
     const event = jsonEvent({ id: uuidv4(), type: 'Probe', data: {} });
     const options = { expectedRevision: REVISION_BEYOND_ALL, credentials, requiresLeader: true };
     try {
-      await this.connection.call((client) => within(CALL_TIMEOUT_MS, client.appendToStream(name, [event], options)));
+      await this.connection.call((client) => withTimeout(CALL_TIMEOUT_MS, client.appendToStream(name, [event], options)));
     } catch (error) {
       if (isOfType(error, ErrorType.STREAM_DELETED)) throw new StreamClosed(stream);
       if (!isOfType(error, ErrorType.WRONG_EXPECTED_VERSION))
@@ -157,7 +157,7 @@ function sorted(content: JsonObject): [string, unknown][] {
 }
 
 /** Sets the entry, and deletes the oldest if there are too many. */
-function remember<T>(map: Map<string, T>, key: string, value: T): void {
+function setBounded<T>(map: Map<string, T>, key: string, value: T): void {
   map.delete(key);
   map.set(key, value);
   const [oldest] = map.keys();

@@ -8,7 +8,7 @@ import {
   type ExpectedRevision,
   type Position,
 } from '../event-store.ts';
-import { within, type Connection } from './connection.ts';
+import { withTimeout, type Connection } from './connection.ts';
 import { isClosing, positionOf } from './envelope.ts';
 import { faultOf, isOfType } from './faults.ts';
 import type { EventReader } from './reading.ts';
@@ -82,7 +82,7 @@ export class Writer {
     const expectedRevision = expected < 0 ? NO_STREAM : BigInt(expected);
     const deadline = this.deadlineMs;
     const { nextExpectedRevision, position } = await this.connection.call((client) =>
-      within(
+      withTimeout(
         deadline + DEADLINE_MARGIN_MS,
         client.appendToStream(name, events, { expectedRevision, credentials, requiresLeader: true, deadline }),
       ),

@@ -12,7 +12,7 @@ import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import type pg from 'pg';
 import { EventStoreUnavailable, OutcomeUnknown } from '../event-store.ts';
 import type { SerialisedEvent } from '../new-events.ts';
-import { ResponseLost, send } from './sending.ts';
+import { ResponseLost, runOnce } from './sending.ts';
 
 export interface Append {
   stream: string;
@@ -33,13 +33,13 @@ export interface Outcome {
   at: number;
 }
 
-interface Waiting extends Append {
+interface PendingAppend extends Append {
   resolve(outcome: Outcome): void;
   reject(error: unknown): void;
 }
 
 /** The result of the append function. If `outcomes` is null, all events were appended, in the order given. */
-interface Answer {
+interface AppendFunctionResult {
   at: number;
   before: number;
   outcomes: [verdict: Outcome['verdict'], revision: number, position: number | null][] | null;
@@ -52,7 +52,7 @@ const QUEUE_BYTES_MAX = 64 * 1024 * 1024;
 
 /** Commits appends in batches. See C1 to C4. */
 export class AppendBatcher {
-  private queue: Waiting[] = [];
+  private queue: PendingAppend[] = [];
   private queuedBytes = 0;
   private draining = false;
   private drained: Promise<void> = Promise.resolve();
@@ -78,7 +78,7 @@ export class AppendBatcher {
   }
 
   /** A promise that resolves when the transaction in flight has ended; null if there is none. */
-  get underWay(): Promise<unknown> | null {
+  get inFlight(): Promise<unknown> | null {
     return this.current;
   }
 
@@ -91,7 +91,7 @@ export class AppendBatcher {
   private async drain(): Promise<void> {
     this.draining = true;
     while (this.queue.length > 0) {
-      const batch = this.take();
+      const batch = this.dequeueBatch();
       this.current = this.commitEach(batch);
       await this.current;
       this.current = null;
@@ -102,9 +102,9 @@ export class AppendBatcher {
     this.draining = false;
   }
 
-  private take(): Waiting[] {
-    const batch: Waiting[] = [];
-    const rest: Waiting[] = [];
+  private dequeueBatch(): PendingAppend[] {
+    const batch: PendingAppend[] = [];
+    const rest: PendingAppend[] = [];
     const streams = new Set<string>();
     let size = 0;
     for (const append of this.queue) {
@@ -123,11 +123,11 @@ export class AppendBatcher {
   }
 
   /** C3: Commits a batch, or each of its appends by itself if the database refuses the batch as a whole. */
-  private async commitEach(batch: Waiting[]): Promise<void> {
+  private async commitEach(batch: PendingAppend[]): Promise<void> {
     if ((await this.commit(batch)) === 'refused') for (const append of batch) await this.commit([append]);
   }
 
-  private async commit(batch: Waiting[]): Promise<'settled' | 'refused'> {
+  private async commit(batch: PendingAppend[]): Promise<'settled' | 'refused'> {
     try {
       if (!(await this.appendOne(batch))) await this.appendAll(batch);
       return 'settled';
@@ -140,21 +140,21 @@ export class AppendBatcher {
   }
 
   /** Appends a single event by a faster function. Returns false if it was not appended and has to be appended with the batch function. */
-  private async appendOne([append, ...others]: Waiting[]): Promise<boolean> {
+  private async appendOne([append, ...others]: PendingAppend[]): Promise<boolean> {
     const [event, ...more] = append?.events ?? [];
     if (!append || !event || others.length > 0 || more.length > 0) return false;
     const procedure = `${this.procedure}_one`;
     const text = `select public.${procedure}($1, $2, $3, $4, $5, $6, $7)`;
     const values = [append.stream, append.expected, event.id, event.type, event.schemaVersion, event.data, event.metadata];
-    const [row] = await send<[[position: string, at: string] | null]>(this.pool, { name: procedure, text, values });
+    const [row] = await runOnce<[[position: string, at: string] | null]>(this.pool, { name: procedure, text, values });
     if (!row?.[0]) return false;
     const [position, at] = row[0];
     append.resolve({ verdict: 'A', revision: append.expected + 1, position: Number(position), at: Number(at) });
     return true;
   }
 
-  private async appendAll(batch: Waiting[]): Promise<void> {
-    const [row] = await send<[Answer]>(this.pool, {
+  private async appendAll(batch: PendingAppend[]): Promise<void> {
+    const [row] = await runOnce<[AppendFunctionResult]>(this.pool, {
       name: this.procedure,
       text: `select public.${this.procedure}($1)`,
       values: [json(batch)],

@@ -8,7 +8,7 @@
  * K3  A connection that was left early is closed, since rows may still be in transit on it.
  */
 import pg from 'pg';
-import { copyOut, type Slab } from '../../../postgres/database/copy.ts';
+import { copyOut, type RowBatch } from '../../../postgres/database/copy.ts';
 import { UnknownEvent, type EventCatalogue } from '../event-catalogue.ts';
 import type { JsonObject } from '../event-definition.ts';
 import {
@@ -83,7 +83,7 @@ export class BulkReader {
     }
   }
 
-  private *decoded({ bytes, starts, ends }: Slab, skip: number): Generator<StoredEvent[]> {
+  private *decoded({ bytes, starts, ends }: RowBatch, skip: number): Generator<StoredEvent[]> {
     let events: StoredEvent[] = [];
     for (const [index, end] of ends.entries()) {
       const start = (starts[index] as number) + (index === 0 ? skip : 0);

@@ -2,7 +2,7 @@ import { Logger } from '@nestjs/common';
 import type pg from 'pg';
 import { pause } from '../../../kernel/async/pause.ts';
 import type { RetentionStatus } from '../event-store.ts';
-import { ask } from './sending.ts';
+import { runIdempotent } from './sending.ts';
 
 const TRIM_EVERY_MS = 60_000;
 /** The most and the fewest events that one transaction examines. A failure halves the number, and a success doubles it. */
@@ -22,7 +22,7 @@ export class LogTrimmer {
   private inBackground: Promise<void> = Promise.resolve();
   private isTrimming = false;
   private batch = BATCH_MAX;
-  private forgotten = 0;
+  private removed = 0;
   private error: string | null = null;
 
   constructor(
@@ -55,16 +55,16 @@ export class LogTrimmer {
   async truncate(stream: string, before: number): Promise<void> {
     const text = 'select public.es_log_truncate($1, $2, $3)';
     for (let forgotten = BATCH_MAX; forgotten === BATCH_MAX;) {
-      const rows = await ask<[number]>(this.pool, { name: 'truncate stream', text, values: [stream, before, BATCH_MAX] });
+      const rows = await runIdempotent<[number]>(this.pool, { name: 'truncate stream', text, values: [stream, before, BATCH_MAX] });
       forgotten = rows[0]?.[0] ?? 0;
-      this.forgotten += forgotten;
+      this.removed += forgotten;
     }
   }
 
   async status(): Promise<RetentionStatus> {
     const text = 'select min(caught_up_at) from public.es_log_retention';
-    const rows = await ask<[Date | null]>(this.pool, { name: 'retention status', text, values: [] });
-    return { caughtUpAt: rows[0]?.[0]?.toISOString() ?? null, forgotten: this.forgotten, error: this.error };
+    const rows = await runIdempotent<[Date | null]>(this.pool, { name: 'retention status', text, values: [] });
+    return { caughtUpAt: rows[0]?.[0]?.toISOString() ?? null, removed: this.removed, error: this.error };
   }
 
   /** Stops trimming, and waits for the transaction in flight. */
@@ -78,9 +78,13 @@ export class LogTrimmer {
   private async step(): Promise<{ forgotten: number; more: boolean } | null> {
     try {
       const text = 'select public.es_log_forget($1)';
-      const rows = await ask<[{ forgotten: number; more: boolean } | null]>(this.pool, { name: 'trim', text, values: [this.batch] });
+      const rows = await runIdempotent<[{ forgotten: number; more: boolean } | null]>(this.pool, {
+        name: 'trim',
+        text,
+        values: [this.batch],
+      });
       const answer = rows[0]?.[0] ?? null;
-      this.forgotten += answer?.forgotten ?? 0;
+      this.removed += answer?.forgotten ?? 0;
       this.batch = Math.min(BATCH_MAX, this.batch * 2);
       return answer;
     } catch (error) {

@@ -21,7 +21,7 @@ async function subject(): Promise<ContractSubject> {
   return {
     store,
     another: open,
-    forget: async () => void (await store.trim()),
+    removeExpired: async () => void (await store.trim()),
     async appendSlowly(stream, revision, milliseconds) {
       const { id, type, schemaVersion, data, metadata } = newEvent();
       const client = await slow.connect();

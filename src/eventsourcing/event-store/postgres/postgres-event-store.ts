@@ -40,19 +40,19 @@ import {
 } from '../event-store.ts';
 import { eventsUpTo } from '../events-up-to.ts';
 import { HeadWatch, LogSubscription } from '../log-subscription.ts';
-import { checkForgettable, checkName, prepare, revisionOf, type SerialisedEvent } from '../new-events.ts';
+import { checkTrimmable, checkName, prepare, revisionOf, type SerialisedEvent } from '../new-events.ts';
 import { timed } from '../append-times.ts';
 import { AppendBatcher } from './append-batcher.ts';
 import { BulkReader } from './bulk-reader.ts';
 import { LogTrimmer } from './log-trimmer.ts';
 import { EventReader, positionOf, tables } from './reading.ts';
-import { ResponseLost, ask, send } from './sending.ts';
+import { ResponseLost, runIdempotent, runOnce } from './sending.ts';
 import { SharedReads } from './shared-reads.ts';
 
 const channel = 'mooring_events';
 
 /** E3: The time for which a notification waits for the result of an append in flight, in ms. */
-const ANSWER_WITHIN_MS = 20;
+const APPEND_RESULT_WAIT_MS = 20;
 
 /** Timeouts of appends, in ms. The last is enforced by the client, in case the server stops responding. */
 const timeouts = { lock_timeout: 5_000, statement_timeout: 10_000, query_timeout: 15_000 };
@@ -106,7 +106,7 @@ export class PostgresEventStore extends EventStore {
     }
     const appended = asStored(stream, serialised, outcome.revision, outcome.position, outcome.at);
     const after = positionOf(String(outcome.position - events.length));
-    this.sharedReads[eventClass].keep({ after, events: appended, upTo: position, size });
+    this.sharedReads[eventClass].cache({ after, events: appended, upTo: position, size });
     this.watches[eventClass].notify(position);
     return { revision: outcome.revision, position, duplicate: false, events: appended };
   }
@@ -145,12 +145,12 @@ export class PostgresEventStore extends EventStore {
   }
 
   subscribe(after: Position, filter: EventFilter, onBatch: BatchHandler, onQuiet?: QuietHandler): Subscription {
-    this.listening ??= this.database.listen(channel, (payload) => this.heard(payload));
+    this.listening ??= this.database.listen(channel, (payload) => this.onNotification(payload));
     const shared = this.sharedReads[filter.eventClass];
     const log = {
       watch: this.watches[filter.eventClass],
       read: (position: Position, atHead: boolean) => (atHead ? shared : this.reader).batch(position, filter),
-      kept: (position: Position) => shared.kept(position, filter),
+      kept: (position: Position) => shared.ranges(position, filter),
     };
     const subscription = new LogSubscription(log, after, onBatch, onQuiet);
     this.subscriptions.add(subscription);
@@ -168,13 +168,13 @@ export class PostgresEventStore extends EventStore {
   }
 
   async setRetention(stream: string, { maxAgeSeconds }: { maxAgeSeconds: number }): Promise<void> {
-    checkForgettable(stream, maxAgeSeconds);
+    checkTrimmable(stream, maxAgeSeconds);
     const text = 'select public.es_set_retention($1, $2, null)';
-    await ask(this.database.pool, { name: 'set retention', text, values: [stream, maxAgeSeconds] });
+    await runIdempotent(this.database.pool, { name: 'set retention', text, values: [stream, maxAgeSeconds] });
   }
 
   async truncateStream(stream: string, before: number): Promise<void> {
-    checkForgettable(stream, before);
+    checkTrimmable(stream, before);
     await this.trimmer.truncate(stream, before);
   }
 
@@ -187,7 +187,7 @@ export class PostgresEventStore extends EventStore {
     const revision = revisionOf(expected);
     const procedure = classOf(stream) === 'log' ? 'es_log_close_stream' : 'es_close_stream';
     try {
-      const rows = await send<[string]>(this.writers, {
+      const rows = await runOnce<[string]>(this.writers, {
         name: procedure,
         text: `select public.${procedure}($1, $2)`,
         values: [stream, revision],
@@ -221,12 +221,12 @@ export class PostgresEventStore extends EventStore {
   }
 
   /** E3: Wakes the subscriptions, after a brief wait for an append in flight: a notification can arrive before the result of its append. */
-  private tell(eventClass: EventClass, position: Position): void {
+  private notifyAfterAppend(eventClass: EventClass, position: Position): void {
     const told = () => this.watches[eventClass].notify(position);
-    const { underWay } = this.batchers[eventClass];
+    const { inFlight: underWay } = this.batchers[eventClass];
     // The notification of an own append usually comes after its answer.
     if (underWay === null || this.watches[eventClass].isKnown(position)) return told();
-    const timer = setTimeout(told, ANSWER_WITHIN_MS).unref();
+    const timer = setTimeout(told, APPEND_RESULT_WAIT_MS).unref();
     void underWay.finally(() => {
       clearTimeout(timer);
       // The append's continuation, which keeps the events, runs before this.
@@ -238,9 +238,9 @@ export class PostgresEventStore extends EventStore {
    * Handles a notification: `core 17` means that the core log has reached position 17; an empty payload means that notifications may have
    * been missed.
    */
-  private heard(payload: string): void {
+  private onNotification(payload: string): void {
     const [eventClass, number] = payload.split(' ');
-    if ((eventClass === 'core' || eventClass === 'log') && number) this.tell(eventClass, positionOf(number));
+    if ((eventClass === 'core' || eventClass === 'log') && number) this.notifyAfterAppend(eventClass, positionOf(number));
     else for (const watch of Object.values(this.watches)) void watch.poll();
   }
 }

@@ -3,7 +3,7 @@ import type { EventCatalogue } from '../event-catalogue.ts';
 import type { EventMetadata, EventClass, EventFilter, Lag, Position, StoredEvent } from '../event-store.ts';
 import type { JsonObject } from '../event-definition.ts';
 import type { Batch } from '../events-up-to.ts';
-import { ask } from './sending.ts';
+import { runIdempotent } from './sending.ts';
 
 export const tables: Record<EventClass, string> = { core: 'public.es_event', log: 'public.es_log_event' };
 
@@ -50,7 +50,7 @@ export class EventReader {
 
   async head(eventClass: EventClass): Promise<Position> {
     const text = `select position from ${tables[eventClass]} order by position desc limit 1`;
-    const rows = await ask<[string]>(this.pool, { name: `head ${eventClass}`, text, values: [] });
+    const rows = await runIdempotent<[string]>(this.pool, { name: `head ${eventClass}`, text, values: [] });
     return positionOf(rows[0]?.[0] ?? '0');
   }
 
@@ -59,7 +59,7 @@ export class EventReader {
     const text = `
       select (select position from ${tables[eventClass]} order by position desc limit 1) - first.position + 1, first.at
         from (select position, at from ${tables[eventClass]} where position > $1 order by position limit 1) first`;
-    const rows = await ask<[string, Date]>(this.pool, { name: `lag ${eventClass}`, text, values: [numberOf(after)] });
+    const rows = await runIdempotent<[string, Date]>(this.pool, { name: `lag ${eventClass}`, text, values: [numberOf(after)] });
     return { events: Number(rows[0]?.[0] ?? 0), since: rows[0]?.[1].toISOString() ?? null };
   }
 
@@ -70,7 +70,7 @@ export class EventReader {
     let high = BigInt(numberOf(await this.head(eventClass)));
     while (low < high) {
       const middle = (low + high) / 2n;
-      const [found] = await ask<[string, Date]>(this.pool, { name: `after ${eventClass}`, text, values: [middle.toString()] });
+      const [found] = await runIdempotent<[string, Date]>(this.pool, { name: `after ${eventClass}`, text, values: [middle.toString()] });
       if (found !== undefined && found[1] < time) low = BigInt(found[0]);
       else high = middle;
     }
@@ -89,7 +89,7 @@ export class EventReader {
         select *, sum(size) over (order by position rows unbounded preceding) - size as before
           from ${tables[eventClass]} where position > $1 order by position limit ${EVENTS_MAX}) page
        where before < ${BYTES_MAX} order by position`;
-    const rows = await ask<Row>(this.pool, { name: `batch ${eventClass} all`, text, values: [numberOf(after)] });
+    const rows = await runIdempotent<Row>(this.pool, { name: `batch ${eventClass} all`, text, values: [numberOf(after)] });
     const last = rows.at(-1);
     return { events: rows.map((row) => this.event(row)), upTo: last === undefined ? after : positionOf(last[0]), size: sizeOf(rows) };
   }
@@ -111,7 +111,7 @@ export class EventReader {
          where before < ${BYTES_MAX}) found on true
        order by position`;
     const query = { name: `batch ${eventClass} filtered`, text, values: [numberOf(after), ...filter] };
-    const rows = await ask<SearchedRow>(this.pool, query);
+    const rows = await runIdempotent<SearchedRow>(this.pool, query);
     const end = rows[0]?.[10] ?? numberOf(after);
     // If no event passed, there is one row of nulls.
     const found = rows.filter(([position]) => position !== null);
@@ -129,7 +129,7 @@ export class EventReader {
           from unnest($1::bigint[]) with ordinality asked (asked_position, place) join ${tables.core} e on e.position = asked_position) sized
        where before < ${BYTES_MAX} order by place`;
     for (let left = positions.map(numberOf); left.length > 0;) {
-      const rows = await ask<SearchedRow>(this.pool, { name: 'at positions', text, values: [left] });
+      const rows = await runIdempotent<SearchedRow>(this.pool, { name: 'at positions', text, values: [left] });
       for (const row of rows) yield this.event(row);
       if (sizeOf(rows) < BYTES_MAX) return;
       left = left.slice(Number(rows.at(-1)?.at(-1)));
@@ -147,7 +147,7 @@ export class EventReader {
     let left = limit;
     for (let next = from; left > 0 && next >= 0;) {
       const wanted = Math.min(left, STREAM_PAGE_EVENTS);
-      const rows = await ask<Row>(this.pool, { name: `stream ${table} ${order}`, text, values: [stream, next, wanted] });
+      const rows = await runIdempotent<Row>(this.pool, { name: `stream ${table} ${order}`, text, values: [stream, next, wanted] });
       for (const row of rows) yield this.event(row);
       if (rows.length < wanted && sizeOf(rows) < BYTES_MAX) return;
       left -= rows.length;

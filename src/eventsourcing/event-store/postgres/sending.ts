@@ -13,7 +13,10 @@ export class ResponseLost extends Error {
  * Runs one statement in a transaction of its own. Throws `EventStoreUnavailable` if nothing was done and a later attempt may succeed,
  * `ResponseLost` if the outcome is unknown, and the database's own error if a retry would fail in the same way.
  */
-export async function send<Row extends unknown[]>(pool: pg.Pool, query: { name: string; text: string; values: unknown[] }): Promise<Row[]> {
+export async function runOnce<Row extends unknown[]>(
+  pool: pg.Pool,
+  query: { name: string; text: string; values: unknown[] },
+): Promise<Row[]> {
   let client: pg.PoolClient;
   try {
     client = await pool.connect();
@@ -25,16 +28,19 @@ export async function send<Row extends unknown[]>(pool: pg.Pool, query: { name: 
     return (await client.query<Row>({ ...query, rowMode: 'array' })).rows;
   } catch (error) {
     if (!isRolledBack(error)) throw (lost = new ResponseLost(error));
-    throw isPassing(error) ? new EventStoreUnavailable(error) : error;
+    throw isTransient(error) ? new EventStoreUnavailable(error) : error;
   } finally {
     client.release(lost);
   }
 }
 
 /** Runs a statement that changes nothing or is idempotent, so that a lost response counts as `EventStoreUnavailable`. */
-export async function ask<Row extends unknown[]>(pool: pg.Pool, query: { name: string; text: string; values: unknown[] }): Promise<Row[]> {
+export async function runIdempotent<Row extends unknown[]>(
+  pool: pg.Pool,
+  query: { name: string; text: string; values: unknown[] },
+): Promise<Row[]> {
   try {
-    return await send<Row>(pool, query);
+    return await runOnce<Row>(pool, query);
   } catch (error) {
     throw error instanceof ResponseLost ? new EventStoreUnavailable(error.cause) : error;
   }
@@ -49,6 +55,6 @@ function isRolledBack(error: unknown): boolean {
  * Returns whether the error may not recur: deadlock or serialisation failure, read-only standby, insufficient resources, lock or statement
  * timeout, shutdown, system error.
  */
-function isPassing(error: unknown): boolean {
+function isTransient(error: unknown): boolean {
   return /^(40...|25006|53...|55P03|57...|58...)$/.test((error as { code?: string }).code ?? '');
 }

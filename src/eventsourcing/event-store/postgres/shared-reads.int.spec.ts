@@ -1,6 +1,6 @@
 import pg from 'pg';
 
-import { harbourEvent } from '../../../../test/support/harbour-event.ts';
+import { sampleEvent } from '../../../../test/support/sample-event.ts';
 import { appendTo, eventually, everything, openLog, type OpenedLog } from '../../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../../test/support/postgres.ts';
 import { type EventFilter, START, type StoredEvent } from '../event-store.ts';
@@ -33,10 +33,10 @@ describe("the log's end in memory", () => {
       follow({ ...everything, categories: ['boat'] }),
       follow({ ...everything, types: ['BoatArrived'] }),
     ];
-    await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
+    await appendTo(log.store, 'boat-Ark', sampleEvent('BoatArrived'));
     await eventually(() => followers.every(({ length }) => length === 1), 'the first event');
     const asked = jest.spyOn(pg.Client.prototype, 'query');
-    for (let boat = 0; boat < 40; boat += 1) await log.store.append(`boat-${boat}`, 'no_stream', [harbourEvent('BoatArrived')]);
+    for (let boat = 0; boat < 40; boat += 1) await log.store.append(`boat-${boat}`, 'no_stream', [sampleEvent('BoatArrived')]);
     await eventually(() => followers.every(({ length }) => length === 41), 'all events');
     const reads = (asked.mock.calls as unknown as [{ name?: string }][]).filter(([query]) => query.name?.startsWith('batch core') === true);
     // On a busy machine a notification can arrive long before the result of its append, so some events are read.
@@ -51,7 +51,7 @@ describe("the log's end in memory", () => {
     const other = await openLog(test.url);
     const heard = follow(everything);
     for (let n = 0; n < 30; n += 1)
-      await appendTo((n % 3 === 0 ? other : log).store, `boat-${n % 7}`, harbourEvent('BoatLoaded', { tons: n }));
+      await appendTo((n % 3 === 0 ? other : log).store, `boat-${n % 7}`, sampleEvent('BoatLoaded', { tons: n }));
     await eventually(() => heard.length === 30, 'all events');
     await other.close();
     expect(heard.map(({ data }) => data.tons)).toEqual(Array.from({ length: 30 }, (_, n) => n));
@@ -67,7 +67,7 @@ describe("the log's end in memory", () => {
       },
     } as unknown as EventReader;
     const shared = new SharedReads(reader, 'core');
-    for (const [n, event] of events.entries()) shared.keep({ after: at(n), events: [event], upTo: event.position, size: 1024 * 1024 });
+    for (const [n, event] of events.entries()) shared.cache({ after: at(n), events: [event], upTo: event.position, size: 1024 * 1024 });
     expect((await shared.batch(at(6), everything)).events).toEqual(events.slice(6));
     expect(reads).toEqual([]);
     expect((await shared.batch(at(5), everything)).events).toEqual(events.slice(5));
@@ -80,7 +80,7 @@ describe("the log's end in memory", () => {
 const at = (n: number) => String(n).padStart(20, '0');
 
 function stored(n: number): StoredEvent {
-  const { metadata, ...event } = harbourEvent('BoatArrived');
+  const { metadata, ...event } = sampleEvent('BoatArrived');
   return { ...event, metadata, stream: `boat-${n}`, revision: 0, position: at(n), at: new Date(n).toISOString() };
 }
 

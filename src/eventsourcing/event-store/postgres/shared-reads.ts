@@ -3,11 +3,11 @@ import type { Batch } from '../events-up-to.ts';
 import type { EventReader } from './reading.ts';
 
 /** The bounds on the cached end of the log: the number of events, and the bytes of their data and metadata. */
-const KEPT_EVENTS_MAX = 1_000;
-const KEPT_BYTES_MAX = 4 * 1024 * 1024;
+const CACHED_EVENTS_MAX = 1_000;
+const CACHED_BYTES_MAX = 4 * 1024 * 1024;
 
 /** All events of the class after one position, up to another. */
-export interface Stretch extends Batch {
+export interface EventRange extends Batch {
   after: Position;
   /** The size of the events' data and metadata, in bytes. */
   size: number;
@@ -20,10 +20,10 @@ export interface Stretch extends Batch {
  */
 export class SharedReads {
   /** The ranges, in order: each begins where the one before ends. */
-  private stretches: Stretch[] = [];
-  private keptEvents = 0;
-  private keptBytes = 0;
-  private readonly reading = new Map<Position, Promise<Stretch>>();
+  private stretches: EventRange[] = [];
+  private cachedEvents = 0;
+  private cachedBytes = 0;
+  private readonly reading = new Map<Position, Promise<EventRange>>();
 
   constructor(
     private readonly reader: EventReader,
@@ -31,14 +31,14 @@ export class SharedReads {
   ) {}
 
   /** Returns the events after the position that pass the filter, if all of them are in memory. */
-  kept(after: Position, filter: EventFilter): Batch | null {
-    const batch = this.following(after);
+  ranges(after: Position, filter: EventFilter): Batch | null {
+    const batch = this.cachedAfter(after);
     return batch && { events: batch.events.filter(matches(filter)), upTo: batch.upTo };
   }
 
   /** Returns the events after the position that pass the filter. */
   async batch(after: Position, filter: EventFilter): Promise<Batch> {
-    const shared = this.following(after) ?? (await (this.reading.get(after) ?? this.read(after)).catch(() => null));
+    const shared = this.cachedAfter(after) ?? (await (this.reading.get(after) ?? this.read(after)).catch(() => null));
     // The shared read began before the events existed, or it failed, perhaps at an unreadable event that this filter excludes: read again.
     if (shared === null || shared.upTo <= after) return this.reader.batch(after, filter);
     return { events: shared.events.filter(matches(filter)), upTo: shared.upTo };
@@ -47,17 +47,17 @@ export class SharedReads {
   /**
    * Caches a committed range, and evicts the oldest ranges beyond the bounds. If there is a gap before it, all earlier ranges are evicted.
    */
-  keep(stretch: Stretch): void {
+  cache(stretch: EventRange): void {
     const end = this.stretches.at(-1)?.upTo;
     if (end !== undefined && stretch.upTo <= end) return;
-    if (end !== stretch.after) this.forget();
+    if (end !== stretch.after) this.evict();
     this.stretches.push(stretch);
-    this.keptEvents += stretch.events.length;
-    this.keptBytes += stretch.size;
-    while (this.keptEvents > KEPT_EVENTS_MAX || this.keptBytes > KEPT_BYTES_MAX) {
+    this.cachedEvents += stretch.events.length;
+    this.cachedBytes += stretch.size;
+    while (this.cachedEvents > CACHED_EVENTS_MAX || this.cachedBytes > CACHED_BYTES_MAX) {
       const oldest = this.stretches.shift();
-      this.keptEvents -= oldest?.events.length ?? 0;
-      this.keptBytes -= oldest?.size ?? 0;
+      this.cachedEvents -= oldest?.events.length ?? 0;
+      this.cachedBytes -= oldest?.size ?? 0;
     }
   }
 
@@ -68,7 +68,7 @@ export class SharedReads {
   }
 
   /** Returns the events after the position, or null if they are not cached. */
-  private following(after: Position): Batch | null {
+  private cachedAfter(after: Position): Batch | null {
     const first = this.stretches.findLastIndex((stretch) => stretch.after <= after);
     const last = this.stretches.at(-1);
     if (first < 0 || last === undefined || last.upTo <= after) return null;
@@ -78,20 +78,20 @@ export class SharedReads {
     return { events: events.filter(({ position }) => position > after), upTo: last.upTo };
   }
 
-  private read(after: Position): Promise<Stretch> {
+  private read(after: Position): Promise<EventRange> {
     const reading = this.reader.batch(after, { eventClass: this.eventClass }).then((batch) => ({ ...batch, after }));
     this.reading.set(after, reading);
     const forget = () => void this.reading.delete(after);
     reading.then((stretch) => {
       forget();
-      if (stretch.upTo > after) this.keep(stretch);
+      if (stretch.upTo > after) this.cache(stretch);
     }, forget);
     return reading;
   }
 
-  private forget(): void {
+  private evict(): void {
     this.stretches = [];
-    this.keptEvents = 0;
-    this.keptBytes = 0;
+    this.cachedEvents = 0;
+    this.cachedBytes = 0;
   }
 }

@@ -32,7 +32,7 @@ export async function isFarBehind(store: EventStore, { filter }: Projection, tab
   return (await store.lag(table.position, filter.eventClass)).events >= FAR_EVENTS;
 }
 
-/** Applies the events that the table lacks in bulk, until few are left or the signal aborts. Throws what `ReadModelTable.take` throws. */
+/** Applies the events that the table lacks in bulk, until few are left or the signal aborts. Throws what `ReadModelTable.write` throws. */
 export async function catchUpInBulk(
   store: EventStore,
   projection: Projection,
@@ -44,10 +44,10 @@ export async function catchUpInBulk(
     const head = await store.head(projection.filter.eventClass);
     for await (const { events, upTo } of inBatches(store.readBulk(table.position, head, projection.filter))) {
       // If the batch has a poison event, the events before it are in the table.
-      if (upTo > table.position) await table.take(events, upTo, BATCH_EVENTS).finally(onMoved);
+      if (upTo > table.position) await table.write(events, upTo, BATCH_EVENTS).finally(onMoved);
       if (signal.aborted) return;
     }
-    if (head > table.position) await table.take([], head).finally(onMoved);
+    if (head > table.position) await table.write([], head).finally(onMoved);
   }
 }
 

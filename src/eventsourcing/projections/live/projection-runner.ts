@@ -20,7 +20,7 @@ import { aborted, pause } from '../../../kernel/async/pause.ts';
 import { Backoff } from '../../../kernel/async/retry.ts';
 import { UnknownEvent } from '../../event-store/event-catalogue.ts';
 import { START, type Position, type QuietHandler, type StoredEvent } from '../../event-store/event-store.ts';
-import { GatheredEvents } from './gathered-events.ts';
+import { WriteBuffer } from './write-buffer.ts';
 import type { Lease, Leases } from '../../../postgres/leases/leases.ts';
 import { catchUpInBulk, isFarBehind, isRebuildFaster } from './bulk-catch-up.ts';
 import { type Projection, tableOf } from '../projection.ts';
@@ -38,7 +38,7 @@ const LAST_RETRY_MS = 5_000;
 /**
  * P3: The longest delay of the stored checkpoint after events that do not concern the projection, in ms. Other replicas see only this one.
  */
-const QUIET_WRITE_MS = 200;
+const CHECKPOINT_DELAY_MS = 200;
 
 /** P4: The time for which this process leaves the lease to a newer program after an event that only such a program can read, in ms. */
 const OUTDATED_RETRY_MS = 30_000;
@@ -49,7 +49,7 @@ export type RunnerState = 'standby' | 'live' | 'failed';
 /** The owner of a runner, which is notified of its changes. */
 export interface RunnerOwner {
   /** Called after the runner's state or position changed. */
-  moved(): void;
+  onProgress(): void;
   /** Returns whether a reader waits for events that are not in the table yet. */
   isAwaited(): boolean;
 }
@@ -69,10 +69,10 @@ export class ProjectionRunner {
   private running: Promise<void> | null = null;
   private readonly backoff = new Backoff({ firstMs: FIRST_RETRY_MS, lastMs: LAST_RETRY_MS });
   private table: ReadModelTable;
-  private turn: Promise<void> = Promise.resolve();
-  private quietWrite: NodeJS.Timeout | null = null;
+  private writeChain: Promise<void> = Promise.resolve();
+  private checkpointTimer: NodeJS.Timeout | null = null;
   /** The events of the log that are not in the table yet; null while the log is not followed. */
-  private gathered: GatheredEvents | null = null;
+  private buffer: WriteBuffer | null = null;
 
   constructor(
     readonly projection: Projection,
@@ -95,7 +95,7 @@ export class ProjectionRunner {
 
   /** Starts a write of the gathered events now, since a reader waits for them. */
   flushSoon(): void {
-    this.gathered?.flushSoon();
+    this.buffer?.flushSoon();
   }
 
   /** Writes the gathered events and releases the lease. */
@@ -119,14 +119,14 @@ export class ProjectionRunner {
       const until = AbortSignal.any([signal, lease.signal]);
       lease.signal.addEventListener('abort', this.standBy, { once: true });
       try {
-        await this.consume(lease, until);
+        await this.runAsHolder(lease, until);
       } catch (error) {
         withdraw();
-        await this.afterFailure(error, lease, until);
+        await this.handleFailure(error, lease, until);
       }
       this.state = 'standby';
       await lease.release();
-      this.owner.moved();
+      this.owner.onProgress();
     }
   }
 
@@ -134,10 +134,10 @@ export class ProjectionRunner {
   private readonly standBy = (): void => {
     if (this.state !== 'live') return;
     this.state = 'standby';
-    this.owner.moved();
+    this.owner.onProgress();
   };
 
-  private async afterFailure(error: unknown, lease: Lease, until: AbortSignal): Promise<void> {
+  private async handleFailure(error: unknown, lease: Lease, until: AbortSignal): Promise<void> {
     if (until.aborted) return;
     const { name } = this.projection;
     if (error instanceof UnknownEvent) return this.yieldToNewerProgram(error, lease);
@@ -147,8 +147,8 @@ export class ProjectionRunner {
         error.stack,
       );
       this.state = 'failed';
-      this.owner.moved();
-      const told = this.registry.setState(this.projection, lease.epoch, 'failed', error.message.slice(0, 500));
+      this.owner.onProgress();
+      const told = this.registry.setState(this.projection, lease.fencingToken, 'failed', error.message.slice(0, 500));
       await told.catch((reason: Error) => this.logger.warn(reason.message));
       // P4: The lease is kept, since another replica would fail at the same event. Only a rebuild may help.
       return this.serveOrders(lease, until, noLiveTable, true).catch((reason: Error) => this.logger.warn(reason.message));
@@ -165,28 +165,28 @@ export class ProjectionRunner {
     );
     this.outdatedBy = error.message;
     this.state = 'failed';
-    this.owner.moved();
-    const told = this.registry.setState(this.projection, lease.epoch, 'failed', error.message.slice(0, 500), true);
+    this.owner.onProgress();
+    const told = this.registry.setState(this.projection, lease.fencingToken, 'failed', error.message.slice(0, 500), true);
     await told.catch((reason: Error) => this.logger.warn(reason.message));
     await lease.release();
     await pause(OUTDATED_RETRY_MS, this.stopping.signal);
   }
 
-  private async consume(lease: Lease, until: AbortSignal): Promise<void> {
+  private async runAsHolder(lease: Lease, until: AbortSignal): Promise<void> {
     const { projection } = this;
     await this.ensureTable();
-    let stored = await this.registry.claim(projection, lease.epoch);
+    let stored = await this.registry.claim(projection, lease.fencingToken);
     this.filled = stored.filled;
     await this.registry.dropLeftovers(projection);
     if (!stored.filled) {
-      await this.fill(lease, until);
+      await this.fillFromLog(lease, until);
       if (until.aborted) return;
-      stored = await this.registry.claim(projection, lease.epoch);
+      stored = await this.registry.claim(projection, lease.fencingToken);
     }
     this.filled = true;
     this.outdatedBy = null;
-    await this.registry.setState(projection, lease.epoch, 'running', null);
-    this.table = new ReadModelTable(this.parts.database, projection, tableOf(projection), lease.epoch, stored.position);
+    await this.registry.setState(projection, lease.fencingToken, 'running', null);
+    this.table = new ReadModelTable(this.parts.database, projection, tableOf(projection), lease.fencingToken, stored.position);
     if (until.aborted) return;
     this.state = 'live';
     this.moveTo(stored.position);
@@ -200,7 +200,7 @@ export class ProjectionRunner {
   private async catchUp(lease: Lease, until: AbortSignal): Promise<void> {
     const { parts, projection, table } = this;
     if (!(await isFarBehind(parts.store, projection, table))) return;
-    if ((await isRebuildFaster(parts.store, projection, table)) && (await this.refill(lease, until))) return;
+    if ((await isRebuildFaster(parts.store, projection, table)) && (await this.rebuildBehind(lease, until))) return;
     this.logger.log(`${projection.name} is far behind and catches up in bulk`);
     await parts.catchUps.run(() => catchUpInBulk(parts.store, projection, table, until, () => this.moveTo(table.position)));
     this.backoff.reset();
@@ -209,7 +209,7 @@ export class ProjectionRunner {
   /**
    * Rebuilds the rows beside the serving ones. Returns false if an event can't be applied; the serving rows then catch up to that event.
    */
-  private async refill(lease: Lease, until: AbortSignal): Promise<boolean> {
+  private async rebuildBehind(lease: Lease, until: AbortSignal): Promise<boolean> {
     this.logger.log(`${this.projection.name} is far behind and is rebuilt`);
     try {
       await this.rebuild({ id: uuidv7(), reason: 'behind' }, lease, until, this.withWritesPaused);
@@ -225,11 +225,11 @@ export class ProjectionRunner {
   /** Follows the log and serves rebuild orders, until either ends or the log grows too fast. */
   private async follow(lease: Lease, until: AbortSignal): Promise<void> {
     const over = new AbortController();
-    const gathered = new GatheredEvents(
+    const gathered = new WriteBuffer(
       (events, upTo) => this.write(events, upTo),
       () => this.owner.isAwaited(),
     );
-    this.gathered = gathered;
+    this.buffer = gathered;
     const { concerns = () => true, filter } = this.projection;
     const onBatch = async (events: StoredEvent[], upTo: Position) => {
       const concerning = events.filter(concerns);
@@ -250,8 +250,8 @@ export class ProjectionRunner {
       subscription.ended.catch(() => undefined);
       // Events that can't be written any more are read again.
       await gathered.flush().catch((error: Error) => this.logger.debug(error.message));
-      this.gathered = null;
-      await this.writeQuietly();
+      this.buffer = null;
+      await this.writeCheckpoint();
     }
   }
 
@@ -259,9 +259,9 @@ export class ProjectionRunner {
    * Moves over events that do not concern the projection, of which most events concern few: a write for each of the others would cost more than
    * the events themselves. Returns false if events before them are not in the table yet.
    */
-  private moveQuietly(gathered: GatheredEvents, upTo: Position): boolean {
-    if (!gathered.isWritten) return false;
-    this.quietWrite ??= setTimeout(() => void this.writeQuietly(), QUIET_WRITE_MS);
+  private moveQuietly(gathered: WriteBuffer, upTo: Position): boolean {
+    if (!gathered.isEmpty) return false;
+    this.checkpointTimer ??= setTimeout(() => void this.writeCheckpoint(), CHECKPOINT_DELAY_MS);
     if (upTo > this.position) this.moveTo(upTo);
     return true;
   }
@@ -270,48 +270,48 @@ export class ProjectionRunner {
     const write = async () => {
       // A rebuild may have read further than this subscription, so some events may be in the table already.
       const missing = events.filter(({ position }) => position > this.table.position);
-      if (upTo > this.table.position) await this.table.take(missing, upTo);
+      if (upTo > this.table.position) await this.table.write(missing, upTo);
     };
     // If the batch has a poison event, the events before it are in the table.
-    await this.inTurn(write).finally(() => this.moveTo(this.table.position));
+    await this.serialize(write).finally(() => this.moveTo(this.table.position));
     this.backoff.reset();
   }
 
-  private async writeQuietly(): Promise<void> {
-    if (this.quietWrite === null) return;
-    clearTimeout(this.quietWrite);
-    this.quietWrite = null;
+  private async writeCheckpoint(): Promise<void> {
+    if (this.checkpointTimer === null) return;
+    clearTimeout(this.checkpointTimer);
+    this.checkpointTimer = null;
     // If this fails, only events that do not concern the projection are read once more.
     const write = async () => {
-      if (this.position > this.table.position) await this.table.take([], this.position);
+      if (this.position > this.table.position) await this.table.write([], this.position);
     };
-    await this.inTurn(write).catch((error: Error) => this.logger.debug(error.message));
+    await this.serialize(write).catch((error: Error) => this.logger.debug(error.message));
   }
 
   /** P2: Swaps the tables between two writes of the followed log. */
   private readonly withWritesPaused: WithWritesPaused = (swap) =>
-    this.inTurn(async () => {
+    this.serialize(async () => {
       this.table = await swap(this.table.position);
     });
 
   /** P2: Runs one write at a time. */
-  private inTurn(work: () => Promise<void>): Promise<void> {
-    const done = this.turn.then(work);
-    this.turn = done.catch(() => undefined);
+  private serialize(work: () => Promise<void>): Promise<void> {
+    const done = this.writeChain.then(work);
+    this.writeChain = done.catch(() => undefined);
     return done;
   }
 
   private moveTo(position: Position): void {
     this.position = position;
-    this.owner.moved();
+    this.owner.onProgress();
   }
 
   /** Builds the rows of this version, beside those of another version if there are any. */
-  private async fill(lease: Lease, until: AbortSignal): Promise<void> {
+  private async fillFromLog(lease: Lease, until: AbortSignal): Promise<void> {
     const { projection } = this;
     const reason = (await this.registry.hasOtherVersion(projection)) ? 'version' : 'empty';
     this.logger.log(`${projection.name} is filled for version ${projection.version}`);
-    await this.registry.setState(projection, lease.epoch, 'rebuilding', null);
+    await this.registry.setState(projection, lease.fencingToken, 'rebuilding', null);
     try {
       await this.rebuild({ id: uuidv7(), reason }, lease, until, noLiveTable);
     } catch (error) {
@@ -329,19 +329,19 @@ export class ProjectionRunner {
 
   /** Does nothing if the rows of this rebuild serve already: then only the record of its end is missing. */
   private async rebuildAsOrdered(rebuildId: string, lease: Lease, until: AbortSignal, withWritesPaused: WithWritesPaused): Promise<void> {
-    const { rebuildId: last } = await this.registry.claim(this.projection, lease.epoch);
+    const { rebuildId: last } = await this.registry.claim(this.projection, lease.fencingToken);
     if (last === rebuildId) return;
     const wasLive = this.state === 'live';
     try {
-      if (wasLive) await this.registry.setState(this.projection, lease.epoch, 'rebuilding', null);
+      if (wasLive) await this.registry.setState(this.projection, lease.fencingToken, 'rebuilding', null);
       await this.rebuild({ id: rebuildId, reason: 'requested' }, lease, until, withWritesPaused);
     } finally {
-      if (wasLive) await this.registry.setState(this.projection, lease.epoch, 'running', null);
+      if (wasLive) await this.registry.setState(this.projection, lease.fencingToken, 'running', null);
     }
   }
 
   private async rebuild(order: RebuildOrder, lease: Lease, until: AbortSignal, withWritesPaused: WithWritesPaused): Promise<void> {
-    const rebuild = new ProjectionRebuild(this.parts, this.projection, lease.epoch);
+    const rebuild = new ProjectionRebuild(this.parts, this.projection, lease.fencingToken);
     const { events, eventsPerSecond } = await rebuild.run(order, until, withWritesPaused);
     this.filled = true;
     this.logger.log(`${this.projection.name} was rebuilt from ${events} events, ${eventsPerSecond ?? 0} a second`);

@@ -52,8 +52,8 @@ async function folded(projection: Projection, events: StoredEvent[], memoryBytes
   const rows: string[][] = [];
   try {
     for (let from = 0; from < events.length; from += atOnce) {
-      await fold.take(events.slice(from, from + atOnce));
-      if (takesFinal) rows.push(...rowsOf(fold.takeFinal()));
+      await fold.apply(events.slice(from, from + atOnce));
+      if (takesFinal) rows.push(...rowsOf(fold.drainFinal()));
     }
     for await (const text of fold.text()) rows.push(...rowsOf(text));
     return { spilled: fold.spilled, rows: rows.toSorted(([a = ''], [b = '']) => (a < b ? -1 : 1)) };
@@ -89,8 +89,8 @@ describe('a fold with little memory', () => {
   it('keeps no final row in memory, however many there are', async () => {
     const fold = new BoundedFold(boats, { memoryBytes: 1_000, directory });
     for (let n = 0; n < 1_000; n += 1) {
-      await fold.take([event('Marked', 'boat-Ark', { text: 'x'.repeat(100) }, n)]);
-      expect(rowsOf(fold.takeFinal())).toHaveLength(1);
+      await fold.apply([event('Marked', 'boat-Ark', { text: 'x'.repeat(100) }, n)]);
+      expect(rowsOf(fold.drainFinal())).toHaveLength(1);
     }
     expect([fold.spilled, fold.bytes]).toEqual([false, 0]);
     await fold.close();

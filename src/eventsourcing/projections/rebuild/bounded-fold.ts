@@ -119,11 +119,11 @@ export class BoundedFold {
     return this.final.bytes;
   }
 
-  takeFinal(): Buffer {
-    return this.final.take();
+  drainFinal(): Buffer {
+    return this.final.drain();
   }
 
-  async take(events: readonly StoredEvent[]): Promise<void> {
+  async apply(events: readonly StoredEvent[]): Promise<void> {
     for (const event of events) {
       const named = this.keysOf(event);
       // M2: Once rows are on disk, an event that reads rows is folded later, with the rows of its partition.
@@ -131,12 +131,12 @@ export class BoundedFold {
       else this.spill.add(Spill.partOf(this.partitionOf(event)), { event });
     }
     if (this.spill !== null) await this.spill.flush();
-    else if (this.memory.bytes > this.bounds.memoryBytes) await this.overflow();
+    else if (this.memory.bytes > this.bounds.memoryBytes) await this.spillToDisk();
   }
 
   /** Yields the text of all rows that were not written before. It may be called once, after the last event. */
   async *text(): AsyncGenerator<Buffer> {
-    if (this.final.bytes > 0) yield this.final.take();
+    if (this.final.bytes > 0) yield this.final.drain();
     if (this.spill === null) {
       yield* this.rowsInMemory();
       return;
@@ -147,25 +147,25 @@ export class BoundedFold {
       for await (const item of this.spill.read(part)) {
         if ('row' in item) this.memory.set(item.row[this.projection.table.key] as string, Object.freeze(item.row), '');
         else this.fold(item.event, this.keysOf(item.event));
-        if (this.final.bytes >= TEXT_BYTES) yield this.final.take();
+        if (this.final.bytes >= TEXT_BYTES) yield this.final.drain();
       }
       yield* this.rowsInMemory();
     }
-    if (this.final.bytes > 0) yield this.final.take();
+    if (this.final.bytes > 0) yield this.final.drain();
   }
 
   private *rowsInMemory(): Generator<Buffer> {
     let count = 0;
     for (const { row } of this.memory.all()) {
       this.final.add(row);
-      if ((count += 1) % ROWS_AT_ONCE === 0) yield this.final.take();
+      if ((count += 1) % ROWS_AT_ONCE === 0) yield this.final.drain();
     }
-    if (this.final.bytes > 0) yield this.final.take();
+    if (this.final.bytes > 0) yield this.final.drain();
   }
 
   async close(): Promise<void> {
     this.memory = new RowMap();
-    this.final.take();
+    this.final.drain();
     await this.spill?.close();
   }
 
@@ -184,7 +184,7 @@ export class BoundedFold {
   }
 
   /** M2: Moves the rows to disk to free their memory. From then on, events that read rows go there too. */
-  async overflow(): Promise<void> {
+  async spillToDisk(): Promise<void> {
     this.spill = await Spill.open(this.bounds.directory);
     let number = 0;
     for (const { row, partition } of this.memory.all()) {

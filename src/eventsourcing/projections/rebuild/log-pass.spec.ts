@@ -2,7 +2,7 @@ import { tmpdir } from 'node:os';
 
 import { type EventStore, type EventsUpTo, START } from '../../event-store/event-store.ts';
 import { Intervals } from '../../../kernel/config/intervals.ts';
-import { LogPasses, type WantedFold } from './log-pass.ts';
+import { LogPasses, type FoldRequest } from './log-pass.ts';
 import type { Projection } from '../projection.ts';
 
 const projectionOf = (name: string): Projection => ({
@@ -14,7 +14,7 @@ const projectionOf = (name: string): Projection => ({
   project: () => undefined,
 });
 
-const wanted = (projection: Projection): WantedFold => ({
+const wanted = (projection: Projection): FoldRequest => ({
   projection,
   end: null,
   signal: new AbortController().signal,

@@ -27,7 +27,7 @@ import type { Projection } from '../projection.ts';
 /** F4: The longest slice for which the fold may block the event loop, in ms: a share of the last yield, within these bounds. */
 const SLICE_MS = 2;
 const SLICE_MS_MAX = 10;
-const SHARE = 1 / 3;
+const YIELD_FRACTION = 1 / 3;
 const SLICE_EVENTS = 100;
 /**
  * F4: A turn of the event loop that took longer than this, in ms, had other work to do. The loop then gets another turn, up to this many.
@@ -37,12 +37,12 @@ const TURNS_MAX = 6;
 /** The number of folds whose rows are written at the same time, each on a connection of its own. */
 export const WRITERS = 2;
 /** F2: The longest time that a pass waits for expected folds of the same log to join it, in ms. */
-const GATHER_MS_MAX = 5_000;
+const EXPECTED_WAIT_MS_MAX = 5_000;
 /** The size at which the text of final rows is written while the fold continues, in bytes. */
 const FINAL_BYTES = 1024 * 1024;
 
 /** A requested fold of the log. */
-export interface WantedFold {
+export interface FoldRequest {
   projection: Projection;
   /** The position of the last event to fold; null means the last event when the pass begins. */
   end: Position | null;
@@ -56,7 +56,7 @@ export interface WantedFold {
   write(fold: BoundedFold): Promise<void>;
 }
 
-interface Member extends WantedFold {
+interface Member extends FoldRequest {
   /** Returns whether the event passes the projection's filter. */
   wants(event: StoredEvent): boolean;
   /** Settles when the rows being added are written. */
@@ -75,7 +75,7 @@ export class LogPasses {
     private readonly bounds: FoldBounds,
     /** The time that a pass waits for another fold after the last one was requested, in ms. */
     private readonly gatherMs: number,
-    private readonly rest: (ms: number) => Promise<unknown> = pause,
+    private readonly delay: (ms: number) => Promise<unknown> = pause,
   ) {}
 
   /** F2: Announces a projection that may have to be folded soon. A pass waits for it until the fold is requested or withdrawn. */
@@ -88,7 +88,7 @@ export class LogPasses {
   }
 
   /** Resolves when the rows are written. Throws `PoisonEvent`, the signal's reason, or what `write` or the store threw. */
-  fold(wanted: WantedFold): Promise<void> {
+  fold(wanted: FoldRequest): Promise<void> {
     return new Promise((resolve, reject) => {
       this.expected.delete(wanted.projection);
       const wants = matches(wanted.projection.filter);
@@ -101,7 +101,7 @@ export class LogPasses {
     if (this.running) return;
     this.running = true;
     while (this.waiting.length > 0) {
-      await this.gather();
+      await this.waitForExpected();
       const [first] = this.waiting;
       const eventClass = first?.projection.filter.eventClass;
       const members = this.waiting.filter(({ projection }) => projection.filter.eventClass === eventClass);
@@ -111,11 +111,11 @@ export class LogPasses {
     this.running = false;
   }
 
-  private async gather(): Promise<void> {
+  private async waitForExpected(): Promise<void> {
     const mayCome = (known: number) => this.expected.size > 0 || this.waiting.length > known;
-    for (let waited = 0, known = 0; waited < GATHER_MS_MAX && mayCome(known); waited += this.gatherMs) {
+    for (let waited = 0, known = 0; waited < EXPECTED_WAIT_MS_MAX && mayCome(known); waited += this.gatherMs) {
       known = this.waiting.length;
-      await this.rest(this.gatherMs);
+      await this.delay(this.gatherMs);
     }
   }
 }
@@ -144,12 +144,12 @@ class LogPass {
       const last = ends.toSorted().at(-1) ?? START;
       for await (const { events, upTo } of this.store.readBulk(START, last, this.union())) {
         if (this.folds.size === 0) return;
-        for (let from = 0; from < events.length; from += SLICE_EVENTS) await this.take(events.slice(from, from + SLICE_EVENTS));
+        for (let from = 0; from < events.length; from += SLICE_EVENTS) await this.apply(events.slice(from, from + SLICE_EVENTS));
         await this.each((member) => member.onProgress(events.length, upTo));
       }
       await this.write();
     } catch (error) {
-      await Promise.all([...this.folds.keys()].map((member) => this.leave(member, error)));
+      await Promise.all([...this.folds.keys()].map((member) => this.removeMember(member, error)));
     }
   }
 
@@ -162,35 +162,35 @@ class LogPass {
           await member.adding;
           await member.write(fold);
         });
-        await this.leave(member, null);
+        await this.removeMember(member, null);
       }
     };
     await Promise.all(Array.from({ length: WRITERS }, writer));
   }
 
-  private async take(events: StoredEvent[]): Promise<void> {
+  private async apply(events: StoredEvent[]): Promise<void> {
     for (const [member, fold] of this.folds) {
       const { end } = member;
       const own = events.filter((event) => member.wants(event) && (end === null || event.position <= end));
-      await this.attempt(member, () => fold.take(own));
+      await this.attempt(member, () => fold.apply(own));
       if (fold.finalBytes >= FINAL_BYTES) await this.attempt(member, () => this.add(member, fold));
     }
-    await this.bound();
+    await this.spillLargest();
     if (performance.now() - this.since < this.slice) return;
-    this.slice = Math.min(Math.max(SLICE_MS, (await yieldToOtherWork()) * SHARE), SLICE_MS_MAX);
+    this.slice = Math.min(Math.max(SLICE_MS, (await yieldToOtherWork()) * YIELD_FRACTION), SLICE_MS_MAX);
     this.since = performance.now();
   }
 
   /** Writes the final rows while the next ones are folded. */
   private async add(member: Member, fold: BoundedFold): Promise<void> {
     await member.adding;
-    member.adding = member.add(fold.takeFinal());
+    member.adding = member.add(fold.drainFinal());
     // The error is thrown at the next `await` of `adding`.
     member.adding.catch(() => undefined);
   }
 
   /** Moves the rows of the largest folds to disk if all together take too much memory. */
-  private async bound(): Promise<void> {
+  private async spillLargest(): Promise<void> {
     let bytes = 0;
     for (const { spilled, bytes: taken } of this.folds.values()) if (!spilled) bytes += taken;
     if (bytes <= this.bounds.memoryBytes) return;
@@ -198,7 +198,7 @@ class LogPass {
     for (const [member, fold] of inMemory.toSorted(([, one], [, other]) => other.bytes - one.bytes)) {
       if (bytes <= this.bounds.memoryBytes) return;
       bytes -= fold.bytes;
-      await this.attempt(member, () => fold.overflow());
+      await this.attempt(member, () => fold.spillToDisk());
     }
   }
 
@@ -226,11 +226,11 @@ class LogPass {
       member.signal.throwIfAborted();
       await work();
     } catch (error) {
-      await this.leave(member, error);
+      await this.removeMember(member, error);
     }
   }
 
-  private async leave(member: Member, error: unknown): Promise<void> {
+  private async removeMember(member: Member, error: unknown): Promise<void> {
     const fold = this.folds.get(member);
     this.folds.delete(member);
     await member.adding.catch(() => undefined);

@@ -70,16 +70,16 @@ export class ProjectionRebuild {
   private readonly registry: ProjectionRegistry;
   private readonly progress: ProgressRecord;
   /** B3: The name of the table that is built. */
-  private readonly building: string;
+  private readonly buildingTable: string;
 
   constructor(
     private readonly parts: RebuildParts,
     private readonly projection: Projection,
-    private readonly epoch: string,
+    private readonly fencingToken: string,
   ) {
     this.registry = new ProjectionRegistry(parts.database);
-    this.progress = new ProgressRecord(parts.database, tableOf(projection), epoch);
-    this.building = `${tableOf(projection)}_b${epoch}`;
+    this.progress = new ProgressRecord(parts.database, tableOf(projection), fencingToken);
+    this.buildingTable = `${tableOf(projection)}_b${fencingToken}`;
   }
 
   /**
@@ -102,7 +102,7 @@ export class ProjectionRebuild {
     } finally {
       // B4: If this fails too, the next holder of the lease cleans up.
       await this.progress.close().catch(() => undefined);
-      await this.registry.drop(this.building).catch(() => undefined);
+      await this.registry.drop(this.buildingTable).catch(() => undefined);
     }
   }
 
@@ -118,20 +118,20 @@ export class ProjectionRebuild {
         signal,
         onBegin: async (head) => {
           end = head;
-          await this.registry.drop(this.building);
-          await this.parts.database.query(createBareStatement(projection.table, this.building));
+          await this.registry.drop(this.buildingTable);
+          await this.parts.database.query(createBareStatement(projection.table, this.buildingTable));
           await this.progress.open(order, head);
           await this.progress.enter('folding');
         },
         onProgress: (events, upTo) => this.progress.add(events, upTo),
-        add: (text) => this.connected((client) => writeRows(client, projection, this.building, [text], signal)),
+        add: (text) => this.withConnection((client) => writeRows(client, projection, this.buildingTable, [text], signal)),
         write: async (fold) => {
           rate = this.progress.rate();
           await this.progress.enter('writing');
-          await this.connected(async (client) => {
-            await writeRows(client, projection, this.building, fold.text(), signal);
-            for (const statement of indexStatements(projection.table, this.building)) await client.query(statement);
-            await client.query(`analyze "${this.building}"`);
+          await this.withConnection(async (client) => {
+            await writeRows(client, projection, this.buildingTable, fold.text(), signal);
+            for (const statement of indexStatements(projection.table, this.buildingTable)) await client.query(statement);
+            await client.query(`analyze "${this.buildingTable}"`);
           });
         },
       });
@@ -144,7 +144,7 @@ export class ProjectionRebuild {
   }
 
   /** Runs the work on a connection, which is closed if the work fails, since rows may still be in transit. */
-  private async connected(work: (client: pg.PoolClient) => Promise<void>): Promise<void> {
+  private async withConnection(work: (client: pg.PoolClient) => Promise<void>): Promise<void> {
     const client = await this.parts.pool().connect();
     let whole = false;
     try {
@@ -157,47 +157,47 @@ export class ProjectionRebuild {
 
   private async open(position: Position): Promise<ReadModelTable> {
     await this.parts.database.query('insert into projection_checkpoints (table_name, position, epoch) values ($1, $2, $3)', [
-      this.building,
+      this.buildingTable,
       position,
-      this.epoch,
+      this.fencingToken,
     ]);
-    return new ReadModelTable(this.parts.database, this.projection, this.building, this.epoch, position);
+    return new ReadModelTable(this.parts.database, this.projection, this.buildingTable, this.fencingToken, position);
   }
 
   private async openEmpty(): Promise<ReadModelTable> {
-    await this.registry.drop(this.building);
-    for (const statement of createStatements(this.projection.table, this.building)) await this.parts.database.query(statement);
+    await this.registry.drop(this.buildingTable);
+    for (const statement of createStatements(this.projection.table, this.buildingTable)) await this.parts.database.query(statement);
     return this.open(START);
   }
 
   /** Applies what was appended meanwhile, until few events are left. */
   private async catchUp(built: ReadModelTable, signal: AbortSignal): Promise<void> {
     for (let round = 0; round < CATCH_UP_ROUNDS; round += 1) {
-      const events = await this.takeUpTo(built, await this.parts.store.head(this.projection.filter.eventClass), signal);
+      const events = await this.applyUpTo(built, await this.parts.store.head(this.projection.filter.eventClass), signal);
       if (events < NEAR_EVENTS) return;
     }
   }
 
-  private async takeUpTo(built: ReadModelTable, end: Position, signal?: AbortSignal): Promise<number> {
+  private async applyUpTo(built: ReadModelTable, end: Position, signal?: AbortSignal): Promise<number> {
     let taken = 0;
     if (end <= built.position) return taken;
     for await (const { events, upTo } of this.parts.store.readBulk(built.position, end, this.projection.filter)) {
       signal?.throwIfAborted();
-      await built.take(events, upTo);
+      await built.write(events, upTo);
       taken += events.length;
     }
-    if (end > built.position) await built.take([], end);
+    if (end > built.position) await built.write([], end);
     return taken;
   }
 
   private async swap({ id }: RebuildOrder, built: ReadModelTable, signal: AbortSignal, withWritesPaused: WithWritesPaused): Promise<void> {
-    const { projection, epoch } = this;
+    const { projection, fencingToken: epoch } = this;
     for (;;) {
       signal.throwIfAborted();
       try {
         return await withWritesPaused(async (upTo) => {
-          await this.takeUpTo(built, upTo);
-          await this.registry.swap(projection, this.building, epoch, id);
+          await this.applyUpTo(built, upTo);
+          await this.registry.swap(projection, this.buildingTable, epoch, id);
           return new ReadModelTable(this.parts.database, projection, tableOf(projection), epoch, built.position);
         });
       } catch (error) {

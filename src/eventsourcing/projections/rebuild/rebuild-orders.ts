@@ -8,7 +8,7 @@ import { LeaseLost, PoisonEvent } from '../tables/read-model-table.ts';
 import { rebuildDecider, rebuildStream, type RebuildCommand } from './rebuild.decider.ts';
 
 /** The longest time until an order is noticed if its notification was lost, in ms. */
-const LOOK_EVERY_MS = 30_000;
+const POLL_INTERVAL_MS = 30_000;
 /** The first pause before a failed rebuild is repeated, in ms. It doubles up to the last. */
 const FIRST_RETRY_MS = 100;
 const LAST_RETRY_MS = 5_000;
@@ -47,7 +47,7 @@ export class RebuildOrders {
         const since = this.changes;
         const rebuildId = await this.current();
         if (rebuildId === null) await this.waitForChange(since, until);
-        else if ((await this.carryOut(rebuildId, rebuild, until)) && once) return;
+        else if ((await this.execute(rebuildId, rebuild, until)) && once) return;
         backoff.reset();
       } catch (error) {
         if (until.aborted || error instanceof LeaseLost) throw error;
@@ -58,14 +58,14 @@ export class RebuildOrders {
   }
 
   /** Executes the order. Returns whether rebuilt rows serve now. */
-  private async carryOut(rebuildId: string, rebuild: Rebuild, until: AbortSignal): Promise<boolean> {
+  private async execute(rebuildId: string, rebuild: Rebuild, until: AbortSignal): Promise<boolean> {
     const canceled = new AbortController();
     const watching = new AbortController();
-    const watched = this.whenCanceled(rebuildId, AbortSignal.any([until, watching.signal]), () => canceled.abort(new Canceled()));
+    const watched = this.whenCanceled(rebuildId, AbortSignal.any([until, watching.signal]), () => canceled.abort(new RebuildCanceled()));
     try {
       await rebuild(rebuildId, AbortSignal.any([until, canceled.signal]));
     } catch (error) {
-      if (error instanceof Canceled) {
+      if (error instanceof RebuildCanceled) {
         this.logger.log(`The rebuild of ${this.table} was canceled`);
         return false;
       }
@@ -96,7 +96,7 @@ export class RebuildOrders {
         signal.removeEventListener('abort', wake);
         resolve();
       };
-      const timer = setTimeout(wake, LOOK_EVERY_MS);
+      const timer = setTimeout(wake, POLL_INTERVAL_MS);
       this.waiting.add(wake);
       signal.addEventListener('abort', wake);
     });
@@ -118,4 +118,4 @@ export class RebuildOrders {
 }
 
 /** The order was canceled. */
-class Canceled extends Error {}
+class RebuildCanceled extends Error {}

@@ -31,7 +31,7 @@ const columns = `table_name as "table", id, reason, phase, position, target, eve
 const STORE_EVERY_MS = 500;
 
 /** Returns every running rebuild, on any replica. */
-export function rebuildsUnderWay(database: Database): Promise<RebuildProgress[]> {
+export function runningRebuilds(database: Database): Promise<RebuildProgress[]> {
   return database.query<RebuildProgress & Record<string, unknown>>(`select ${columns} from projection_rebuilds`);
 }
 
@@ -45,7 +45,7 @@ export class ProgressRecord {
   constructor(
     private readonly database: Database,
     private readonly table: string,
-    private readonly epoch: string,
+    private readonly fencingToken: string,
   ) {}
 
   async open({ id, reason }: RebuildOrder, target: Position): Promise<void> {
@@ -55,7 +55,7 @@ export class ProgressRecord {
          position = excluded.position, target = excluded.target, events = 0, events_per_second = null, updated_at = now(),
          started_at = case when r.id = excluded.id then r.started_at else now() end
        where r.epoch <= excluded.epoch`,
-      [this.table, id, reason, this.epoch, START, target],
+      [this.table, id, reason, this.fencingToken, START, target],
     );
   }
 
@@ -79,7 +79,7 @@ export class ProgressRecord {
 
   /** Removes the progress after the rebuild has ended, whatever its outcome. */
   async close(): Promise<void> {
-    await this.database.query('delete from projection_rebuilds where table_name = $1 and epoch = $2', [this.table, this.epoch]);
+    await this.database.query('delete from projection_rebuilds where table_name = $1 and epoch = $2', [this.table, this.fencingToken]);
   }
 
   private async store(more?: string): Promise<void> {
@@ -89,7 +89,7 @@ export class ProgressRecord {
       `update projection_rebuilds set position = $3, events = $4, updated_at = now()
          ${more === undefined ? ', events_per_second = $5' : `, events_per_second = coalesce(events_per_second, $5), ${more}`}
         where table_name = $1 and epoch = $2`,
-      [this.table, this.epoch, this.position, events, eventsPerSecond],
+      [this.table, this.fencingToken, this.position, events, eventsPerSecond],
     );
   }
 }

@@ -1,5 +1,5 @@
 import type { Decider } from '../../event-store/event-definition.ts';
-import { Refusal } from '../../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../../kernel/errors/problem-error.ts';
 import type { RebuildEvent } from './rebuild.events.ts';
 
 /**
@@ -26,7 +26,7 @@ export const rebuildDecider: Decider<RebuildState, RebuildCommand, RebuildEvent>
         // A request during a rebuild gets the running one.
         return running === null ? [{ type: 'ProjectionRebuildRequested', data: { rebuild_id: command.rebuildId } }] : [];
       case 'CancelRebuild':
-        if (running === null) throw new Refusal('invalid_state', 'No rebuild of this projection is running.');
+        if (running === null) throw new ProblemError('invalid_state', 'No rebuild of this projection is running.');
         return [{ type: 'ProjectionRebuildCanceled', data: { rebuild_id: running } }];
       case 'RecordRebuilt':
         return running === command.rebuildId ? [{ type: 'ProjectionRebuilt', data: { rebuild_id: running } }] : [];

@@ -3,27 +3,27 @@ import { once } from 'node:events';
 import fc from 'fast-check';
 import { v7 as uuidv7 } from 'uuid';
 
-import { type BoatProjection, boats, Harbour, holdBulkReads } from '../../../../test/support/boats.ts';
-import { harbourEvent } from '../../../../test/support/harbour-event.ts';
+import { type SampleProjection, sampleProjection, ProjectionProcess, holdBulkReads } from '../../../../test/support/sample-projection.ts';
+import { sampleEvent } from '../../../../test/support/sample-event.ts';
 import { appendTo, eventually, operate } from '../../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../../test/support/postgres.ts';
 import { systemContext } from '../../../kernel/context/command-context.ts';
 import { rebuildDecider, rebuildStream, type RebuildCommand } from './rebuild.decider.ts';
 
 let test: TestDatabase;
-let harbour: Harbour;
-const others: Harbour[] = [];
+let harbour: ProjectionProcess;
+const others: ProjectionProcess[] = [];
 
 beforeEach(async () => {
   test = await freshDatabase();
-  harbour = await Harbour.open(test.url);
+  harbour = await ProjectionProcess.open(test.url);
 });
 afterEach(async () => {
   for (const other of [harbour, ...others.splice(0)]) await other.close();
   await test.drop();
 });
 
-const append = (boat: string, type: string, data = {}) => appendTo(harbour.log.store, `boat-${boat}`, harbourEvent(type, data));
+const append = (boat: string, type: string, data = {}) => appendTo(harbour.log.store, `boat-${boat}`, sampleEvent(type, data));
 const textOf = async () => JSON.stringify(await harbour.log.database.query('select b::text from boats_v1 b order by name'));
 const say = async (command: RebuildCommand) =>
   (await harbour.log.aggregates.execute(rebuildStream('boats_v1'), rebuildDecider, command, systemContext('test', null))).state;
@@ -114,7 +114,7 @@ it('runs once, however often it is requested, and shows its progress on every re
   const id = await order();
   await eventually(hold.held, 'the fold');
   expect((await say({ type: 'RequestRebuild', rebuildId: uuidv7() })).running).toBe(id);
-  const replica = await Harbour.open(test.url);
+  const replica = await ProjectionProcess.open(test.url);
   others.push(replica);
   const told = (await replica.projections.rebuilds()).get('boats');
   expect(told).toMatchObject({ id, table: 'boats_v1', reason: 'requested', phase: 'folding', target: expect.stringMatching(/3$/) });
@@ -126,7 +126,7 @@ it('runs once, however often it is requested, and shows its progress on every re
 });
 
 it('is executed by the replica that writes the rows, although another received the request', async () => {
-  const replica = await Harbour.open(test.url);
+  const replica = await ProjectionProcess.open(test.url);
   others.push(replica);
   await filled('Ark');
   const rebuildId = uuidv7();
@@ -192,7 +192,7 @@ it('runs again by itself after a kill -9 in its middle, and the leftovers are re
   child.stdout.on('data', (text: Buffer) => (said += String(text)));
   await eventually(() => said.includes('ready'), 'the other process');
   // The other process has the lease; this one only places the order.
-  harbour = await Harbour.open(test.url);
+  harbour = await ProjectionProcess.open(test.url);
   await order();
   await eventually(() => said.includes('folding'), 'the fold');
   const exit = once(child, 'exit');
@@ -207,14 +207,14 @@ it('runs again by itself after a kill -9 in its middle, and the leftovers are re
 it('fails at an event that can not be applied, reports why, and leaves the serving rows unchanged', async () => {
   await filled('Ark');
   await harbour.close();
-  const choking: BoatProjection = {
-    ...boats,
+  const choking: SampleProjection = {
+    ...sampleProjection,
     project(event, rows) {
       if (event.data.tons === 5) throw new Error('no such cargo');
-      boats.project(event, rows);
+      sampleProjection.project(event, rows);
     },
   };
-  harbour = await Harbour.open(test.url, [choking]);
+  harbour = await ProjectionProcess.open(test.url, [choking]);
   await order();
   await eventually(async () => (await outcomes()).at(-1) === 'ProjectionRebuildFailed', 'the failure');
   await append('Beagle', 'BoatArrived');
@@ -281,7 +281,7 @@ describe('a read model that was lost', () => {
     const before = await textOf();
     await harbour.close();
     await operate(test.url, statement);
-    harbour = await Harbour.open(test.url);
+    harbour = await ProjectionProcess.open(test.url);
     await harbour.projections.waitUntilFilled('boats');
     expect(await textOf()).toBe(before);
     await filled('Cutty');
@@ -294,8 +294,8 @@ describe('a read model that was lost', () => {
     await harbour.close();
     await operate(test.url, 'drop table boats_v1');
     let hold!: ReturnType<typeof holdBulkReads>;
-    harbour = await Harbour.open(test.url, [boats], (log) => (hold = holdBulkReads(log)));
-    const replica = await Harbour.open(test.url);
+    harbour = await ProjectionProcess.open(test.url, [sampleProjection], (log) => (hold = holdBulkReads(log)));
+    const replica = await ProjectionProcess.open(test.url);
     others.push(replica);
     await eventually(hold.held, 'the fold');
     for (const { projections } of [harbour, replica]) {

@@ -8,7 +8,7 @@ export type Row = Record<string, unknown>;
  * The changes that a batch makes to the table. `failure` is the first event that could not be applied; the changes of that event and of
  * later ones are not included.
  */
-export interface Folded {
+export interface FoldResult {
   written: Row[];
   removed: string[];
   failure: { event: StoredEvent; error: unknown } | null;
@@ -27,7 +27,7 @@ export function keysOf(projection: Projection, events: readonly StoredEvent[]): 
 }
 
 /** Folds events, in order, into the stored rows (`null`: there is none). It is pure, as `project` is. */
-export function fold(projection: Projection, events: readonly StoredEvent[], stored: ReadonlyMap<string, Row>): Folded {
+export function fold(projection: Projection, events: readonly StoredEvent[], stored: ReadonlyMap<string, Row>): FoldResult {
   const { keys, error } = keysOf(projection, events);
   const changed = new Map<string, Row | null>();
   const ofEvent = new Map<string, Row | null>();
@@ -41,7 +41,7 @@ export function fold(projection: Projection, events: readonly StoredEvent[], sto
     },
     (key, row) => ofEvent.set(key, row),
   );
-  let failure: Folded['failure'] = null;
+  let failure: FoldResult['failure'] = null;
   for (const [index, event] of events.entries()) {
     const named = keys[index];
     if (named === undefined) {
@@ -75,7 +75,7 @@ export class EventRows implements Rows<Row> {
 
   constructor(
     private readonly table: ProjectionTable,
-    private readonly standing: (key: string) => Row | null | undefined,
+    private readonly persisted: (key: string) => Row | null | undefined,
     /** `isNamed`: the event's keys name the row. */
     private readonly onChange: (key: string, row: Row | null, isNamed: boolean) => void,
   ) {
@@ -92,14 +92,14 @@ export class EventRows implements Rows<Row> {
   get(key: string): Row | undefined {
     // Without this check a row would be seen or not depending on where a batch was cut.
     if (!this.named.includes(key)) throw new Error(`the row ${key} is read but not named by keys()`);
-    return this.standing(key) ?? undefined;
+    return this.persisted(key) ?? undefined;
   }
 
   set(key: string, row: Row): void {
     if (row[this.table.key] !== key)
       throw new Error(`the row set under key ${key} has a different value in its key column ${this.table.key}`);
     const isNamed = this.named.includes(key);
-    const stored = this.asStored(row, isNamed ? this.standing(key) : undefined);
+    const stored = this.asStored(row, isNamed ? this.persisted(key) : undefined);
     // The row is frozen because a change outside `set` would not be written. A row that is not named is never read.
     this.onChange(key, isNamed ? Object.freeze(stored) : stored, isNamed);
   }
@@ -126,11 +126,11 @@ export class EventRows implements Rows<Row> {
     }
     let members = 0;
     for (const _ in row) members += 1;
-    if (members !== known) throw new Error(this.strange(row));
-    return inForm ? row : this.whole(row);
+    if (members !== known) throw new Error(this.wrongKeyMessage(row));
+    return inForm ? row : this.withEveryColumn(row);
   }
 
-  private whole(row: Row): Row {
+  private withEveryColumn(row: Row): Row {
     const whole: Row = {};
     for (const { name, isTime: isATime } of this.columns) {
       const value = row[name] ?? null;
@@ -139,7 +139,7 @@ export class EventRows implements Rows<Row> {
     return whole;
   }
 
-  private strange(row: Row): string {
+  private wrongKeyMessage(row: Row): string {
     const name = Object.keys(row).find((each) => this.table.columns[each] === undefined);
     return `the row ${String(row[this.table.key])} has a member ${name}, which is no column`;
   }

@@ -32,7 +32,7 @@ export interface ProjectionStatus {
 }
 
 /** The stored state of a projection when a holder of its lease begins. */
-export interface Claimed {
+export interface StoredProjection {
   position: Position;
   filled: boolean;
   /** The last rebuild whose rows replaced the old ones. */
@@ -40,13 +40,13 @@ export interface Claimed {
 }
 
 /** The parts of a projection that exist in the database. */
-interface Found {
+interface RegistryRow {
   table_name: string | null;
   position: Position | null;
   stands: boolean;
 }
 
-function isWhole({ table_name, position, stands }: Found): boolean {
+function isWhole({ table_name, position, stands }: RegistryRow): boolean {
   return table_name !== null && position !== null && stands;
 }
 
@@ -93,23 +93,23 @@ export class ProjectionRegistry {
     });
   }
 
-  private async find(projection: Projection, asker: Pick<pg.ClientBase, 'query'>): Promise<Found> {
+  private async find(projection: Projection, asker: Pick<pg.ClientBase, 'query'>): Promise<RegistryRow> {
     const { name, version } = projection;
     const physical = tableOf(projection);
-    const { rows } = await asker.query<Found>(
+    const { rows } = await asker.query<RegistryRow>(
       `select p.table_name, c.position, to_regclass($3) is not null as stands
          from (select $1::text as name, $2::int as version) one left join projections p using (name, version) left join projection_checkpoints c using (table_name)`,
       [name, version, `"${physical}"`],
     );
-    return rows[0] as Found;
+    return rows[0] as RegistryRow;
   }
 
   /** T1: Writes the lease's epoch to the checkpoint, so that later writes of earlier holders are refused. Throws `LeaseLost`. */
-  async claim(projection: Projection, epoch: string): Promise<Claimed> {
-    const [row] = await this.database.query<Claimed & Record<string, unknown>>(
+  async claim(projection: Projection, fencingToken: string): Promise<StoredProjection> {
+    const [row] = await this.database.query<StoredProjection & Record<string, unknown>>(
       `update projection_checkpoints c set epoch = $2 from projections p
         where p.table_name = $1 and c.table_name = $1 and c.epoch <= $2 returning c.position, p.filled, p.rebuild_id as "rebuildId"`,
-      [tableOf(projection), epoch],
+      [tableOf(projection), fencingToken],
     );
     if (row === undefined) throw new LeaseLost(tableOf(projection));
     return row;
@@ -137,13 +137,13 @@ export class ProjectionRegistry {
    * T4: Replaces the serving table by the built one. Throws `LeaseLost` if another process is the consumer
    * by now, and PostgreSQL's 55P03 if readers did not make way in time; the caller then tries again.
    */
-  async swap(projection: Projection, building: string, epoch: string, rebuildId: string): Promise<void> {
+  async swap(projection: Projection, building: string, fencingToken: string, rebuildId: string): Promise<void> {
     const physical = tableOf(projection);
     await this.database.transaction(async (client) => {
       await client.query(SWAP_LOCK_TIMEOUT);
       const { rowCount } = await client.query('select from projection_checkpoints where table_name = $1 and epoch = $2 for update', [
         physical,
-        epoch,
+        fencingToken,
       ]);
       if (rowCount !== 1) throw new LeaseLost(physical);
       await client.query(`drop table if exists "${physical}"`);
@@ -164,11 +164,17 @@ export class ProjectionRegistry {
   }
 
   /** Stores the state if it differs from the stored one, and only if `epoch` is still that of the lease. */
-  async setState(projection: Projection, epoch: string, state: ProjectionState, error: string | null, outdated = false): Promise<void> {
+  async setState(
+    projection: Projection,
+    fencingToken: string,
+    state: ProjectionState,
+    error: string | null,
+    outdated = false,
+  ): Promise<void> {
     await this.database.query(
       `update projections p set status = $2, error = $3, outdated = $4, updated_at = now() from projection_checkpoints c
         where p.table_name = $1 and c.table_name = $1 and c.epoch = $5 and (p.status, p.error, p.outdated) is distinct from ($2, $3, $4)`,
-      [tableOf(projection), state, error, outdated, epoch],
+      [tableOf(projection), state, error, outdated, fencingToken],
     );
   }
 

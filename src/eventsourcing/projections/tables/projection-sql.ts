@@ -89,12 +89,12 @@ export function differenceStatement(table: ProjectionTable, live: string, fresh:
            case when l.${key} is null or f.${key} is null then array[]::text[] else array_remove(array[${differing.join(', ')}], null) end as columns
       from "${live}" l full join "${fresh}" f on l.${key} = f.${key}
      where (l.${key} is null or f.${key} is null or (l.*)::text is distinct from (f.*)::text)
-       ${standing(table)}
+       ${retainedCondition(table)}
      order by 1 limit $1`;
 }
 
 /** Returns the conditions that exclude rows that are removed after a time, or together with what they belong to. */
-function standing({ expires, belongs }: ProjectionTable): string {
+function retainedCondition({ expires, belongs }: ProjectionTable): string {
   const either = (column: string) => `coalesce(l."${column}", f."${column}")`;
   return [
     expires && `and ${either(expires.column)} >= now() - interval '${expires.days} days'`,

@@ -1,7 +1,7 @@
 import type { Database } from '../../../postgres/database/database.ts';
 import type { Position, StoredEvent } from '../../event-store/event-store.ts';
 import { fold, keysOf, type Row } from './fold.ts';
-import { KeptRows } from './kept-rows.ts';
+import { RowCache } from './row-cache.ts';
 import type { Projection } from '../projection.ts';
 import { loadStatement, writeStatement } from './projection-sql.ts';
 
@@ -29,38 +29,38 @@ export class PoisonEvent extends Error {
 
 /** One physical table of a projection and its checkpoint, as written by the holder of one lease. */
 export class ReadModelTable {
-  private readonly load: { name: string; text: string };
-  private readonly write: { name: string; text: string };
+  private readonly loadSql: { name: string; text: string };
+  private readonly writeSql: { name: string; text: string };
   /** Only the holder of the lease writes the table, so the table holds what it wrote. */
-  private readonly kept = new KeptRows();
+  private readonly cache = new RowCache();
 
   constructor(
     private readonly database: Database,
     private readonly projection: Projection,
     readonly physical: string,
-    private readonly epoch: string,
+    private readonly fencingToken: string,
     /** The stored position of the checkpoint. */
     public position: Position,
   ) {
     const { table } = projection;
-    this.load = { name: `load ${physical}`, text: loadStatement(table, physical) };
-    this.write = { name: `write ${physical}`, text: writeStatement(table, physical) };
+    this.loadSql = { name: `load ${physical}`, text: loadStatement(table, physical) };
+    this.writeSql = { name: `write ${physical}`, text: writeStatement(table, physical) };
   }
 
   /**
    * Applies the events, in order and `atOnce` at a time, and moves the checkpoint to `upTo`. Throws `PoisonEvent` (after all events before
    * that one were applied), `LeaseLost`, or PostgreSQL's error.
    */
-  async take(events: readonly StoredEvent[], upTo: Position, atOnce = BATCH): Promise<void> {
+  async write(events: readonly StoredEvent[], upTo: Position, atOnce = BATCH): Promise<void> {
     for (let from = 0; from < events.length; from += atOnce) {
       const batch = events.slice(from, from + atOnce);
       const isLast = from + atOnce >= events.length;
-      await this.takeBatch(batch, isLast ? upTo : (batch.at(-1) as StoredEvent).position);
+      await this.writeBatch(batch, isLast ? upTo : (batch.at(-1) as StoredEvent).position);
     }
     if (events.length === 0 && upTo !== this.position) await this.commit([], [], upTo);
   }
 
-  private async takeBatch(events: readonly StoredEvent[], upTo: Position): Promise<void> {
+  private async writeBatch(events: readonly StoredEvent[], upTo: Position): Promise<void> {
     const { written, removed, failure } = fold(this.projection, events, await this.rowsFor(events));
     const taken = failure === null ? events : events.slice(0, events.indexOf(failure.event));
     const last = taken.at(-1);
@@ -70,8 +70,8 @@ export class ReadModelTable {
       if (last === undefined || !isRefusedRow(error)) throw error;
       if (events.length === 1) throw new PoisonEvent(events[0] as StoredEvent, error);
       // The events are applied one by one, so that the good ones are stored and the bad one is identified.
-      for (const event of taken) await this.takeBatch([event], event.position);
-      if (failure === null) await this.take([], upTo);
+      for (const event of taken) await this.writeBatch([event], event.position);
+      if (failure === null) await this.write([], upTo);
     }
     if (failure !== null) throw new PoisonEvent(failure.event, failure.error);
   }
@@ -80,7 +80,7 @@ export class ReadModelTable {
     const rowsByKey = new Map<string, Row>();
     const missing: string[] = [];
     for (const key of new Set(keysOf(this.projection, events).keys.flat())) {
-      const row = this.kept.get(key);
+      const row = this.cache.get(key);
       if (row === undefined) missing.push(key);
       else rowsByKey.set(key, row);
     }
@@ -89,7 +89,7 @@ export class ReadModelTable {
   }
 
   private async stored(keys: string[], events: readonly StoredEvent[]): Promise<[string, Row][]> {
-    const { rows } = await this.database.pool.query<{ row: Row }>({ ...this.load, values: [keys] }).catch((error: unknown) => {
+    const { rows } = await this.database.pool.query<{ row: Row }>({ ...this.loadSql, values: [keys] }).catch((error: unknown) => {
       throw isRefusedRow(error) ? new PoisonEvent(events[0] as StoredEvent, error) : error;
     });
     const { key } = this.projection.table;
@@ -98,15 +98,15 @@ export class ReadModelTable {
 
   private async commit(written: Row[], removed: string[], upTo: Position): Promise<void> {
     const jsons = written.map((row) => JSON.stringify(row));
-    const values = [upTo, this.position, this.epoch, `[${jsons.join(',')}]`, removed];
+    const values = [upTo, this.position, this.fencingToken, `[${jsons.join(',')}]`, removed];
     try {
-      const { rows } = await this.database.pool.query<{ moved: number }>({ ...this.write, values });
+      const { rows } = await this.database.pool.query<{ moved: number }>({ ...this.writeSql, values });
       if (rows[0]?.moved !== 1) throw new LeaseLost(this.physical);
     } catch (error) {
-      this.kept.forget();
+      this.cache.clear();
       throw error;
     }
-    this.kept.committed(written, jsons, this.projection.table.key, removed);
+    this.cache.update(written, jsons, this.projection.table.key, removed);
     this.position = upTo;
   }
 }

@@ -10,7 +10,7 @@ export class Replay<T extends ProjectionTable> {
   constructor(private readonly projection: Projection<T>) {}
 
   /** Applies the next event, in order. Events that the projection's filter excludes change nothing. Throws what `project` throws. */
-  take(event: StoredEvent): void {
+  apply(event: StoredEvent): void {
     if (!matches(this.projection.filter)(event)) return;
     const { written, removed, failure } = fold(this.projection, [event], this.rows);
     if (failure !== null) throw failure.error;

@@ -15,15 +15,15 @@ describe('the text of a COPY', () => {
     text.add({ name: 'Beagle', note: long, tons: 2, papers: [] });
     const lines = ['Ark\ta\\tb\\\\c\\nd\\re\t1\t{"by":"a\\\\"\\\\n"}', '\t\\N\t\\N\t\\N', `Beagle\t${long}\t2\t[]`];
     expect(text.bytes).toBe(Buffer.byteLength(`${lines.join('\n')}\n`));
-    expect(text.take().toString()).toBe(`${lines.join('\n')}\n`);
+    expect(text.drain().toString()).toBe(`${lines.join('\n')}\n`);
   });
 
   it('is drained once, and does not change afterwards when more rows are added', () => {
     const text = new CopyText(table);
     text.add({ name: 'Ark', note: null, tons: 1, papers: null });
-    const first = text.take();
+    const first = text.drain();
     text.add({ name: 'Beagle', note: null, tons: 2, papers: null });
-    expect([first.toString(), text.take().toString(), text.take().length, text.bytes]).toEqual([
+    expect([first.toString(), text.drain().toString(), text.drain().length, text.bytes]).toEqual([
       'Ark\t\\N\t1\t\\N\n',
       'Beagle\t\\N\t2\t\\N\n',
       0,

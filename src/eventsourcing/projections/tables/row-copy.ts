@@ -40,7 +40,7 @@ export class CopyText {
   }
 
   /** Returns the text of the rows since the last call. */
-  take(): Buffer {
+  drain(): Buffer {
     const text = this.buffer.subarray(0, this.bytes);
     this.buffer = Buffer.alloc(0);
     this.bytes = 0;

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 
 import type { Position } from '../../event-store/event-store.ts';
-import { Refusal } from '../../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../../kernel/errors/problem-error.ts';
 import { type Projection, tableOf } from '../projection.ts';
 import { type RebuildParts, writeRows } from '../rebuild/projection-rebuild.ts';
 import { createBareStatement, differenceStatement } from '../tables/projection-sql.ts';
@@ -49,7 +49,7 @@ async function compare(parts: RebuildParts, projection: Projection): Promise<Com
     );
     const standing = found[0];
     if (standing === undefined || !standing.filled)
-      throw new Refusal('invalid_state', `The read model ${projection.name} is being rebuilt; compare it when that is done.`);
+      throw new ProblemError('invalid_state', `The read model ${projection.name} is being rebuilt; compare it when that is done.`);
     await client.query(`create temp table "${live}" as select * from "${tableOf(projection)}"`);
     await client.query('commit');
     await client.query(createBareStatement(table, fresh, 'temp table'));

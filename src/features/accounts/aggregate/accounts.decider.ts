@@ -1,7 +1,7 @@
 import type { Decider, Json } from '../../../eventsourcing/event-store/event-definition.ts';
-import { Refusal } from '../../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../../kernel/errors/problem-error.ts';
 import type { AccountEvent } from './accounts.events.ts';
-import { SeatMap } from './seat-map.decider.ts';
+import { SeatMap } from './seat-map.rules.ts';
 
 /** The number of computers that an account may have unless its plan says otherwise. */
 export const DEFAULT_COMPUTERS = 20;
@@ -87,8 +87,8 @@ export function computerFor(account: Account | null, endUserId: string): string 
   return account?.byEndUser.get(endUserId) ?? null;
 }
 
-export function accountNotFound(): Refusal {
-  return new Refusal('account_not_found', 'There is no such account.');
+export function accountNotFound(): ProblemError {
+  return new ProblemError('account_not_found', 'There is no such account.');
 }
 
 function decide(command: AccountCommand, account: Account | null): AccountEvent[] {
@@ -130,9 +130,9 @@ function assignPlan(command: Extract<AccountCommand, { type: 'AssignPlan' }>, { 
 }
 
 /** Returns the account's plan. Throws `plan_required` if it has none, or no payment method. */
-function paidPlan({ plan }: Account): Plan {
+function requirePaidPlan({ plan }: Account): Plan {
   if (plan === null || !plan.paymentMethod)
-    throw new Refusal('plan_required', plan === null ? 'The account has no plan.' : 'The account has no payment method.');
+    throw new ProblemError('plan_required', plan === null ? 'The account has no plan.' : 'The account has no payment method.');
   return plan;
 }
 
@@ -140,9 +140,9 @@ function paidPlan({ plan }: Account): Plan {
 function takeSeat({ agentId, externalId }: { agentId: string; externalId: string | null }, account: Account): AccountEvent[] {
   if (account.seats.get(agentId)) return [];
   if (externalId !== null && agentFor(account, externalId) !== null) return [];
-  const plan = paidPlan(account);
+  const plan = requirePaidPlan(account);
   if (account.seats.size >= plan.seats)
-    throw new Refusal('seat_limit', `All ${plan.seats} seats of the plan are taken.`, {
+    throw new ProblemError('seat_limit', `All ${plan.seats} seats of the plan are taken.`, {
       members: { seats: plan.seats, seats_used: account.seats.size },
     });
   return [
@@ -154,9 +154,9 @@ function takeSeat({ agentId, externalId }: { agentId: string; externalId: string
 /** Returns no event if the end user has a computer already. The caller then gets that one, so that two concurrent requests make one computer. */
 function takeComputerSeat({ computerId, endUserId }: { computerId: string; endUserId: string }, account: Account): AccountEvent[] {
   if (account.computers.get(computerId) || computerFor(account, endUserId) !== null) return [];
-  const plan = paidPlan(account);
+  const plan = requirePaidPlan(account);
   if (account.computers.size >= plan.computers)
-    throw new Refusal('computer_limit', `All ${plan.computers} computers of the plan exist.`, {
+    throw new ProblemError('computer_limit', `All ${plan.computers} computers of the plan exist.`, {
       members: { computers: plan.computers, computers_used: account.computers.size },
     });
   return [{ type: 'ComputerSeatTaken', data: { computer_id: computerId, end_user_id: endUserId } }];

@@ -8,7 +8,7 @@ export interface Credential {
   /** The value is true if this call made the credential. */
   isNew: boolean;
   /** The value is true if the credential is less than a minute old, so that the account may still be being opened. */
-  young: boolean;
+  isRecent: boolean;
 }
 
 /** Stores the addresses and passwords of accounts. They have a table of their own, because neither may enter an event. */
@@ -27,7 +27,7 @@ export class Credentials {
       `select account_id, created_at > now() - interval '1 minute' as young from account_credentials where email = $1`,
       [email],
     );
-    return row ? { accountId: row.account_id, isNew: made.length > 0, young: row.young } : null;
+    return row ? { accountId: row.account_id, isNew: made.length > 0, isRecent: row.young } : null;
   }
 
   async setPassword(accountId: string, password: string): Promise<void> {

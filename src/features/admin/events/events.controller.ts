@@ -3,7 +3,7 @@ import { QueryBus } from '@nestjs/cqrs';
 
 import { selectionOf } from '../../history/index.ts';
 import { RequireAdmin } from '../../../http/auth/access.ts';
-import { type Call, CurrentCall } from '../../../http/server/call.ts';
+import { type RequestContext, CurrentRequest } from '../../../http/server/request-context.ts';
 import { LargeRead } from '../../../http/limits/large-reads.interceptor.ts';
 import { BrowsedEventDto, BrowseEventsQueryDto } from './events.dto.ts';
 import { BrowseEvents } from './events.queries.ts';
@@ -19,7 +19,7 @@ export class EventsController {
    */
   @Get()
   @LargeRead()
-  async list(@Query() query: BrowseEventsQueryDto, @CurrentCall() call: Call): Promise<BrowsedEventDto[]> {
+  async list(@Query() query: BrowseEventsQueryDto, @CurrentRequest() call: RequestContext): Promise<BrowsedEventDto[]> {
     const { stream = null, class: eventClass = 'core' } = query;
     const { limit, place } = call.page(query, 'position');
     const after = place?.[0] ?? query.after ?? null;

@@ -1,8 +1,9 @@
 import { Body, Controller, Get, HttpCode, Post } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
+import { Operation } from '../../../http/requests/operation.ts';
 import { RequireAdmin } from '../../../http/auth/access.ts';
-import { type Call, CurrentCall } from '../../../http/server/call.ts';
+import { type RequestContext, CurrentRequest } from '../../../http/server/request-context.ts';
 import { RotateMasterKey } from './keys.commands.ts';
 import { MasterKeyDto, RotateMasterKeyDto, RotationBegunDto } from './keys.dto.ts';
 import { ShowMasterKey } from './keys.queries.ts';
@@ -17,7 +18,8 @@ export class KeysController {
 
   /** Returns the id of the master key, never the key, and how far its last rotation is. */
   @Get()
-  look(): Promise<MasterKeyDto> {
+  @Operation('getMasterKey')
+  get(): Promise<MasterKeyDto> {
     return this.queries.execute(new ShowMasterKey());
   }
 
@@ -27,7 +29,7 @@ export class KeysController {
    */
   @Post('rotate')
   @HttpCode(202)
-  async rotate(@Body() { new_master_key }: RotateMasterKeyDto, @CurrentCall() { context }: Call): Promise<RotationBegunDto> {
+  async rotate(@Body() { new_master_key }: RotateMasterKeyDto, @CurrentRequest() { context }: RequestContext): Promise<RotationBegunDto> {
     return { rotation_id: await this.commands.execute(new RotateMasterKey(context, new_master_key ?? null)) };
   }
 }

@@ -3,7 +3,7 @@ import { CommandHandler, type ICommandHandler, type IQueryHandler, QueryHandler 
 import { masterKeyBytes } from '../../../kernel/config/master-key-bytes.ts';
 import { type MasterKeyRotation, MasterKeyRotations } from '../../../crypto/master-key-rotations.ts';
 import { MasterKeys } from '../../../crypto/master-keys.ts';
-import { invalidField } from '../../../kernel/errors/refusal.ts';
+import { invalidField } from '../../../kernel/errors/problem-error.ts';
 import { Aggregates } from '../../../eventsourcing/aggregates/aggregates.ts';
 import { RotateMasterKey } from './keys.commands.ts';
 import { keyRotationDecider, keyRotationStream } from './keys.decider.ts';
@@ -24,13 +24,13 @@ export class RotateMasterKeyHandler implements ICommandHandler<RotateMasterKey> 
   async execute({ context, newMasterKey }: RotateMasterKey): Promise<string> {
     const { actor, accountId, requestId, causationId, ip } = context;
     const by = { actor, accountId, requestId, causationId, ip };
-    const { id: rotationId, oldKeyId, newKeyId } = await this.rotations.begin(this.keyFrom(newMasterKey), by);
+    const { id: rotationId, oldKeyId, newKeyId } = await this.rotations.begin(this.parseKey(newMasterKey), by);
     const command = { type: 'RecordBegin', rotationId, fromKeyId: oldKeyId, toKeyId: newKeyId } as const;
     await this.aggregates.execute(keyRotationStream(rotationId), keyRotationDecider, command, context);
     return rotationId;
   }
 
-  private keyFrom(written: string | null): Buffer | null {
+  private parseKey(written: string | null): Buffer | null {
     if (written === null) {
       if (this.masterKeys.file !== null) return null;
       throw invalidField(FIELD, 'must be given, because the present key is given by MOORING_MASTER_KEY and a made one would be lost');
@@ -54,12 +54,12 @@ export class ShowMasterKeyHandler implements IQueryHandler<ShowMasterKey> {
     return {
       master_key_id: this.masterKeys.current.id,
       kept_in: this.masterKeys.file === null ? 'variable' : 'file',
-      rotation: rotation === null ? null : await this.view(rotation),
+      rotation: rotation === null ? null : await this.toRotationDto(rotation),
     };
   }
 
-  private async view(rotation: MasterKeyRotation): Promise<RotationDto> {
-    const left = rotation.finishedAt === null ? await this.rotations.left(rotation) : { keys: 0, replicas: 0 };
+  private async toRotationDto(rotation: MasterKeyRotation): Promise<RotationDto> {
+    const left = rotation.finishedAt === null ? await this.rotations.remaining(rotation) : { keys: 0, replicas: 0 };
     return {
       rotation_id: rotation.id,
       from_key_id: rotation.oldKeyId,

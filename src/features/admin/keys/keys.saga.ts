@@ -10,7 +10,7 @@ import { type Saga, type SagaKey, type SagaPass, Sagas } from '../../../eventsou
 import { keyRotationDecider, keyRotationStream } from './keys.decider.ts';
 
 /** The replicas that do not have the new key yet are checked at this interval, in ms. They announce their key every 5 s. */
-const WAIT_MS = 1_000;
+const POLL_EVERY_MS = 1_000;
 
 /**
  * Carries out a rotation of the master key: rewraps every data key, waits until every live replica has the new key, and deletes the old
@@ -49,7 +49,7 @@ export class KeysSaga implements Saga, OnModuleInit {
       await this.rotations.share(rotation);
       await this.rewrapAll(rotation, pass);
       pass.assertLease();
-      if (!(await this.rotations.forget(rotation))) return new Date(this.clock.now().getTime() + WAIT_MS);
+      if (!(await this.rotations.removeOldKey(rotation))) return new Date(this.clock.now().getTime() + POLL_EVERY_MS);
       sagaStep(this.name, rotationId, 'forgotten');
     }
     await this.record(rotation, 'RecordEnd');

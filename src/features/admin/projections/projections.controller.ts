@@ -2,7 +2,7 @@ import { Controller, Delete, Get, HttpCode, Param, Post } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
 import { RequireAdmin } from '../../../http/auth/access.ts';
-import { type Call, CurrentCall } from '../../../http/server/call.ts';
+import { type RequestContext, CurrentRequest } from '../../../http/server/request-context.ts';
 import { ProjectionDto, RebuildStartedDto, VerificationDto } from './projections.dto.ts';
 import { CancelRebuild, RebuildProjection, VerifyProjection } from './projections.commands.ts';
 import { ListProjections } from './projections.queries.ts';
@@ -27,21 +27,21 @@ export class ProjectionsController {
    */
   @Post(':name/rebuild')
   @HttpCode(202)
-  async rebuild(@Param('name') name: string, @CurrentCall() { context }: Call): Promise<RebuildStartedDto> {
+  async rebuild(@Param('name') name: string, @CurrentRequest() { context }: RequestContext): Promise<RebuildStartedDto> {
     return { rebuild_id: await this.commands.execute(new RebuildProjection(context, name)) };
   }
 
   /** Cancels the rebuild; reads continue to use the current rows. */
   @Delete(':name/rebuild')
   @HttpCode(204)
-  cancel(@Param('name') name: string, @CurrentCall() { context }: Call): Promise<void> {
+  cancel(@Param('name') name: string, @CurrentRequest() { context }: RequestContext): Promise<void> {
     return this.commands.execute(new CancelRebuild(context, name));
   }
 
   /** Folds the log into separate tables and compares them row by row with the current rows, at the same position. */
   @Post(':name/verify')
   @HttpCode(200)
-  verify(@Param('name') name: string, @CurrentCall() { context }: Call): Promise<VerificationDto> {
+  verify(@Param('name') name: string, @CurrentRequest() { context }: RequestContext): Promise<VerificationDto> {
     return this.commands.execute(new VerifyProjection(context, name));
   }
 }

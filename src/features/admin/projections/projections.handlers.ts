@@ -2,10 +2,10 @@ import { CommandHandler, type ICommandHandler, type IQueryHandler, QueryHandler 
 import { v7 as uuidv7 } from 'uuid';
 
 import { Aggregates } from '../../../eventsourcing/aggregates/aggregates.ts';
-import { Projections, shareOf } from '../../../eventsourcing/projections/projections.ts';
+import { Projections, progressRatio } from '../../../eventsourcing/projections/projections.ts';
 import { rebuildDecider, rebuildStream } from '../../../eventsourcing/projections/rebuild/rebuild.decider.ts';
 import type { RebuildProgress } from '../../../eventsourcing/projections/rebuild/rebuild-progress.ts';
-import { Refusal } from '../../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../../kernel/errors/problem-error.ts';
 import type { ProjectionDto, RebuildDto, VerificationDto } from './projections.dto.ts';
 import { CancelRebuild, RebuildProjection, VerifyProjection } from './projections.commands.ts';
 import { ListProjections } from './projections.queries.ts';
@@ -30,16 +30,16 @@ export class ListProjectionsHandler implements IQueryHandler<ListProjections> {
           status,
           error,
           filled,
-          rebuild: rebuild === undefined ? null : rebuildView(rebuild),
+          rebuild: rebuild === undefined ? null : toRebuildDto(rebuild),
         };
       }),
     );
   }
 }
 
-function rebuildView(rebuild: RebuildProgress): RebuildDto {
+function toRebuildDto(rebuild: RebuildProgress): RebuildDto {
   const { id, reason, phase, events, eventsPerSecond, startedAt, updatedAt } = rebuild;
-  const progress = shareOf(rebuild);
+  const progress = progressRatio(rebuild);
   const isToldApart = phase === 'folding' && progress > 0 && events > 0 && eventsPerSecond !== null && eventsPerSecond > 0;
   const secondsLeft = isToldApart ? (events / eventsPerSecond) * (1 / progress - 1) : null;
   return {
@@ -61,7 +61,7 @@ export class RebuildProjectionHandler implements ICommandHandler<RebuildProjecti
   ) {}
 
   async execute({ context, projection }: RebuildProjection): Promise<string> {
-    refuseUnknown(this.projections, projection);
+    requireKnown(this.projections, projection);
     const running = (await this.projections.rebuilds()).get(projection);
     // A rebuild that the service has started itself rebuilds everything, too.
     if (running !== undefined && running.reason !== 'requested') return running.id;
@@ -85,7 +85,7 @@ export class CancelRebuildHandler implements ICommandHandler<CancelRebuild> {
   ) {}
 
   async execute({ context, projection }: CancelRebuild): Promise<void> {
-    refuseUnknown(this.projections, projection);
+    requireKnown(this.projections, projection);
     await this.aggregates.execute(
       rebuildStream(this.projections.subjectOf(projection)),
       rebuildDecider,
@@ -103,7 +103,7 @@ export class VerifyProjectionHandler implements ICommandHandler<VerifyProjection
   ) {}
 
   async execute({ context, projection }: VerifyProjection): Promise<VerificationDto> {
-    refuseUnknown(this.projections, projection);
+    requireKnown(this.projections, projection);
     const compared = await this.projections.verify(projection);
     const { equal, position, differences } = compared;
     const command = { type: 'RecordVerification', position, equal, differences: differences.length } as const;
@@ -112,6 +112,6 @@ export class VerifyProjectionHandler implements ICommandHandler<VerifyProjection
   }
 }
 
-function refuseUnknown(projections: Projections, projection: string): void {
-  if (!projections.has(projection)) throw new Refusal('not_found', 'There is no such projection.');
+function requireKnown(projections: Projections, projection: string): void {
+  if (!projections.has(projection)) throw new ProblemError('not_found', 'There is no such projection.');
 }

@@ -5,15 +5,15 @@ import { LastImageSweep } from '../../deployments/index.ts';
 import { ContainerRuntime } from '../../../runtime/runtime.ts';
 import type { ListedContainer } from '../../../runtime/container.ts';
 import { computerIdOf, kindOf, type FollowedKind } from '../../../sandboxes/index.ts';
-import type { Sandbox } from '../../../sandboxes/lifecycle/sandbox.decider.ts';
+import type { Sandbox } from '../../../sandboxes/lifecycle/sandbox.rules.ts';
 import { ContainerKinds } from '../../../sandboxes/services.ts';
 import type { EngineContainerDto, EngineImagesDto, OwnerDto, RuntimeDto } from './runtime.dto.ts';
 
 /** The number of streams that are read concurrently. */
-const AT_ONCE = 16;
+const CONCURRENT_READS_MAX = 16;
 
 /** An existing sandbox with the rules of its kind. */
-interface Known {
+interface KnownOwner {
   sandbox: Sandbox;
   rules: FollowedKind['rules'];
 }
@@ -34,7 +34,7 @@ export class RuntimeDrift {
     const volumes = listed.volumes.filter((sandboxId) => this.kinds.of(sandboxId) !== null);
     const live = (await Promise.all(this.kinds.all().map(({ rows }) => rows.live()))).flat();
     const known = await this.existing([...new Set([...containers.map(({ agentId }) => agentId), ...volumes, ...live])]);
-    const seen = containers.map((container) => ({ container, judged: judged(container, known.get(container.agentId) ?? null) }));
+    const seen = containers.map((container) => ({ container, judged: toContainerDto(container, known.get(container.agentId) ?? null) }));
     const housed = new Set(containers.map(({ agentId }) => agentId));
     return {
       engine: this.runtime.name,
@@ -59,11 +59,11 @@ export class RuntimeDrift {
   }
 
   /** Returns the sandboxes that exist, from their streams. */
-  private async existing(ids: string[]): Promise<Map<string, Known>> {
-    const found = new Map<string, Known>();
-    for (let from = 0; from < ids.length; from += AT_ONCE)
+  private async existing(ids: string[]): Promise<Map<string, KnownOwner>> {
+    const found = new Map<string, KnownOwner>();
+    for (let from = 0; from < ids.length; from += CONCURRENT_READS_MAX)
       await Promise.all(
-        ids.slice(from, from + AT_ONCE).map(async (sandboxId) => {
+        ids.slice(from, from + CONCURRENT_READS_MAX).map(async (sandboxId) => {
           const kind = this.kinds.of(sandboxId);
           const seen = await kind?.records.load(sandboxId);
           if (kind !== null && seen != null && !kind.rules.isGone(seen.state))
@@ -74,7 +74,7 @@ export class RuntimeDrift {
   }
 }
 
-function judged(container: ListedContainer, known: Known | null): EngineContainerDto {
+function toContainerDto(container: ListedContainer, known: KnownOwner | null): EngineContainerDto {
   const { agentId, generation, deploymentId, state, outdated } = container;
   return {
     ...ownerDto(agentId, known),
@@ -86,13 +86,13 @@ function judged(container: ListedContainer, known: Known | null): EngineContaine
   };
 }
 
-function ownerDto(sandboxId: string, known: Known | null): Pick<OwnerDto, keyof OwnerDto> {
+function ownerDto(sandboxId: string, known: KnownOwner | null): Pick<OwnerDto, keyof OwnerDto> {
   const status = known?.rules.statusOf(known.sandbox) ?? null;
   if (kindOf(sandboxId) === 'agent') return { agent_id: sandboxId, computer_id: null, agent_status: status, computer_status: null };
   return { agent_id: null, computer_id: computerIdOf(sandboxId), agent_status: null, computer_status: status };
 }
 
-function verdictOn({ generation, state }: ListedContainer, known: Known | null): EngineContainerDto['verdict'] {
+function verdictOn({ generation, state }: ListedContainer, known: KnownOwner | null): EngineContainerDto['verdict'] {
   if (known === null) return 'orphan';
   const { sandbox, rules } = known;
   if (rules.isInTransit(sandbox) || rules.isBeingDeleted(sandbox)) return 'in_transit';

@@ -1,5 +1,6 @@
 import { Controller, Get } from '@nestjs/common';
 
+import { Operation } from '../../../http/requests/operation.ts';
 import { RequireAdmin } from '../../../http/auth/access.ts';
 import { ReadsModel } from '../../../http/responses/reads-model.ts';
 import { RuntimeDrift } from './runtime-drift.service.ts';
@@ -12,8 +13,9 @@ export class RuntimeController {
 
   /** Compares what the engine has with the log. The sagas settle a difference within seconds, so one that lasts is a fault. Tells what images take, too. */
   @Get()
+  @Operation('getRuntime')
   @ReadsModel('agents')
-  look(): Promise<RuntimeDto> {
+  get(): Promise<RuntimeDto> {
     return this.drift.find();
   }
 }

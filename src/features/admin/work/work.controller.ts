@@ -1,5 +1,6 @@
 import { Controller, Get } from '@nestjs/common';
 
+import { Operation } from '../../../http/requests/operation.ts';
 import { RequireAdmin } from '../../../http/auth/access.ts';
 import type { SagaWorkDto } from './work.dto.ts';
 import { SagaWork } from './saga-work.service.ts';
@@ -13,7 +14,8 @@ export class WorkController {
    * Returns this replica's work by saga, and the accounts that have the most of it. `/metrics` has the same figures without account ids.
    */
   @Get()
-  look(): SagaWorkDto[] {
+  @Operation('listSagaWork')
+  list(): SagaWorkDto[] {
     return this.work.stats();
   }
 }

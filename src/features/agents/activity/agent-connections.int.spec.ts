@@ -1,4 +1,4 @@
-import { keptConnections } from '../../../agent-protocol/kept-connections.ts';
+import { agentConnectionPool } from '../../../agent-protocol/agent-connection-pool.ts';
 import type { StoredEvent } from '../../../eventsourcing/event-store/event-store.ts';
 import type { LogFollower, LogListener } from '../../../eventsourcing/log/log-follower.ts';
 import { AgentConnections } from './agent-connections.service.ts';
@@ -11,13 +11,13 @@ describe('connections that are kept to an agent', () => {
       return () => undefined;
     },
   } as unknown as LogFollower;
-  let closed: jest.SpiedFunction<typeof keptConnections.closeIdleOf>;
+  let closed: jest.SpiedFunction<typeof agentConnectionPool.closeIdleOf>;
   let connections: AgentConnections;
-  let allClosed: jest.SpiedFunction<typeof keptConnections.closeIdle>;
+  let allClosed: jest.SpiedFunction<typeof agentConnectionPool.closeIdle>;
 
   beforeEach(() => {
-    closed = jest.spyOn(keptConnections, 'closeIdleOf').mockImplementation(() => undefined);
-    allClosed = jest.spyOn(keptConnections, 'closeIdle').mockImplementation(() => undefined);
+    closed = jest.spyOn(agentConnectionPool, 'closeIdleOf').mockImplementation(() => undefined);
+    allClosed = jest.spyOn(agentConnectionPool, 'closeIdle').mockImplementation(() => undefined);
     connections = new AgentConnections(follower);
   });
 

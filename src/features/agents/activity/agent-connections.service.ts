@@ -1,6 +1,6 @@
 import { Injectable, type OnModuleDestroy } from '@nestjs/common';
 
-import { keptConnections } from '../../../agent-protocol/kept-connections.ts';
+import { agentConnectionPool } from '../../../agent-protocol/agent-connection-pool.ts';
 import { categoryOf, idOf, type StoredEvent } from '../../../eventsourcing/event-store/event-store.ts';
 import { LogFollower } from '../../../eventsourcing/log/log-follower.ts';
 
@@ -13,15 +13,15 @@ export class AgentConnections implements OnModuleDestroy {
   private readonly stopListening: () => void;
 
   constructor(follower: LogFollower) {
-    this.stopListening = follower.listen({ onEvents: (events) => events.forEach(onEvent), onGap: () => keptConnections.closeIdle() });
+    this.stopListening = follower.listen({ onEvents: (events) => events.forEach(onEvent), onGap: () => agentConnectionPool.closeIdle() });
   }
 
   onModuleDestroy(): void {
     this.stopListening();
-    keptConnections.closeIdle();
+    agentConnectionPool.closeIdle();
   }
 }
 
 function onEvent({ stream }: StoredEvent): void {
-  if (categoryOf(stream) === 'agent') keptConnections.closeIdleOf(idOf(stream));
+  if (categoryOf(stream) === 'agent') agentConnectionPool.closeIdleOf(idOf(stream));
 }

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { v7 as uuidv7 } from 'uuid';
 
 import { appendTo, openLog, type OpenedLog } from '../../../../test/support/log.ts';
-import { harbourEvent } from '../../../../test/support/harbour-event.ts';
+import { sampleEvent } from '../../../../test/support/sample-event.ts';
 import { freshDatabase, type TestDatabase } from '../../../../test/support/postgres.ts';
 import { until } from '../../../../test/support/until.ts';
 import { DatabaseKeyring } from '../../../crypto/database-keyring.ts';
@@ -61,7 +61,7 @@ describe('an agent’s data key, at two replicas', () => {
   };
   const wait = (ms: number) => (offsetMs += ms);
   const says = (agentId: string, ...types: string[]) =>
-    appendTo(deletes.log.store, `agent-${agentId}`, ...types.map((type) => harbourEvent(type)));
+    appendTo(deletes.log.store, `agent-${agentId}`, ...types.map((type) => sampleEvent(type)));
 
   beforeEach(async () => {
     folder = await mkdtemp(join(tmpdir(), 'mooring-keys-'));

@@ -1,6 +1,6 @@
 import { v7 as uuidv7 } from 'uuid';
 
-import { AgentBed } from '../../../../test/support/agent-bed.ts';
+import { AgentFixture } from '../../../../test/support/agent-fixture.ts';
 import { startFeatureServer } from '../../../../test/support/feature-server.ts';
 import { agentFeatures } from '../../../../test/support/features.ts';
 import type { TestServer } from '../../../../test/support/http-server.ts';
@@ -12,17 +12,17 @@ import { systemContext } from '../../../kernel/context/command-context.ts';
 import { Database } from '../../../postgres/database/database.ts';
 import { Replica } from '../../../postgres/leases/replica.ts';
 import { Activity } from '../../../sandboxes/services.ts';
-import type { Agent } from '../aggregate/agent-state.decider.ts';
+import type { Agent } from '../aggregate/agent-state.rules.ts';
 import { AgentWakes } from './agent-wakes.service.ts';
 
 let server: TestServer;
-let agents: AgentBed;
+let agents: AgentFixture;
 let wakes: AgentWakes;
 let activity: Activity;
 
 beforeAll(async () => {
   server = await startFeatureServer(agentFeatures);
-  agents = new AgentBed(server);
+  agents = new AgentFixture(server);
   wakes = server.app.get(AgentWakes, { strict: false });
   activity = server.app.get(Activity, { strict: false });
 });
@@ -46,9 +46,9 @@ const code = (attempt: Promise<unknown>) =>
 
 it('runs the work immediately if the agent is awake, and keeps it awake meanwhile', async () => {
   const agentId = await agents.active('acme');
-  const { result, woken } = await awake(agentId, async (agent, wokenFor) => [agent.status, wokenFor, await activity.held(agentId)]);
+  const { result, woken } = await awake(agentId, async (agent, wokenFor) => [agent.status, wokenFor, await activity.isHeld(agentId)]);
   expect([result, woken]).toEqual([['active', false, true], false]);
-  expect(await activity.held(agentId)).toBe(false);
+  expect(await activity.isHeld(agentId)).toBe(false);
   expect(await activity.lastActiveAt(agentId)).not.toBeNull();
 });
 
@@ -67,7 +67,7 @@ it('wakes once for 100 callers, and answers all of them', async () => {
   await agents.ready(agentId);
   expect(new Set((await Promise.all(calls)).map(({ result, woken }) => `${result} ${woken}`))).toEqual(new Set(['active true']));
   expect((await agents.types(agentId)).filter((type) => type === 'AgentWakeRequested')).toHaveLength(1);
-  expect(await activity.held(agentId)).toBe(false);
+  expect(await activity.isHeld(agentId)).toBe(false);
 });
 
 it('wakes the agent again if it is put to sleep while callers wait', async () => {
@@ -92,11 +92,11 @@ it('holds the agent before it reads the state that the work relies on', async ()
   const aggregates = server.app.get(Aggregates, { strict: false });
   const heldWhenRead: boolean[] = [];
   const execute = jest.spyOn(aggregates, 'execute').mockImplementationOnce(async (...asked: Parameters<typeof aggregates.execute>) => {
-    heldWhenRead.push(await activity.held(agentId));
+    heldWhenRead.push(await activity.isHeld(agentId));
     execute.mockRestore();
     return aggregates.execute(...asked);
   });
-  await awake(agentId, async () => heldWhenRead.push(await activity.held(agentId)));
+  await awake(agentId, async () => heldWhenRead.push(await activity.isHeld(agentId)));
   expect(heldWhenRead).toEqual([true, true]);
 });
 
@@ -120,10 +120,10 @@ it('lets go of an agent that another replica puts to sleep as soon as it hears o
   const agentId = await agents.active('acme');
   const another = new Activity(server.app.get(Database, { strict: false }), new Replica());
   await awake(agentId, async () => 'done');
-  expect(await another.held(agentId)).toBe(true);
+  expect(await another.isHeld(agentId)).toBe(true);
   const deadlineAt = new Date(Date.now() + 60_000).toISOString();
   await agents.says(agentId, { type: 'SleepAgent', accountId: 'acme', depth: 'frozen', reason: 'requested', deadlineAt });
-  await until('nobody holds it', async () => ((await another.held(agentId)) ? undefined : true), { timeoutMs: 4_000 });
+  await until('nobody holds it', async () => ((await another.isHeld(agentId)) ? undefined : true), { timeoutMs: 4_000 });
 });
 
 it('holds an agent that is put to sleep for as long as work is under way', async () => {
@@ -133,7 +133,7 @@ it('holds an agent that is put to sleep for as long as work is under way', async
     const deadlineAt = new Date(Date.now() + 60_000).toISOString();
     await agents.says(agentId, { type: 'SleepAgent', accountId: 'acme', depth: 'frozen', reason: 'requested', deadlineAt });
     await server.app.get(LogFollower, { strict: false }).catchUpToHead();
-    expect(await another.held(agentId)).toBe(true);
+    expect(await another.isHeld(agentId)).toBe(true);
   });
 });
 
@@ -168,7 +168,7 @@ it.each(['created', 'stopped', 'deploying'] as const)('refuses an agent that is 
     await agents.says(agentId, { type: 'DeployAgent', accountId: 'acme', deadlineAt, deploymentId: uuidv7(), ...source });
   }
   expect(await code(awake(agentId, async () => 'worked'))).toBe('agent_unavailable');
-  expect(await activity.held(agentId)).toBe(false);
+  expect(await activity.isHeld(agentId)).toBe(false);
 });
 
 it('wakes nothing for a caller who does not want that, and holds what is awake', async () => {
@@ -183,7 +183,7 @@ it('wakes nothing for a caller who does not want that, and holds what is awake',
   expect(await code(wakes.whileAwake({ ...need, sandboxId: asleep }, async () => 'worked'))).toBe('agent_unavailable');
   expect(await agents.types(asleep)).not.toContain('AgentWakeRequested');
   expect(await activity.lastActiveAt(asleep)).toBeNull();
-  const { result, woken } = await wakes.whileAwake({ ...need, sandboxId: active }, () => activity.held(active));
+  const { result, woken } = await wakes.whileAwake({ ...need, sandboxId: active }, () => activity.isHeld(active));
   expect([result, woken]).toEqual([true, false]);
 });
 
@@ -206,5 +206,5 @@ it('does not let another account keep an agent awake', async () => {
 it('releases the agent when the work fails', async () => {
   const agentId = await agents.active('acme');
   await expect(awake(agentId, () => Promise.reject(new Error('the work failed')))).rejects.toThrow('the work failed');
-  expect(await activity.held(agentId)).toBe(false);
+  expect(await activity.isHeld(agentId)).toBe(false);
 });

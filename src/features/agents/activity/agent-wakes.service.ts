@@ -1,18 +1,18 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 
 import { Config } from '../../../kernel/config/config.ts';
-import { Refusal } from '../../../kernel/errors/refusal.ts';
-import type { Executed } from '../../../eventsourcing/aggregates/aggregates.ts';
+import { ProblemError } from '../../../kernel/errors/problem-error.ts';
+import type { CommandResult } from '../../../eventsourcing/aggregates/aggregates.ts';
 import type { Loaded } from '../../../eventsourcing/aggregates/dated-state.ts';
 import type { Need, NotAwake, Wakeable } from '../../../sandboxes/index.ts';
-import { bringUpSeconds } from '../../../sandboxes/lifecycle/deadlines.decider.ts';
+import { bringUpSeconds } from '../../../sandboxes/lifecycle/deadlines.rules.ts';
 import { Wakeables, WakeGate } from '../../../sandboxes/services.ts';
-import type { Agent, AgentState } from '../aggregate/agent-state.decider.ts';
-import { owned } from '../aggregate/agents.decider.ts';
+import type { Agent, AgentState } from '../aggregate/agent-state.rules.ts';
+import { requireOwned } from '../aggregate/agents.decider.ts';
 import { Agents } from '../aggregate/agents.service.ts';
-import { startTimeoutOf } from '../aggregate/deadlines.decider.ts';
+import { startTimeoutOf } from '../aggregate/deadlines.rules.ts';
 
-const SENTENCES: Record<NotAwake, string> = {
+const MESSAGES: Record<NotAwake, string> = {
   asleep: 'The agent is not running.',
   late: 'The agent did not wake in time.',
   gone: 'The agent’s container does not run.',
@@ -47,15 +47,15 @@ export class AgentWakes implements Wakeable<Agent>, OnModuleInit {
     return this.agents.find(agentId);
   }
 
-  owned(agent: AgentState, accountId: string): Agent {
-    return owned(agent, accountId);
+  requireOwned(agent: AgentState, accountId: string): Agent {
+    return requireOwned(agent, accountId);
   }
 
   isAwake(agent: Agent): boolean {
     return agent.status === 'active';
   }
 
-  wake({ sandboxId, accountId, trigger, context }: Need): Promise<Executed<AgentState>> {
+  wake({ sandboxId, accountId, trigger, context }: Need): Promise<CommandResult<AgentState>> {
     const { startTimeoutSeconds } = this.config;
     return this.agents.execute(sandboxId, { type: 'WakeAgent', accountId, trigger, startTimeoutSeconds }, context);
   }
@@ -68,7 +68,7 @@ export class AgentWakes implements Wakeable<Agent>, OnModuleInit {
     return bringUpSeconds(startTimeoutOf(release, this.config));
   }
 
-  notAwake(why: NotAwake): Refusal {
-    return new Refusal('agent_unavailable', SENTENCES[why]);
+  notAwake(why: NotAwake): ProblemError {
+    return new ProblemError('agent_unavailable', MESSAGES[why]);
   }
 }

@@ -30,7 +30,7 @@ import {
   wake,
   exit,
 } from '../../../../test/support/agents.ts';
-import { CRASHES_MAX } from '../../../sandboxes/lifecycle/crashes.decider.ts';
+import { CRASHES_MAX } from '../../../sandboxes/lifecycle/crashes.rules.ts';
 import { agentDecider, type AgentCommand } from './agents.decider.ts';
 import type { AgentEvent } from './agents.events.ts';
 

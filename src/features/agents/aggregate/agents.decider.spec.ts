@@ -32,7 +32,7 @@ import {
   deploy,
 } from '../../../../test/support/agents.ts';
 import { NOON, refusalOf } from '../../../../test/support/decider-spec.ts';
-import { desiredState } from './agent-state.decider.ts';
+import { desiredState } from './agent-state.rules.ts';
 import { agentDecider, type AgentCommand } from './agents.decider.ts';
 import type { AgentEvent } from './agents.events.ts';
 

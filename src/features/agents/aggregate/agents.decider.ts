@@ -1,11 +1,11 @@
 import type { Decider } from '../../../eventsourcing/event-store/event-definition.ts';
-import { Refusal } from '../../../kernel/errors/refusal.ts';
-import { bringUpSeconds, deadlineIn, restartSeconds } from '../../../sandboxes/lifecycle/deadlines.decider.ts';
-import type { SleepDepth, SleepReason } from '../../../sandboxes/lifecycle/sandbox.decider.ts';
-import { decideRecord, isDeploying, type AgentRecord } from './agent-records.decider.ts';
-import { evolve, initialState, isAsleep, type Agent, type AgentState } from './agent-state.decider.ts';
+import { ProblemError } from '../../../kernel/errors/problem-error.ts';
+import { bringUpSeconds, deadlineIn, restartSeconds } from '../../../sandboxes/lifecycle/deadlines.rules.ts';
+import type { SleepDepth, SleepReason } from '../../../sandboxes/lifecycle/sandbox.rules.ts';
+import { decideRecord, isDeploying, type AgentRecord } from './agent-records.rules.ts';
+import { evolve, initialState, isAsleep, type Agent, type AgentState } from './agent-state.rules.ts';
 import { agentNotFound } from './agents.errors.ts';
-import { startTimeoutOf, type StartTimes } from './deadlines.decider.ts';
+import { startTimeoutOf, type StartTimes } from './deadlines.rules.ts';
 import type { AgentEvent, AgentSettings, DeploymentSource, EarlierImage } from './agents.events.ts';
 
 interface Timed {
@@ -48,15 +48,15 @@ export type AgentCommand =
   | AgentRecord;
 
 /** Returns the agent if the account may see it: until it is deleted. Throws `agent_not_found`, also for another account's agent. */
-export function visible(agent: AgentState, accountId: string): Agent {
+export function requireVisible(agent: AgentState, accountId: string): Agent {
   if (agent === null || agent.accountId !== accountId || agent.status === 'deleted') throw agentNotFound();
   return agent;
 }
 
 /** Returns the agent if the account may change it: until its deletion is requested. Throws `agent_not_found`. */
-export function owned(agent: AgentState, accountId: string): Agent {
+export function requireOwned(agent: AgentState, accountId: string): Agent {
   if (agent?.status === 'deleting') throw agentNotFound();
-  return visible(agent, accountId);
+  return requireVisible(agent, accountId);
 }
 
 function decide(command: AgentCommand, agent: AgentState, now: Date): AgentEvent[] {
@@ -72,23 +72,23 @@ function decide(command: AgentCommand, agent: AgentState, now: Date): AgentEvent
       ];
     }
     case 'ConfigureAgent':
-      return configure(owned(agent, command.accountId), command.changes);
+      return configure(requireOwned(agent, command.accountId), command.changes);
     case 'DeployAgent':
-      return deploy(owned(agent, command.accountId), command);
+      return deploy(requireOwned(agent, command.accountId), command);
     case 'CancelDeployment':
-      return cancel(owned(agent, command.accountId), command, now);
+      return cancel(requireOwned(agent, command.accountId), command, now);
     case 'StartAgent':
-      return start(owned(agent, command.accountId), command, now);
+      return start(requireOwned(agent, command.accountId), command, now);
     case 'StopAgent':
-      return stop(owned(agent, command.accountId), command.deadlineAt);
+      return stop(requireOwned(agent, command.accountId), command.deadlineAt);
     case 'RestartAgent':
-      return restart(owned(agent, command.accountId), command, now);
+      return restart(requireOwned(agent, command.accountId), command, now);
     case 'SleepAgent':
-      return sleep(owned(agent, command.accountId), command);
+      return sleep(requireOwned(agent, command.accountId), command);
     case 'WakeAgent':
-      return wake(owned(agent, command.accountId), command.trigger, command, now);
+      return wake(requireOwned(agent, command.accountId), command.trigger, command, now);
     case 'DeleteAgent':
-      return remove(visible(agent, command.accountId));
+      return remove(requireVisible(agent, command.accountId));
     default:
       return agent === null ? [] : decideRecord(command, agent, now);
   }
@@ -106,7 +106,7 @@ function deploy(agent: Agent, command: DeploymentRequest & Timed): AgentEvent[] 
   // A caller that did not get the response repeats the request with the same id, so the deployment may have finished already.
   if (agent.deployment?.id === command.deploymentId) return [];
   if (agent.status === 'deploying') {
-    throw new Refusal('deploy_in_progress', 'A deployment of this agent is in progress.', {
+    throw new ProblemError('deploy_in_progress', 'A deployment of this agent is in progress.', {
       members: { deployment_id: agent.deployment?.id ?? null },
     });
   }
@@ -132,7 +132,7 @@ function deploy(agent: Agent, command: DeploymentRequest & Timed): AgentEvent[] 
 function cancel(agent: Agent, command: Extract<AgentCommand, { type: 'CancelDeployment' }>, now: Date): AgentEvent[] {
   const { deploymentId, stopBy } = command;
   if (agent.deployment?.id === deploymentId && agent.deployment.status === 'canceled') return [];
-  if (!isDeploying(agent, deploymentId)) throw new Refusal('invalid_state', 'That deployment has ended.');
+  if (!isDeploying(agent, deploymentId)) throw new ProblemError('invalid_state', 'That deployment has ended.');
   const next: AgentEvent =
     agent.release === null
       ? { type: 'AgentStopRequested', data: { deadline_at: stopBy } }
@@ -141,8 +141,8 @@ function cancel(agent: Agent, command: Extract<AgentCommand, { type: 'CancelDepl
   return [canceled(agent, 'a caller canceled it'), next];
 }
 
-function neverDeployed(action: string): Refusal {
-  return new Refusal('invalid_state', `The agent has no successful deployment to ${action}; deploy it first.`);
+function neverDeployed(action: string): ProblemError {
+  return new ProblemError('invalid_state', `The agent has no successful deployment to ${action}; deploy it first.`);
 }
 
 function start(agent: Agent, times: StartTimes, now: Date): AgentEvent[] {
@@ -183,7 +183,7 @@ function canceled(agent: Agent, reason: string): AgentEvent {
 }
 
 function restart(agent: Agent, times: StartTimes, now: Date): AgentEvent[] {
-  if (agent.status === 'deploying') throw new Refusal('deploy_in_progress', 'A deployment of this agent is in progress.');
+  if (agent.status === 'deploying') throw new ProblemError('deploy_in_progress', 'A deployment of this agent is in progress.');
   if (agent.release === null) throw neverDeployed('restart');
   // A container that is still starting is not restarted once more. One that waits in its backoff is restarted immediately.
   if (agent.status === 'restarting' && agent.restartAt === null) return [];
@@ -214,11 +214,11 @@ function sleep(agent: Agent, command: { depth: SleepDepth; reason: SleepReason }
       if (agent.wantedSleep !== null) return [];
       break;
     case 'deploying':
-      throw new Refusal('deploy_in_progress', 'A deployment of this agent is in progress.');
+      throw new ProblemError('deploy_in_progress', 'A deployment of this agent is in progress.');
     default:
       break;
   }
-  throw new Refusal('invalid_state', `An agent that is ${agent.status} can't be put to sleep.`);
+  throw new ProblemError('invalid_state', `An agent that is ${agent.status} can't be put to sleep.`);
 }
 
 function wake(agent: Agent, trigger: string, times: StartTimes, now: Date): AgentEvent[] {
@@ -227,7 +227,7 @@ function wake(agent: Agent, trigger: string, times: StartTimes, now: Date): Agen
       { type: 'AgentWakeRequested', data: { trigger, deadline_at: deadlineIn(bringUpSeconds(startTimeoutOf(agent.release, times)), now) } },
     ];
   if (agent.status === 'active' || agent.status === 'starting' || agent.status === 'restarting' || agent.status === 'waking') return [];
-  throw new Refusal('agent_unavailable', `The agent is not running (${agent.status}).`, {
+  throw new ProblemError('agent_unavailable', `The agent is not running (${agent.status}).`, {
     members: { agent_status: agent.status },
   });
 }

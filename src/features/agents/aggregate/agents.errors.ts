@@ -1,5 +1,5 @@
-import { Refusal } from '../../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../../kernel/errors/problem-error.ts';
 
-export function agentNotFound(): Refusal {
-  return new Refusal('agent_not_found', 'There is no such agent.');
+export function agentNotFound(): ProblemError {
+  return new ProblemError('agent_not_found', 'There is no such agent.');
 }

@@ -1,5 +1,5 @@
 import type { AgentEgress } from '../../../kernel/network/allow-list.ts';
-import type { SleepDepth, SleepReason } from '../../../sandboxes/lifecycle/sandbox.decider.ts';
+import type { SleepDepth, SleepReason } from '../../../sandboxes/lifecycle/sandbox.rules.ts';
 import { defineEvent, type EventsOf, type JsonObject } from '../../../eventsourcing/event-store/event-definition.ts';
 
 export type ImageChoice = 'openclaw' | 'crewai' | 'langgraph' | 'docker' | 'custom' | 'auto';
@@ -60,13 +60,13 @@ function deploymentFailed1({ step, ...others }: JsonObject): JsonObject {
   }
 }
 
-const because: Record<SleepReason, string> = {
+const reasonText: Record<SleepReason, string> = {
   requested: '',
   idle: ', because it was not used',
   deep: ', because it slept for long',
   memory: ', because memory is short',
 };
-const kept = (depth: SleepDepth) => (depth === 'frozen' ? 'its memory kept' : 'its container stopped');
+const depthText = (depth: SleepDepth) => (depth === 'frozen' ? 'its memory kept' : 'its container stopped');
 
 /** Events about an agent's creation, settings and deletion. */
 const existenceEvents = {
@@ -156,8 +156,8 @@ export const lifecycleEvents = {
     depth: SleepDepth;
     reason: SleepReason;
     deadline_at: string;
-  }>()('AgentSleepRequested', ({ depth, reason }) => `Asked the agent to sleep, ${kept(depth)}${because[reason]}`),
-  AgentSlept: defineEvent<{ depth: SleepDepth; slept_at: string }>()('AgentSlept', ({ depth }) => `The agent sleeps, ${kept(depth)}`),
+  }>()('AgentSleepRequested', ({ depth, reason }) => `Asked the agent to sleep, ${depthText(depth)}${reasonText[reason]}`),
+  AgentSlept: defineEvent<{ depth: SleepDepth; slept_at: string }>()('AgentSlept', ({ depth }) => `The agent sleeps, ${depthText(depth)}`),
   AgentWakeRequested: defineEvent<{ trigger: string; deadline_at: string }>()(
     'AgentWakeRequested',
     ({ trigger }) => `Asked the agent to wake (${trigger})`,

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 
-import { owner, steps, walk } from '../../../../test/support/agent-walks.ts';
+import { owner, steps, walk } from '../../../../test/support/agent-arbitraries.ts';
 import { fold, NOON } from '../../../../test/support/decider-spec.ts';
-import { agentStatuses, isInTransit, type Agent, type AgentState } from './agent-state.decider.ts';
+import { agentStatuses, isInTransit, type Agent, type AgentState } from './agent-state.rules.ts';
 import { agentDecider, type AgentCommand } from './agents.decider.ts';
 import type { AgentEvent } from './agents.events.ts';
 

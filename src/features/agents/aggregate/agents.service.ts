@@ -6,9 +6,9 @@ import { EventStore, type Position } from '../../../eventsourcing/event-store/ev
 import { EventWaits } from '../../../eventsourcing/log/event-waits.ts';
 import { NETWORK_BITS, networkOf } from '../../../kernel/network/network-of.ts';
 import { SandboxAggregates } from '../../../sandboxes/index.ts';
-import type { Agent, AgentState } from './agent-state.decider.ts';
+import type { Agent, AgentState } from './agent-state.rules.ts';
 import { agentStream } from './agent-stream.ts';
-import { agentDecider, owned, type AgentCommand } from './agents.decider.ts';
+import { agentDecider, requireOwned, type AgentCommand } from './agents.decider.ts';
 import { agentNotFound } from './agents.errors.ts';
 import type { AgentEvent } from './agents.events.ts';
 
@@ -20,13 +20,13 @@ export class Agents extends SandboxAggregates<Agent, AgentCommand, AgentEvent> {
       decider: agentDecider,
       streamOf: agentStream,
       subjectOf: (agentId) => agentId,
-      owned,
+      requireOwned: requireOwned,
       notFound: agentNotFound,
     });
   }
 
-  /** Like `find`, for an unauthenticated caller at that address. Throws `rate_limited`; see `Aggregates.loadForStranger`. */
+  /** Like `find`, for an unauthenticated caller at that address. Throws `rate_limited`; see `Aggregates.loadForAnonymous`. */
   findForStranger(agentId: string, address: string, upTo?: Position): Promise<Loaded<AgentState>> {
-    return this.aggregates.loadForStranger(networkOf(address, NETWORK_BITS), agentStream(agentId), agentDecider, upTo);
+    return this.aggregates.loadForAnonymous(networkOf(address, NETWORK_BITS), agentStream(agentId), agentDecider, upTo);
   }
 }

@@ -52,13 +52,13 @@ export function egressMessage(value: unknown): string | null {
 }
 
 /** Allows the field to be absent. Unlike `@IsOptional`, it does not allow null unless the rules do. */
-export function Given(): PropertyDecorator {
+export function OptionalField(): PropertyDecorator {
   return ValidateIf((_, value) => value !== undefined);
 }
 
 /** Accepts a text that the rule allows, and leaves it unchanged. With `nullable` it also accepts null. */
 export function Text(rule: TextRule, { nullable = false } = {}): PropertyDecorator {
-  return checked('text', (value) => {
+  return validatedBy('text', (value) => {
     if (value === null && nullable) return null;
     return typeof value === 'string' ? rule(value) : 'must be a string';
   });
@@ -66,12 +66,12 @@ export function Text(rule: TextRule, { nullable = false } = {}): PropertyDecorat
 
 /** Accepts 0, or 30 to 86 400 seconds. */
 export function IdleTtl(): PropertyDecorator {
-  return checked('idleTtl', idleTtlMessage);
+  return validatedBy('idleTtl', idleTtlMessage);
 }
 
 /** Allows "internet", "none", null and a list of names. */
 export function Egress(): PropertyDecorator {
-  const rules = [checked('egress', egressMessage), EgressShape({ required: false })];
+  const rules = [validatedBy('egress', egressMessage), EgressShape({ required: false })];
   return (target, property) => rules.forEach((rule) => rule(target, property));
 }
 
@@ -92,7 +92,7 @@ export function EgressShape({ required = true } = {}): PropertyDecorator {
 }
 
 /** Returns a decorator for a rule: `check` returns what is wrong with the value, or null. */
-export function checked(name: string, check: (value: unknown) => string | null): PropertyDecorator {
+export function validatedBy(name: string, check: (value: unknown) => string | null): PropertyDecorator {
   return (target, property) =>
     registerDecorator({
       name,

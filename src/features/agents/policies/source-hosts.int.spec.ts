@@ -69,13 +69,13 @@ describe('an image at a registry', () => {
 
   it('passes at first if its name is not found, and is `unknown` before the pull', async () => {
     expect(await refusal('nowhere.example/x')).toBeNull();
-    expect(await registries().placeOf('nowhere.example/x', 'acme', 1_000)).toBe('unknown');
+    expect(await registries().scopeOf('nowhere.example/x', 'acme', 1_000)).toBe('unknown');
   });
 
   it('is `unknown` if resolving its name takes too long, which delays no other account', async () => {
     const all = registries();
-    const slow = ['a', 'b', 'c'].map(() => all.placeOf('silent.example/x', 'acme', 200));
-    expect(await all.placeOf('inner.example/x', 'other', 5_000)).toBe('private');
+    const slow = ['a', 'b', 'c'].map(() => all.scopeOf('silent.example/x', 'acme', 200));
+    expect(await all.scopeOf('inner.example/x', 'other', 5_000)).toBe('private');
     expect(await Promise.all(slow)).toEqual(['unknown', 'unknown', 'unknown']);
   });
 
@@ -93,10 +93,10 @@ describe('an image at a registry', () => {
     hosts['moves.example'] = ['127.0.0.1'];
     await all.refuseImage('moves.example/x', 'acme');
     asked.length = 0;
-    const pulls = Array.from({ length: 20 }, () => all.placeOf('moves.example/x', 'acme', 60_000));
+    const pulls = Array.from({ length: 20 }, () => all.scopeOf('moves.example/x', 'acme', 60_000));
     expect(new Set(await Promise.all(pulls))).toEqual(new Set(['private']));
     expect(asked).toEqual(['moves.example']);
-    await all.placeOf('moves.example/x', 'acme', 60_000);
+    await all.scopeOf('moves.example/x', 'acme', 60_000);
     expect(asked).toEqual(['moves.example', 'moves.example']);
   });
 });

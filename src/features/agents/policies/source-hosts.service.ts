@@ -6,8 +6,8 @@ import { LRUCache } from 'lru-cache';
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
 import { Config } from '../../../kernel/config/config.ts';
 import { FairLimiter } from '../../../kernel/limits/fair-limiter.ts';
-import { unlessAborted } from '../../../kernel/async/unless-aborted.ts';
-import { invalidField } from '../../../kernel/errors/refusal.ts';
+import { raceAbort } from '../../../kernel/async/race-abort.ts';
+import { invalidField } from '../../../kernel/errors/problem-error.ts';
 import { isAllowedSource, parseRepositoryUrl, type RepositoryUrl, repositoryUrlProblem } from '../../../builds/git/repository-url.ts';
 import { parseImageReference, type ImageReference } from '../../../kernel/network/image-reference.ts';
 import { isPublic, type ResolveHost } from '../../../kernel/network/public-addresses.ts';
@@ -16,19 +16,19 @@ import { isPublic, type ResolveHost } from '../../../kernel/network/public-addre
  * The number of names that are resolved concurrently. A name whose server never answers blocks one of the four threads of the process for
  * up to 30 s.
  */
-const LOOKUPS = 2;
-const PLACE_KEPT_MS = 30_000;
-const PLACES_MAX = 1_000;
+const LOOKUPS_MAX = 2;
+const SCOPE_CACHED_MS = 30_000;
+const CACHED_SCOPES_MAX = 1_000;
 /** The longest time that a caller waits for a name, in ms. The name of an image's registry is resolved again before the pull. */
-const CALLER_WAITS_MS = 2_000;
+const CALLER_TIMEOUT_MS = 2_000;
 
 /** The addresses that a host name resolves to: only public ones, at least one private one, or none. */
-export type HostPlace = 'public' | 'private' | 'unknown';
+export type HostScope = 'public' | 'private' | 'unknown';
 
-interface FoundPlace {
-  place: HostPlace;
+interface CachedScope {
+  scope: HostScope;
   /** The time at which the lookup started, by `performance.now()`. */
-  askedAt: number;
+  requestedAt: number;
 }
 
 /** The injection token of the function that resolves a host. A test provides its own hosts. */
@@ -41,8 +41,8 @@ export const RESOLVE_HOST = Symbol('RESOLVE_HOST');
 @Injectable()
 export class SourceHosts {
   private readonly allowed: ReadonlySet<string>;
-  private readonly lookups = new FairLimiter({ all: LOOKUPS, account: LOOKUPS - 1 });
-  private readonly places = new LRUCache<string, FoundPlace>({ max: PLACES_MAX });
+  private readonly lookups = new FairLimiter({ all: LOOKUPS_MAX, account: LOOKUPS_MAX - 1 });
+  private readonly scopes = new LRUCache<string, CachedScope>({ max: CACHED_SCOPES_MAX });
 
   constructor(
     config: Config,
@@ -51,10 +51,10 @@ export class SourceHosts {
     this.allowed = new Set(config.allowPrivateSources.map((entry) => entry.toLowerCase()));
   }
 
-  /** Throws Refusal `invalid_request` if the image would come from a private address. A name that is not resolved within 2 s is accepted. */
+  /** Throws ProblemError `invalid_request` if the image would come from a private address. A name that is not resolved within 2 s is accepted. */
   async refuseImage(imageName: string | null | undefined, accountId: string): Promise<void> {
     const host = imageName ? this.hostToResolve(imageName) : null;
-    if (host === null || (await this.placeOfHost(host, accountId, CALLER_WAITS_MS, PLACE_KEPT_MS)) !== 'private') return;
+    if (host === null || (await this.scopeOfHost(host, accountId, CALLER_TIMEOUT_MS, SCOPE_CACHED_MS)) !== 'private') return;
     const message = 'must not be at a registry with a private address; the operator can allow it with MOORING_ALLOW_PRIVATE_SOURCES';
     throw invalidField('image_name', message);
   }
@@ -63,18 +63,18 @@ export class SourceHosts {
    * Resolves the name of the image's registry now, without the cache; `unknown` if that takes longer than `withinMs`. The default
    * registry, and those that the operator allows, count as public.
    */
-  async placeOf(imageName: string, accountId: string, withinMs: number): Promise<HostPlace> {
+  async scopeOf(imageName: string, accountId: string, withinMs: number): Promise<HostScope> {
     const host = this.hostToResolve(imageName);
-    return host === null ? 'public' : this.placeOfHost(host, accountId, withinMs, 0);
+    return host === null ? 'public' : this.scopeOfHost(host, accountId, withinMs, 0);
   }
 
   /** Returns whether the operator allows the repository's host by name, or local paths. */
-  allows(repository: RepositoryUrl): boolean {
+  isAllowedRepository(repository: RepositoryUrl): boolean {
     return isAllowedSource(repository, this.allowed);
   }
 
   /**
-   * Throws Refusal `invalid_request` for an address from which no repository may be fetched, under the caller's name of the field. A name
+   * Throws ProblemError `invalid_request` for an address from which no repository may be fetched, under the caller's name of the field. A name
    * that is not resolved within 2 s is accepted, and checked at the connection.
    */
   async refuseRepository(url: string | null | undefined, accountId: string, field: 'repo_url' | 'repoUrl'): Promise<void> {
@@ -82,11 +82,11 @@ export class SourceHosts {
     const problem = repositoryUrlProblem(url);
     if (problem !== null) throw invalidField(field, problem);
     const repository = parseRepositoryUrl(url);
-    if (this.allows(repository)) return;
+    if (this.isAllowedRepository(repository)) return;
     const allowed = 'the operator can allow it with MOORING_ALLOW_PRIVATE_SOURCES';
     if (repository.protocol === 'file') throw invalidField(field, `must not be a local path; ${allowed}`);
     if (repository.protocol === 'http') throw invalidField(field, `must begin with https://; ${allowed}`);
-    if ((await this.placeOfHost(repository.host, accountId, CALLER_WAITS_MS, PLACE_KEPT_MS)) === 'private')
+    if ((await this.scopeOfHost(repository.host, accountId, CALLER_TIMEOUT_MS, SCOPE_CACHED_MS)) === 'private')
       throw invalidField(field, `must not be at a host with a private address; ${allowed}`);
   }
 
@@ -97,25 +97,25 @@ export class SourceHosts {
   }
 
   /** Returns the cached result if it is at most `ageMaxMs` old, or else the one that is found within `withinMs`. */
-  private async placeOfHost(host: string, accountId: string, withinMs: number, ageMaxMs: number): Promise<HostPlace> {
+  private async scopeOfHost(host: string, accountId: string, withinMs: number, ageMaxMs: number): Promise<HostScope> {
     const oldest = performance.now() - ageMaxMs;
     const known = () => {
-      const found = this.places.get(host);
-      return found !== undefined && found.askedAt >= oldest ? found.place : undefined;
+      const found = this.scopes.get(host);
+      return found !== undefined && found.requestedAt >= oldest ? found.scope : undefined;
     };
     const place = known();
     if (place !== undefined) return place;
     const signal = timeoutSignal(withinMs);
     // Another caller may have resolved the name while this one waited for a slot.
-    const found = this.lookups.run({ account: accountId }, signal, async () => known() ?? this.find(host));
-    return unlessAborted(found, signal).catch(() => 'unknown');
+    const found = this.lookups.run({ account: accountId }, signal, async () => known() ?? this.resolveScope(host));
+    return raceAbort(found, signal).catch(() => 'unknown');
   }
 
-  private async find(host: string): Promise<HostPlace> {
-    const askedAt = performance.now();
-    const place = placeOfAll(await this.resolve(host));
-    this.places.set(host, { place, askedAt });
-    return place;
+  private async resolveScope(host: string): Promise<HostScope> {
+    const requestedAt = performance.now();
+    const scope = scopeOfAddresses(await this.resolve(host));
+    this.scopes.set(host, { scope, requestedAt });
+    return scope;
   }
 
   private isAllowed({ host, port }: NonNullable<ImageReference['registry']>): boolean {
@@ -125,7 +125,7 @@ export class SourceHosts {
 }
 
 /** Returns `private` if any of the addresses is private, because the engine may connect to any of them. */
-function placeOfAll(addresses: readonly string[]): HostPlace {
+function scopeOfAddresses(addresses: readonly string[]): HostScope {
   if (addresses.length === 0) return 'unknown';
   return addresses.every(isPublic) ? 'public' : 'private';
 }

@@ -1,6 +1,6 @@
-import { create, owner, sealed, settings } from '../../../../test/support/computer-walks.ts';
+import { create, owner, sealed, settings } from '../../../../test/support/computer-arbitraries.ts';
 import { given, NOON } from '../../../../test/support/decider-spec.ts';
-import { shownStatus, type Computer } from './computer-state.decider.ts';
+import { shownStatus, type Computer } from './computer-state.rules.ts';
 import { computerDecider, VARIABLES_BYTES_MAX, VARIABLES_MAX, type ComputerCommand } from './computers.decider.ts';
 import type { ComputerEvent } from './computers.events.ts';
 

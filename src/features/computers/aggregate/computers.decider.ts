@@ -1,11 +1,11 @@
 import type { Sealed } from '../../../crypto/keyring.ts';
-import { Refusal } from '../../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../../kernel/errors/problem-error.ts';
 import type { Decider } from '../../../eventsourcing/event-store/event-definition.ts';
-import { bringUpSeconds, deadlineIn, restartSeconds } from '../../../sandboxes/lifecycle/deadlines.decider.ts';
-import type { SleepDepth, SleepReason } from '../../../sandboxes/lifecycle/sandbox.decider.ts';
+import { bringUpSeconds, deadlineIn, restartSeconds } from '../../../sandboxes/lifecycle/deadlines.rules.ts';
+import type { SleepDepth, SleepReason } from '../../../sandboxes/lifecycle/sandbox.rules.ts';
 import { computerSandbox } from '../../../sandboxes/sandbox-id.ts';
-import { decideRecord, type ComputerRecord } from './computer-records.decider.ts';
-import { bootOf, evolve, initialState, isGone, type Computer, type ComputerState } from './computer-state.decider.ts';
+import { decideRecord, type ComputerRecord } from './computer-records.rules.ts';
+import { bootOf, evolve, initialState, isGone, type Computer, type ComputerState } from './computer-state.rules.ts';
 import { computerNotFound } from './computers.errors.ts';
 import type { ComputerChanges, ComputerEvent, ComputerSettings } from './computers.events.ts';
 
@@ -42,15 +42,15 @@ export type ComputerCommand =
   | ComputerRecord;
 
 /** Returns the computer if it belongs to the account and is not deleted. Throws `computer_not_found`. */
-export function visible(computer: ComputerState, accountId: string): Computer {
+export function requireVisible(computer: ComputerState, accountId: string): Computer {
   if (computer === null || computer.accountId !== accountId || computer.status === 'deleted') throw computerNotFound();
   return computer;
 }
 
 /** Returns the computer if the account may use it: until its deletion is requested. Throws `computer_not_found`. */
-export function owned(computer: ComputerState, accountId: string): Computer {
+export function requireOwned(computer: ComputerState, accountId: string): Computer {
   if (computer !== null && isGone(computer)) throw computerNotFound();
-  return visible(computer, accountId);
+  return requireVisible(computer, accountId);
 }
 
 function decide(command: ComputerCommand, computer: ComputerState, now: Date): ComputerEvent[] {
@@ -58,13 +58,13 @@ function decide(command: ComputerCommand, computer: ComputerState, now: Date): C
     case 'CreateComputer':
       return computer === null ? [created(command, now)] : [];
     case 'ConfigureComputer':
-      return configure(owned(computer, command.accountId), command.changes);
+      return configure(requireOwned(computer, command.accountId), command.changes);
     case 'WakeComputer':
-      return wake(owned(computer, command.accountId), command, now);
+      return wake(requireOwned(computer, command.accountId), command, now);
     case 'SleepComputer':
-      return sleep(owned(computer, command.accountId), command, now);
+      return sleep(requireOwned(computer, command.accountId), command, now);
     case 'DeleteComputer':
-      return deletionOf(visible(computer, command.accountId), now);
+      return deletionOf(requireVisible(computer, command.accountId), now);
     default:
       return computer === null ? [] : decideRecord(command, computer, now);
   }
@@ -113,7 +113,7 @@ function refuseTooMuch(variables: Record<string, Sealed | null>): void {
       : bytes > VARIABLES_BYTES_MAX
         ? `must have at most ${VARIABLES_BYTES_MAX} bytes in all`
         : null;
-  if (message !== null) throw new Refusal('invalid_request', `env_vars: ${message}.`, { errors: [{ field: 'env_vars', message }] });
+  if (message !== null) throw new ProblemError('invalid_request', `env_vars: ${message}.`, { errors: [{ field: 'env_vars', message }] });
 }
 
 function wake(computer: Computer, command: Extract<ComputerCommand, { type: 'WakeComputer' }>, now: Date): ComputerEvent[] {
@@ -121,7 +121,7 @@ function wake(computer: Computer, command: Extract<ComputerCommand, { type: 'Wak
   const { trigger, fromError, startTimeoutSeconds, deployTimeoutSeconds } = command;
   if (status === 'awake' || status === 'waking' || status === 'creating') return [];
   if (status === 'error' && !fromError)
-    throw new Refusal('invalid_state', `The computer is in error, and has to be woken: ${message ?? ''}`);
+    throw new ProblemError('invalid_state', `The computer is in error, and has to be woken: ${message ?? ''}`);
   // Changes since the container was created take effect if no memory of the container is lost.
   const renewed = status === 'error' || (status === 'asleep' && sleepDepth === 'stopped' && hasOutdatedBoot(computer));
   const restarted = renewed || status === 'going_to_sleep';
@@ -158,7 +158,7 @@ function sleep(computer: Computer, command: Extract<ComputerCommand, { type: 'Sl
     case 'asleep':
       return depth === 'stopped' && computer.wantedSleep === 'frozen' ? [requested] : [];
     default:
-      throw new Refusal('invalid_state', `A computer that is ${computer.status} can't be put to sleep.`);
+      throw new ProblemError('invalid_state', `A computer that is ${computer.status} can't be put to sleep.`);
   }
 }
 

@@ -1,5 +1,5 @@
-import { Refusal } from '../../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../../kernel/errors/problem-error.ts';
 
-export function computerNotFound(): Refusal {
-  return new Refusal('computer_not_found', 'There is no such computer.');
+export function computerNotFound(): ProblemError {
+  return new ProblemError('computer_not_found', 'There is no such computer.');
 }

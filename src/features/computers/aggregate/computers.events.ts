@@ -1,7 +1,7 @@
 import type { Sealed } from '../../../crypto/keyring.ts';
 import { defineEvent, type EventsOf } from '../../../eventsourcing/event-store/event-definition.ts';
 import type { AgentEgress } from '../../../kernel/network/allow-list.ts';
-import type { SleepDepth, SleepReason } from '../../../sandboxes/lifecycle/sandbox.decider.ts';
+import type { SleepDepth, SleepReason } from '../../../sandboxes/lifecycle/sandbox.rules.ts';
 
 /** The size of a computer, which defines its processors and its memory. */
 export type ComputerSize = 'small' | 'medium' | 'large';
@@ -33,14 +33,14 @@ export type ComputerSettings = {
 /** The changes that a caller may make; the values of variables are encrypted, and a null removes the variable. */
 export type ComputerChanges = Partial<Omit<ComputerSettings, 'timezone'>> & { variables?: Record<string, Sealed | null> };
 
-const because: Record<SleepReason, string> = {
+const reasonText: Record<SleepReason, string> = {
   requested: '',
   idle: ', because it was not used',
   deep: ', because it slept for long',
   memory: ', because memory is short',
 };
-const kept = (depth: SleepDepth) => (depth === 'frozen' ? 'its windows and memory kept' : 'its container stopped');
-const before: Record<WokeAfter, string> = {
+const depthText = (depth: SleepDepth) => (depth === 'frozen' ? 'its windows and memory kept' : 'its container stopped');
+const wokeAfterText: Record<WokeAfter, string> = {
   nothing: 'it is new',
   awake: 'it had not slept yet',
   frozen: 'it had been frozen',
@@ -90,15 +90,15 @@ const lifecycleEvents = {
   ),
   ComputerWoke: defineEvent<{ after: WokeAfter; generation: number; started_at: string; size: ComputerSize }>()(
     'ComputerWoke',
-    ({ after }) => `The computer is awake (${before[after]})`,
+    ({ after }) => `The computer is awake (${wokeAfterText[after]})`,
   ),
   ComputerSleepRequested: defineEvent<{ depth: SleepDepth; reason: SleepReason; deadline_at: string; requested_at: string }>()(
     'ComputerSleepRequested',
-    ({ depth, reason }) => `Asked the computer to sleep, ${kept(depth)}${because[reason]}`,
+    ({ depth, reason }) => `Asked the computer to sleep, ${depthText(depth)}${reasonText[reason]}`,
   ),
   ComputerSlept: defineEvent<{ depth: SleepDepth; slept_at: string }>()(
     'ComputerSlept',
-    ({ depth }) => `The computer sleeps, ${kept(depth)}`,
+    ({ depth }) => `The computer sleeps, ${depthText(depth)}`,
   ),
   ComputerExited: defineEvent<{
     generation: number;

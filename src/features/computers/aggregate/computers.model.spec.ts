@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 
-import { owner, steps, walk } from '../../../../test/support/computer-walks.ts';
+import { owner, steps, walk } from '../../../../test/support/computer-arbitraries.ts';
 import { fold, NOON } from '../../../../test/support/decider-spec.ts';
-import { computerStatuses, isInTransit, type Computer, type ComputerState } from './computer-state.decider.ts';
+import { computerStatuses, isInTransit, type Computer, type ComputerState } from './computer-state.rules.ts';
 import { computerDecider, type ComputerCommand } from './computers.decider.ts';
 import type { ComputerEvent } from './computers.events.ts';
 

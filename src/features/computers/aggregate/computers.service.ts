@@ -4,8 +4,8 @@ import { Aggregates } from '../../../eventsourcing/aggregates/aggregates.ts';
 import { EventStore } from '../../../eventsourcing/event-store/event-store.ts';
 import { EventWaits } from '../../../eventsourcing/log/event-waits.ts';
 import { computerSandbox, SandboxAggregates } from '../../../sandboxes/index.ts';
-import type { Computer } from './computer-state.decider.ts';
-import { computerDecider, owned, type ComputerCommand } from './computers.decider.ts';
+import type { Computer } from './computer-state.rules.ts';
+import { computerDecider, requireOwned, type ComputerCommand } from './computers.decider.ts';
 import { computerNotFound } from './computers.errors.ts';
 import type { ComputerEvent } from './computers.events.ts';
 
@@ -17,7 +17,7 @@ export class Computers extends SandboxAggregates<Computer, ComputerCommand, Comp
       decider: computerDecider,
       streamOf: computerSandbox,
       subjectOf: computerSandbox,
-      owned,
+      requireOwned: requireOwned,
       notFound: computerNotFound,
     });
   }

@@ -4,9 +4,9 @@ import { Config } from '../../../kernel/config/config.ts';
 import type { ContainerSpec, ContainerView } from '../../../runtime/container.ts';
 import { RuntimeRefused } from '../../../runtime/runtime.errors.ts';
 import { computerIdOf, type KindContainers } from '../../../sandboxes/index.ts';
-import type { Computer } from '../aggregate/computer-state.decider.ts';
+import type { Computer } from '../aggregate/computer-state.rules.ts';
 import { DesktopPool } from '../live/desktop-pool.service.ts';
-import { ComputerRoom } from '../memory/computer-room.service.ts';
+import { MemoryAllocator } from '../memory/memory-allocator.service.ts';
 import { ComputerVariables } from '../variables/computer-variables.service.ts';
 import { ComputerImages } from './computer-images.service.ts';
 import { computerSpec } from './computer-spec.ts';
@@ -19,7 +19,7 @@ const STOP_GRACE_SECONDS = 10;
 export class ComputerContainers implements KindContainers<Computer> {
   constructor(
     private readonly variables: ComputerVariables,
-    private readonly room: ComputerRoom,
+    private readonly allocator: MemoryAllocator,
     private readonly images: ComputerImages,
     private readonly desktops: DesktopPool,
     private readonly config: Config,
@@ -31,7 +31,7 @@ export class ComputerContainers implements KindContainers<Computer> {
 
   /** Reserves the memory of the container. */
   async prepare(sandboxId: string, computer: Computer): Promise<void> {
-    const lack = await this.room.confirm(computerIdOf(sandboxId), computer);
+    const lack = await this.allocator.confirm(computerIdOf(sandboxId), computer);
     if (lack !== null) throw new RuntimeRefused(lack);
   }
 
@@ -40,7 +40,7 @@ export class ComputerContainers implements KindContainers<Computer> {
     const { agentId: sandboxId, generation } = container;
     const awake = { computerId: computerIdOf(sandboxId), accountId: computer.accountId, generation };
     try {
-      return await this.desktops.firstFrame(awake, withinMs, signal);
+      return await this.desktops.waitForFirstFrame(awake, withinMs, signal);
     } catch (error) {
       if (signal.aborted) return false;
       throw error;
@@ -61,7 +61,7 @@ export class ComputerContainers implements KindContainers<Computer> {
   }
 
   /** Nothing is kept outside the container. */
-  forget(): Promise<void> {
+  onDeleted(): Promise<void> {
     return Promise.resolve();
   }
 

@@ -1,9 +1,9 @@
 import { Injectable, Logger, Optional } from '@nestjs/common';
 
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
-import { unlessAborted } from '../../../kernel/async/unless-aborted.ts';
+import { raceAbort } from '../../../kernel/async/race-abort.ts';
 import { Config } from '../../../kernel/config/config.ts';
-import { Refusal } from '../../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../../kernel/errors/problem-error.ts';
 import { ContainerRuntime } from '../../../runtime/runtime.ts';
 import type { ResolvedImage } from '../../../runtime/image-source.ts';
 import { RuntimeRefused } from '../../../runtime/runtime.errors.ts';
@@ -21,23 +21,23 @@ export class ComputerImages {
   ) {}
 
   /** The image that this process resolved last; null if it has not resolved one yet. */
-  get known(): string | null {
+  get latest(): string | null {
     return this.resolved?.image ?? null;
   }
 
   /** Builds the image, or finds it. All callers share one attempt, which continues when one of them gives up. */
   resolve(signal: AbortSignal): Promise<ResolvedImage> {
     this.resolving ??= this.make().finally(() => (this.resolving = null));
-    return unlessAborted(this.resolving, signal);
+    return raceAbort(this.resolving, signal);
   }
 
   /** Throws `desktop_unavailable` if there is no engine and this machine lacks programs of a desktop. */
-  async refuseMissing(): Promise<void> {
+  async requireInstallable(): Promise<void> {
     if (this.runtime?.name !== 'local' || this.resolved !== null) return;
     try {
       await this.resolve(timeoutSignal(this.config.deployTimeoutSeconds * 1_000));
     } catch (error) {
-      if (error instanceof RuntimeRefused) throw new Refusal('desktop_unavailable', error.message);
+      if (error instanceof RuntimeRefused) throw new ProblemError('desktop_unavailable', error.message);
       throw error;
     }
   }

@@ -7,10 +7,10 @@ import type { ExecuteOptions } from '../../../eventsourcing/aggregates/aggregate
 import type { ReadStreamOptions } from '../../../eventsourcing/event-store/event-store.ts';
 import { systemContext, type CommandContext } from '../../../kernel/context/command-context.ts';
 import { computerIdOf, executeOnce, type KindRecords, type Seen } from '../../../sandboxes/index.ts';
-import { sleepDeadline } from '../../../sandboxes/lifecycle/deadlines.decider.ts';
-import type { Order } from '../../../sandboxes/lifecycle/steps.decider.ts';
-import type { ComputerRecord } from '../aggregate/computer-records.decider.ts';
-import { beginsTransition, type Computer } from '../aggregate/computer-state.decider.ts';
+import { sleepDeadline } from '../../../sandboxes/lifecycle/deadlines.rules.ts';
+import type { Order } from '../../../sandboxes/lifecycle/steps.rules.ts';
+import type { ComputerRecord } from '../aggregate/computer-records.rules.ts';
+import { beginsTransition, type Computer } from '../aggregate/computer-state.rules.ts';
 import type { ComputerCommand } from '../aggregate/computers.decider.ts';
 import type { ComputerEvent } from '../aggregate/computers.events.ts';
 import { Computers } from '../aggregate/computers.service.ts';

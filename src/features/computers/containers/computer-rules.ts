@@ -1,8 +1,8 @@
 import type { KindRules } from '../../../sandboxes/index.ts';
-import type { ComputerRecord } from '../aggregate/computer-records.decider.ts';
-import { isInTransit, type Computer } from '../aggregate/computer-state.decider.ts';
-import { isLack } from '../memory/memory-lacks.ts';
-import { nextCheckAt, nextStep, type OwnStep } from './next-step.decider.ts';
+import type { ComputerRecord } from '../aggregate/computer-records.rules.ts';
+import { isInTransit, type Computer } from '../aggregate/computer-state.rules.ts';
+import { isLimitMessage } from '../memory/memory-limits.ts';
+import { nextCheckAt, nextStep, type OwnStep } from './next-step.rules.ts';
 
 /** Returns the rules by which the reconciler reads a computer's state. `knownImage` returns the image of computers, or null. */
 export function computerRules(knownImage: () => string | null): KindRules<Computer, ComputerRecord, OwnStep> {
@@ -18,9 +18,9 @@ export function computerRules(knownImage: () => string | null): KindRules<Comput
       if (status === 'awake') return ['running'];
       return status === 'asleep' && sleepDepth === 'frozen' && wantedSleep !== 'stopped' ? ['frozen'] : [];
     },
-    keepsLook: ({ status }) => status === 'creating',
+    mayReuseObservation: ({ status }) => status === 'creating',
     waitsForEngine: () => true,
     failure: (_computer, _kind, reason) =>
-      isLack(reason) ? { type: 'RecordNoCapacity', reason } : { type: 'RecordFailure', kind: 'runtime', reason },
+      isLimitMessage(reason) ? { type: 'RecordNoCapacity', reason } : { type: 'RecordFailure', kind: 'runtime', reason },
   };
 }

@@ -1,6 +1,6 @@
 import type { Config } from '../../../kernel/config/config.ts';
 import type { ContainerSpec } from '../../../runtime/container.ts';
-import type { Computer } from '../aggregate/computer-state.decider.ts';
+import type { Computer } from '../aggregate/computer-state.rules.ts';
 import { resourcesOf } from '../memory/computer-sizes.ts';
 
 const HOME = '/home/user';

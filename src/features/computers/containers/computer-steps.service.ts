@@ -4,16 +4,16 @@ import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
 import type { ContainerView } from '../../../runtime/container.ts';
 import { computerIdOf, type KindSteps, type Pass, type Seen, type Work } from '../../../sandboxes/index.ts';
 import { deadlineSignal, EngineView } from '../../../sandboxes/services.ts';
-import type { ComputerRecord } from '../aggregate/computer-records.decider.ts';
-import type { Computer } from '../aggregate/computer-state.decider.ts';
+import type { ComputerRecord } from '../aggregate/computer-records.rules.ts';
+import type { Computer } from '../aggregate/computer-state.rules.ts';
 import { DesktopPool } from '../live/desktop-pool.service.ts';
 import { ComputerImages } from './computer-images.service.ts';
 import { ComputerRecords } from './computer-records.service.ts';
 import { ContainerTimes } from './container-times.service.ts';
-import type { OwnStep } from './next-step.decider.ts';
+import type { OwnStep } from './next-step.rules.ts';
 
 /** The longest time for which the keys and buttons of a desktop are waited for, which batches of callers may have, ms. */
-const RELEASE_MS = 30_000;
+const RELEASE_TIMEOUT_MS = 30_000;
 
 type ComputerWork = Work<Computer, ComputerRecord>;
 
@@ -30,7 +30,7 @@ export class ComputerSteps implements KindSteps<Computer, ComputerRecord, OwnSte
 
   /** Records an outcome with the engine's own time. A container that does not run any more takes no memory. */
   async record({ sandboxId }: Pass, seen: Seen<Computer>, record: ComputerRecord): Promise<boolean> {
-    const dated = await this.times.dated(sandboxId, seen.state, record);
+    const dated = await this.times.withEngineTime(sandboxId, seen.state, record);
     if (record.type === 'RecordExit' || (record.type === 'RecordSlept' && record.depth === 'stopped'))
       await this.records.releaseMemory(sandboxId);
     return this.records.record(sandboxId, seen, dated);
@@ -51,7 +51,7 @@ export class ComputerSteps implements KindSteps<Computer, ComputerRecord, OwnSte
   private async releaseInput({ pass, seen, recordMeanwhile }: ComputerWork, owner: string): Promise<boolean> {
     const { accountId, generation } = seen.state;
     const computer = { computerId: computerIdOf(pass.sandboxId), accountId, generation };
-    await pass.withoutSlot(() => this.desktops.releaseInput(computer, AbortSignal.any([pass.signal, timeoutSignal(RELEASE_MS)])));
+    await pass.withoutSlot(() => this.desktops.releaseInput(computer, AbortSignal.any([pass.signal, timeoutSignal(RELEASE_TIMEOUT_MS)])));
     pass.assertLease();
     // Events of callers meanwhile are no reason to repeat it.
     await recordMeanwhile({ type: 'RecordInputReleased', owner });

@@ -2,8 +2,8 @@ import type { ContainerRuntime } from '../../../runtime/runtime.ts';
 import type { ContainerView, Transition } from '../../../runtime/container.ts';
 import { RuntimeRefused } from '../../../runtime/runtime.errors.ts';
 import type { EngineUptime } from '../../../sandboxes/services.ts';
-import type { ComputerRecord } from '../aggregate/computer-records.decider.ts';
-import type { Computer } from '../aggregate/computer-state.decider.ts';
+import type { ComputerRecord } from '../aggregate/computer-records.rules.ts';
+import type { Computer } from '../aggregate/computer-state.rules.ts';
 import { ContainerTimes } from './container-times.service.ts';
 
 const at = (clock: string) => `2026-11-27T${clock}:00.000Z`;
@@ -40,7 +40,7 @@ async function timeOf(record: ComputerRecord, { view, changes = [], computer }: 
   const times = new ContainerTimes(runtime, uptime);
   times.machineStartedAt = () => STARTED;
   const state = { generation: 1, activeSince: at('10:00'), requestedAt: null, sleepDepth: null, ...computer } as Computer;
-  const dated = await times.dated('computer-1', state, record);
+  const dated = await times.withEngineTime('computer-1', state, record);
   return { at: 'at' in dated ? dated.at : undefined, asked };
 }
 

@@ -20,11 +20,11 @@ import { ContainerRuntime } from '../../../runtime/runtime.ts';
 import type { ContainerState, ContainerView } from '../../../runtime/container.ts';
 import { RuntimeRefused, RuntimeUnavailable } from '../../../runtime/runtime.errors.ts';
 import { EngineUptime } from '../../../sandboxes/services.ts';
-import type { ComputerRecord } from '../aggregate/computer-records.decider.ts';
-import type { Computer } from '../aggregate/computer-state.decider.ts';
+import type { ComputerRecord } from '../aggregate/computer-records.rules.ts';
+import type { Computer } from '../aggregate/computer-state.rules.ts';
 
 /** T2: the exit code with which an engine reports a container that exited while the engine was down. A program may use it, too. */
-const NOT_SEEN_EXIT_CODE = 255;
+const UNSEEN_EXIT_CODE = 255;
 
 /**
  * Adds the engine's times to records, so that a record that is made late, such as after a kill of the service, equals one that was made
@@ -41,7 +41,7 @@ export class ContainerTimes {
   ) {}
 
   /** Returns the record with the engine's time, or without one if it is not known. */
-  async dated(sandboxId: string, computer: Computer, record: ComputerRecord): Promise<ComputerRecord> {
+  async withEngineTime(sandboxId: string, computer: Computer, record: ComputerRecord): Promise<ComputerRecord> {
     if (record.type !== 'RecordReady' && record.type !== 'RecordSlept' && record.type !== 'RecordExit') return record;
     const at = await this.timeOf(sandboxId, computer, record);
     return at === null ? record : { ...record, at };
@@ -67,7 +67,7 @@ export class ContainerTimes {
    */
   private async endOf(mine: ContainerView, computer: Computer): Promise<string | null> {
     const { finishedAt, exitCode } = mine;
-    if (finishedAt !== null && exitCode !== NOT_SEEN_EXIT_CODE) return finishedAt;
+    if (finishedAt !== null && exitCode !== UNSEEN_EXIT_CODE) return finishedAt;
     const seen = await this.lastChange(mine, { requestedAt: computer.activeSince ?? computer.requestedAt }, 'exited');
     if (seen !== null) return finishedAt ?? seen;
     const found = finishedAt ?? this.machineStart(computer);

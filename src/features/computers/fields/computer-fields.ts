@@ -53,7 +53,7 @@ export function displayMessage(value: unknown): string | null {
 export const variablesMessage = (value: unknown) =>
   messageOf(value, (given) => (typeof given === 'string' ? valueProblem(given) : 'must be a string'));
 
-/** Like `variablesMessage`, for changes, in which null removes a variable. */
+/** Like `variablesProblem`, for changes, in which null removes a variable. */
 export const variableChangesMessage = (value: unknown) =>
   messageOf(value, (given) => {
     if (given === null) return null;

@@ -1,6 +1,6 @@
 import { Param, type PipeTransform } from '@nestjs/common';
 
-import { Refusal } from '../../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../../kernel/errors/problem-error.ts';
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
@@ -8,7 +8,7 @@ const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 class ComputerIdPipe implements PipeTransform<unknown, string> {
   transform(value: unknown): string {
     const id = typeof value === 'string' ? value.toLowerCase() : '';
-    if (!UUID.test(id)) throw new Refusal('computer_not_found', 'There is no such computer.');
+    if (!UUID.test(id)) throw new ProblemError('computer_not_found', 'There is no such computer.');
     return id;
   }
 }

@@ -4,7 +4,7 @@ import { ApiOkResponse, ApiProduces } from '@nestjs/swagger';
 
 import { AuditItem, selectionOf, type HistoryItem } from '../../history/index.ts';
 import { RequireScope } from '../../../http/auth/access.ts';
-import { type Call, CurrentCall } from '../../../http/server/call.ts';
+import { type RequestContext, CurrentRequest } from '../../../http/server/request-context.ts';
 import { Operation } from '../../../http/requests/operation.ts';
 import { LargeRead } from '../../../http/limits/large-reads.interceptor.ts';
 import { ReadsModel } from '../../../http/responses/reads-model.ts';
@@ -34,7 +34,7 @@ export class ComputerHistoryController {
   async list(
     @ComputerId() computerId: string,
     @Query() query: ComputerHistoryQueryDto,
-    @CurrentCall() call: Call,
+    @CurrentRequest() call: RequestContext,
   ): Promise<object[] | Streamed> {
     const { accountId } = call;
     const { limit, place } = call.page(query, 'position');

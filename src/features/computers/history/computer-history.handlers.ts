@@ -12,9 +12,9 @@ import { FollowComputerHistory, GetComputerHistory } from './computer-history.qu
 /** The read model with the events of every computer, in whatever stream they are. */
 const AUDIT = 'audit_entries';
 /** The number of events that a follower reads in one query. */
-const AT_ONCE = 200;
+const PAGE_SIZE = 200;
 /** A follower reads after this time even if it was not notified, in ms. */
-const LOOK_EVERY_MS = 60_000;
+const POLL_EVERY_MS = 60_000;
 
 @QueryHandler(GetComputerHistory)
 export class GetComputerHistoryHandler implements IQueryHandler<GetComputerHistory> {
@@ -52,7 +52,7 @@ export class FollowComputerHistoryHandler implements IQueryHandler<FollowCompute
       const isDeleted = (await this.computers.find(computerId)).state?.status === 'deleted';
       await this.readModels.waitFor(AUDIT, this.follower.position);
       for (let more = true; more && !signal.aborted;) {
-        const page = await this.queries.execute(auditOf(accountId, computerId, selection, position, AT_ONCE));
+        const page = await this.queries.execute(auditOf(accountId, computerId, selection, position, PAGE_SIZE));
         for (const item of page.items) {
           yield item;
           position = item.position;
@@ -61,9 +61,9 @@ export class FollowComputerHistoryHandler implements IQueryHandler<FollowCompute
       }
       if (isDeleted || signal.aborted) return;
       const waitedSince = performance.now();
-      const heard = await watch.next(LOOK_EVERY_MS, signal);
+      const heard = await watch.next(POLL_EVERY_MS, signal);
       // The wait ended without a notification because the service is stopping.
-      if (heard === null && performance.now() - waitedSince < LOOK_EVERY_MS) return;
+      if (heard === null && performance.now() - waitedSince < POLL_EVERY_MS) return;
     }
   }
 }

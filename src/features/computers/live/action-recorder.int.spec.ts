@@ -1,4 +1,4 @@
-import { KeptActs } from '../../../../test/support/desktop-pool.ts';
+import { RecordedActs } from '../../../../test/support/desktop-pool.ts';
 import { systemContext } from '../../../kernel/context/command-context.ts';
 import { ActionRecorder, type Actor } from './action-recorder.service.ts';
 
@@ -6,12 +6,12 @@ const ana: Actor = { computerId: 'one', context: systemContext('ana', 'acme') };
 const ben: Actor = { computerId: 'one', context: systemContext('ben', 'acme') };
 
 describe('the record of acts on computers', () => {
-  let acts: KeptActs;
+  let acts: RecordedActs;
   let recorder: ActionRecorder;
 
   beforeEach(() => {
     jest.useFakeTimers();
-    acts = new KeptActs();
+    acts = new RecordedActs();
     recorder = new ActionRecorder(acts.computers);
   });
 
@@ -20,10 +20,10 @@ describe('the record of acts on computers', () => {
   const counts = () => acts.acts.map(({ actor, actions, batches, screenshots }) => ({ actor, actions, batches, screenshots }));
 
   it('records the first batch immediately, and those within the next second together at its end', async () => {
-    await recorder.batch(ana, ['type', 'key', 'key'], 1);
+    await recorder.countBatch(ana, ['type', 'key', 'key'], 1);
     expect(counts()).toEqual([{ actor: 'ana', actions: { type: 1, key: 2 }, batches: 1, screenshots: 1 }]);
-    await recorder.batch(ana, ['key'], 0);
-    await recorder.batch(ana, ['left_click'], 1);
+    await recorder.countBatch(ana, ['key'], 0);
+    await recorder.countBatch(ana, ['left_click'], 1);
     expect(acts.acts).toHaveLength(1);
     await jest.advanceTimersByTimeAsync(1_000);
     expect(counts().slice(1)).toEqual([{ actor: 'ana', actions: { key: 1, left_click: 1 }, batches: 2, screenshots: 1 }]);
@@ -31,8 +31,8 @@ describe('the record of acts on computers', () => {
 
   it('has one event a second for each computer and actor, however many batches there are', async () => {
     for (let tenth = 0; tenth < 100; tenth += 1) {
-      await recorder.batch(ana, ['key'], 0);
-      await recorder.batch(ben, ['key'], 0);
+      await recorder.countBatch(ana, ['key'], 0);
+      await recorder.countBatch(ben, ['key'], 0);
       await jest.advanceTimersByTimeAsync(100);
     }
     await recorder.beforeApplicationShutdown();
@@ -44,7 +44,7 @@ describe('the record of acts on computers', () => {
 
   it('has pictures alone every ten seconds', async () => {
     for (let second = 0; second < 20; second += 1) {
-      recorder.screenshot(ana);
+      recorder.countScreenshot(ana);
       await jest.advanceTimersByTimeAsync(1_000);
     }
     expect(counts()).toEqual([1, 2].map(() => ({ actor: 'ana', actions: {}, batches: 0, screenshots: 10 })));
@@ -52,12 +52,12 @@ describe('the record of acts on computers', () => {
   });
 
   it('has nothing of what was typed or where', async () => {
-    await recorder.batch(ana, ['type'], 0);
+    await recorder.countBatch(ana, ['type'], 0);
     expect(Object.keys(acts.acts[0] ?? {}).sort()).toEqual(['actions', 'actor', 'batches', 'computerId', 'screenshots', 'since', 'until']);
   });
 
   it('is stored at the stop of the service', async () => {
-    recorder.screenshot(ana);
+    recorder.countScreenshot(ana);
     await recorder.beforeApplicationShutdown();
     expect(counts()).toEqual([{ actor: 'ana', actions: {}, batches: 0, screenshots: 1 }]);
   });
@@ -67,14 +67,14 @@ describe('the record of acts on computers', () => {
     acts.onRecord = async () => {
       if (failures > 0) throw new Error(`the store is away ${(failures -= 1)}`);
     };
-    await recorder.batch(ana, ['key'], 0);
+    await recorder.countBatch(ana, ['key'], 0);
     expect(acts.acts).toHaveLength(0);
     await jest.advanceTimersByTimeAsync(10_000);
     expect(counts()).toEqual([{ actor: 'ana', actions: { key: 1 }, batches: 1, screenshots: 0 }]);
   });
 
   it('has a bound: the oldest count is stored early', async () => {
-    for (let index = 0; index < 5_001; index += 1) recorder.screenshot({ ...ana, computerId: `${index}` });
+    for (let index = 0; index < 5_001; index += 1) recorder.countScreenshot({ ...ana, computerId: `${index}` });
     await jest.advanceTimersByTimeAsync(0);
     expect(recorder.size).toBe(5_000);
     expect(acts.acts.map(({ computerId }) => computerId)).toEqual(['0']);

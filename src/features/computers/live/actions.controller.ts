@@ -2,7 +2,7 @@ import { Body, Controller, HttpCode, Post } from '@nestjs/common';
 import { ApiBody, ApiOkResponse } from '@nestjs/swagger';
 
 import { RequireScope } from '../../../http/auth/access.ts';
-import { type Call, CurrentCall } from '../../../http/server/call.ts';
+import { type RequestContext, CurrentRequest } from '../../../http/server/request-context.ts';
 import { BODY_LIMIT, JsonBody } from '../../../http/server/body.ts';
 import { Operation } from '../../../http/requests/operation.ts';
 import { ActionsResultDto, toActionsResult } from './actions.dto.ts';
@@ -29,7 +29,7 @@ export class ActionsController {
   @Operation('actOnComputer')
   @ApiBody({ schema: actionsSchema })
   @ApiOkResponse({ type: ActionsResultDto })
-  run(@ComputerId() computerId: string, @Body() body: unknown, @CurrentCall() call: Call): Promise<ActionsResultDto> {
+  run(@ComputerId() computerId: string, @Body() body: unknown, @CurrentRequest() call: RequestContext): Promise<ActionsResultDto> {
     return this.actions.run(computerCall(computerId, call), body, (outcome) => toActionsResult(computerId, outcome));
   }
 }

@@ -1,16 +1,16 @@
 import fc from 'fast-check';
 
-import { callTo, DesktopBed, KnownComputers } from '../../../../test/support/desktop-pool.ts';
-import { RfbStandIn } from '../../../../test/support/rfb-stand-in.ts';
+import { callTo, DesktopFixture, KnownComputers } from '../../../../test/support/desktop-pool.ts';
+import { FakeRfbServer } from '../../../../test/support/fake-rfb-server.ts';
 import { untilTrue } from '../../../../test/support/until.ts';
-import { Refusal } from '../../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../../kernel/errors/problem-error.ts';
 import type { BatchOutcome } from '../../../desktop/driver/batch-runner.ts';
 
-const beds: DesktopBed[] = [];
+const beds: DesktopFixture[] = [];
 
-function bed(computers?: KnownComputers): { bed: DesktopBed; desktop: RfbStandIn; run: Run } {
-  const desktop = new RfbStandIn({ width: 320, height: 240 });
-  const made = new DesktopBed(() => desktop.dial(), computers);
+function bed(computers?: KnownComputers): { bed: DesktopFixture; desktop: FakeRfbServer; run: Run } {
+  const desktop = new FakeRfbServer({ width: 320, height: 240 });
+  const made = new DesktopFixture(() => desktop.dial(), computers);
   beds.push(made);
   return { bed: made, desktop, run: (body, call = {}) => made.actions.run(callTo('one', call), body, (outcome) => outcome) };
 }
@@ -49,7 +49,7 @@ describe('malformed actions', () => {
         const actions: unknown[] = Array.from({ length: 6 }, () => good);
         actions[place] = bad;
         const refusal: unknown = await run({ actions }).catch((error: unknown) => error);
-        if (!(refusal instanceof Refusal)) throw new Error('it was not refused');
+        if (!(refusal instanceof ProblemError)) throw new Error('it was not refused');
         expect(['invalid_action', 'coordinate_out_of_bounds', 'unknown_key', 'batch_too_long']).toContain(refusal.code);
         const { errors = [] } = refusal.facts;
         expect(errors.length).toBeGreaterThan(0);
@@ -185,7 +185,7 @@ describe('a picture', () => {
   it('returns the size of the whole screen in addition to that of the region', async () => {
     const { bed: each } = bed();
     const part = { ...options, scale: 0.5, region: { x: 10, y: 20, width: 100, height: 50 } };
-    expect(await each.screens.take(callTo('one'), part)).toMatchObject({
+    expect(await each.screens.capture(callTo('one'), part)).toMatchObject({
       image: { format: 'png', width: 50, height: 25 },
       screen: { width: 320, height: 240 },
     });
@@ -194,7 +194,7 @@ describe('a picture', () => {
   it('of a part that is not on the screen is refused', async () => {
     const { bed: each } = bed();
     const outside = { ...options, region: { x: 300, y: 0, width: 21, height: 10 } };
-    await expect(each.screens.take(callTo('one'), outside)).rejects.toMatchObject({
+    await expect(each.screens.capture(callTo('one'), outside)).rejects.toMatchObject({
       code: 'coordinate_out_of_bounds',
       facts: { errors: [{ field: 'region', message: 'is outside of the display of 320x240 pixels' }] },
     });
@@ -202,7 +202,7 @@ describe('a picture', () => {
 
   it('is counted', async () => {
     const { bed: each } = bed();
-    await each.screens.take(callTo('one'), options);
+    await each.screens.capture(callTo('one'), options);
     await each.recorder.beforeApplicationShutdown();
     expect(each.acts.acts).toMatchObject([{ batches: 0, screenshots: 1 }]);
   });

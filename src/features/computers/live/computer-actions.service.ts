@@ -15,7 +15,7 @@
 
 import { Injectable } from '@nestjs/common';
 
-import { Refusal } from '../../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../../kernel/errors/problem-error.ts';
 import type { Batch, BatchStep, Size } from '../../../desktop/actions/canonical-actions.ts';
 import { normaliseBatch } from '../../../desktop/actions/normalise-batch.ts';
 import type { BatchOutcome } from '../../../desktop/driver/batch-runner.ts';
@@ -26,7 +26,7 @@ import { type AwakeComputer, LiveComputers } from './live-computers.service.ts';
 import { ViewerControl } from './viewer-control.service.ts';
 
 /** The most errors that the sentence about a batch names. */
-const NAMED_MAX = 5;
+const NAMED_ERRORS_MAX = 5;
 /** A2: batches shorter than this, in ms, are not watched for a person who takes control. */
 const SHORT_BATCH_MS = 100;
 
@@ -46,27 +46,27 @@ export class ComputerActions {
    * `desktop_unreachable` and `desktop_timeout`, if nothing was done.
    */
   async run<T>(call: ComputerCall, body: unknown, answer: (outcome: BatchOutcome) => T): Promise<T> {
-    const expected = await this.expected(call, body);
+    const expected = await this.checkAgainstExpected(call, body);
     return this.computers.whileAwake({ ...call, trigger: 'actions' }, (computer, woken) => {
       if (woken) call.onWoken();
-      return this.desktops.use(computer, call.signal, (desktop) => this.onDesktop({ call, computer, body, expected }, desktop, answer));
+      return this.desktops.use(computer, call.signal, (desktop) => this.runOnDesktop({ call, computer, body, expected }, desktop, answer));
     });
   }
 
   /** A1: checks the body against the screen that the computer is said to have. */
-  private async expected(call: ComputerCall, body: unknown): Promise<Expected> {
+  private async checkAgainstExpected(call: ComputerCall, body: unknown): Promise<ExpectedBatch> {
     const screen = await this.computers.screenOf(call);
     try {
       return { screen, batch: batchOf(body, screen) };
     } catch (error) {
       // A1: a program may have changed the size of the screen, which is only known once the desktop is connected.
-      if (screen.isThere && error instanceof Refusal && error.code === 'coordinate_out_of_bounds') return { screen, batch: null };
+      if (screen.isAwake && error instanceof ProblemError && error.code === 'coordinate_out_of_bounds') return { screen, batch: null };
       throw error;
     }
   }
 
   /** A2: returns a signal that stops the batch when a person takes control. It is watched from `begin` on. */
-  private whileNobodyIsInControl(computerId: string): Disposable & { stop: AbortSignal; begin: () => void } {
+  private watchControl(computerId: string): Disposable & { stop: AbortSignal; begin: () => void } {
     const [stop, over] = [new AbortController(), new AbortController()];
     let timer: NodeJS.Timeout | undefined;
     const watch = async () => {
@@ -83,10 +83,14 @@ export class ComputerActions {
     };
   }
 
-  private async onDesktop<T>(order: Order, { driver, signal, hold }: DesktopInUse, answer: (outcome: BatchOutcome) => T): Promise<T> {
+  private async runOnDesktop<T>(
+    order: BatchContext,
+    { driver, signal, reserveImage }: DesktopInUse,
+    answer: (outcome: BatchOutcome) => T,
+  ): Promise<T> {
     const { call, computer, body, expected } = order;
     let recorded = Promise.resolve();
-    using control = this.whileNobodyIsInControl(computer.computerId);
+    using control = this.watchControl(computer.computerId);
     const batchFor = async (size: Size) => {
       // A2. This replica follows the log, so it is enough to have read the events up to the beginning of the request.
       if (await this.viewers.inControl(computer.computerId, call.context.seenUpTo)) throw humanInControl();
@@ -94,10 +98,10 @@ export class ComputerActions {
       const isExpected = size.width === expected.screen.width && size.height === expected.screen.height;
       const batch = (isExpected ? expected.batch : null) ?? batchOf(body, size);
       // It is recorded while the actions run.
-      recorded = this.recorder.batch(call, batch.steps.map(nameOf), screenshotsIn(batch));
+      recorded = this.recorder.countBatch(call, batch.steps.map(nameOf), screenshotsIn(batch));
       return batch;
     };
-    const outcome = await driver.run({ batchFor, hold, stop: control.stop }, signal);
+    const outcome = await driver.run({ batchFor, reserveImage, stop: control.stop }, signal);
     // A4
     await recorded;
     refuseIfNothingWasDone(outcome);
@@ -105,19 +109,19 @@ export class ComputerActions {
   }
 }
 
-function humanInControl(): Refusal {
-  return new Refusal('human_in_control', 'A person controls the computer alone. Wait until that session is closed.');
+function humanInControl(): ProblemError {
+  return new ProblemError('human_in_control', 'A person controls the computer alone. Wait until that session is closed.');
 }
 
-interface Order {
+interface BatchContext {
   call: ComputerCall;
   computer: AwakeComputer;
   body: unknown;
-  expected: Expected;
+  expected: ExpectedBatch;
 }
 
 /** The batch for the screen that the computer is said to have; null if the batch does not fit on it. */
-interface Expected {
+interface ExpectedBatch {
   screen: Size;
   batch: Batch | null;
 }
@@ -128,21 +132,21 @@ function batchOf(body: unknown, size: Size): Batch {
   if (normalised.ok) return normalised.batch;
   const { code, errors } = normalised;
   const named = errors
-    .slice(0, NAMED_MAX)
+    .slice(0, NAMED_ERRORS_MAX)
     .map(({ index, field, message }) => `${index === null ? '' : `actions[${index}].`}${field} ${message}`);
   const rest = errors.length - named.length;
-  throw new Refusal(code, `${named.join('; ')}${rest === 0 ? '' : `; and ${rest} more`}.`, { errors });
+  throw new ProblemError(code, `${named.join('; ')}${rest === 0 ? '' : `; and ${rest} more`}.`, { errors });
 }
 
 /** A3: throws if the batch began with reading the screen and that failed. */
 function refuseIfNothingWasDone({ completed, results }: BatchOutcome): void {
   const [first] = results;
-  if (completed > 0 || first?.error === undefined || !looks.has(first.action)) return;
+  if (completed > 0 || first?.error === undefined || !readingActions.has(first.action)) return;
   const { code, message } = first.error;
-  if (code === 'desktop_unreachable' || code === 'desktop_timeout') throw new Refusal(code, message);
+  if (code === 'desktop_unreachable' || code === 'desktop_timeout') throw new ProblemError(code, message);
 }
 
-const looks: ReadonlySet<string> = new Set(['screenshot', 'zoom', 'cursor_position']);
+const readingActions: ReadonlySet<string> = new Set(['screenshot', 'zoom', 'cursor_position']);
 
 function nameOf({ name }: BatchStep): string {
   return name;

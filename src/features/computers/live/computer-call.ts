@@ -2,7 +2,7 @@ import { ApiProperty, ApiQuery } from '@nestjs/swagger';
 import { Transform } from 'class-transformer';
 import { IsBoolean, IsOptional } from 'class-validator';
 
-import type { Call } from '../../../http/server/call.ts';
+import type { RequestContext } from '../../../http/server/request-context.ts';
 import type { CommandContext } from '../../../kernel/context/command-context.ts';
 
 /** A call of somebody to a computer. */
@@ -44,7 +44,7 @@ export const WakeQuery = (): MethodDecorator =>
     description: 'False refuses a computer that is not awake in place of waking it.',
   });
 
-export function computerCall(computerId: string, call: Call): ComputerCall {
+export function computerCall(computerId: string, call: RequestContext): ComputerCall {
   const { context, accountId, mayWake: wake } = call;
   return { context, accountId, computerId, wake, signal: call.goneSignal(), onWoken: () => call.setAgentWoken() };
 }

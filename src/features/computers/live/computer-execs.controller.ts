@@ -4,7 +4,7 @@ import { v5 as uuidv5 } from 'uuid';
 
 import { EXEC_BODY_LIMIT, ExecDto, type ExecResultDto } from '../../exec/index.ts';
 import { RequireScope } from '../../../http/auth/access.ts';
-import { type Call, CurrentCall } from '../../../http/server/call.ts';
+import { type RequestContext, CurrentRequest } from '../../../http/server/request-context.ts';
 import { Idempotent } from '../../../http/idempotency/idempotency.interceptor.ts';
 import { JsonBody } from '../../../http/server/body.ts';
 import { Operation } from '../../../http/requests/operation.ts';
@@ -29,7 +29,7 @@ export class ComputerExecsController {
   @Idempotent({ sealedFor: 'computerId', sealedAs: 'computer-' })
   @JsonBody(EXEC_BODY_LIMIT)
   @ApiOkResponse()
-  run(@ComputerId() computerId: string, @Body() body: ExecDto, @CurrentCall() call: Call): Promise<ExecResultDto> {
+  run(@ComputerId() computerId: string, @Body() body: ExecDto, @CurrentRequest() call: RequestContext): Promise<ExecResultDto> {
     const execId = call.seed === null ? newId() : uuidv5('exec', call.seed);
     return this.execs.run(computerCall(computerId, call), execId, body);
   }

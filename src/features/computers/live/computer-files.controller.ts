@@ -3,7 +3,7 @@ import { ApiBody, ApiConsumes, ApiExtraModels, ApiHeader, ApiOkResponse, ApiResp
 
 import { describeDownload, FILE_BYTES_MAX, type FileListDto, toFileList } from '../../files/index.ts';
 import { RequireScope } from '../../../http/auth/access.ts';
-import { type Call, CurrentCall } from '../../../http/server/call.ts';
+import { type RequestContext, CurrentRequest } from '../../../http/server/request-context.ts';
 import { uploadedFile } from '../../../http/requests/uploaded-file.ts';
 import { RawBody } from '../../../http/server/body.ts';
 import { Operation } from '../../../http/requests/operation.ts';
@@ -32,7 +32,11 @@ export class ComputerFilesController {
   @Get('list')
   @RequireScope('computers')
   @Operation('listComputerFiles')
-  async list(@ComputerId() computerId: string, @Query() query: ComputerFileListQueryDto, @CurrentCall() call: Call): Promise<FileListDto> {
+  async list(
+    @ComputerId() computerId: string,
+    @Query() query: ComputerFileListQueryDto,
+    @CurrentRequest() call: RequestContext,
+  ): Promise<FileListDto> {
     return toFileList(await this.files.list(computerCall(computerId, call), newId(), query.path ?? '.'));
   }
 
@@ -45,7 +49,7 @@ export class ComputerFilesController {
   async download(
     @ComputerId() computerId: string,
     @Query() query: ComputerFileQueryDto,
-    @CurrentCall() call: Call,
+    @CurrentRequest() call: RequestContext,
   ): Promise<StreamableFile> {
     const request = { path: query.path, range: call.header('range'), ifRange: call.header('if-range'), isHead: call.isHead };
     const download = await this.files.open(computerCall(computerId, call), newId(), request);
@@ -66,7 +70,7 @@ export class ComputerFilesController {
   async upload(
     @ComputerId() computerId: string,
     @Query() { path, executable = false }: StoreComputerFileQueryDto,
-    @CurrentCall() call: Call,
+    @CurrentRequest() call: RequestContext,
   ): Promise<StoredFileDto> {
     const stored = await this.files.put(
       computerCall(computerId, call),

@@ -3,7 +3,7 @@ import { Injectable } from '@nestjs/common';
 import { sharesOf } from '../../../kernel/limits/account-counter.ts';
 import { FairLimiter } from '../../../kernel/limits/fair-limiter.ts';
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
-import { Refusal } from '../../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../../kernel/errors/problem-error.ts';
 import type { ImageFormat, Region, Size } from '../../../desktop/actions/canonical-actions.ts';
 import type { DesktopDriver } from '../../../desktop/driver/desktop-driver.ts';
 import { scaled, type EncodedImage } from '../../../desktop/screen/encode-image.ts';
@@ -36,7 +36,7 @@ export interface Screenshot {
 /** Takes pictures of the screens of computers. It wakes the computer first. */
 @Injectable()
 export class ComputerScreens {
-  private readonly places = new FairLimiter(SCREENSHOTS);
+  private readonly slots = new FairLimiter(SCREENSHOTS);
 
   constructor(
     private readonly computers: LiveComputers,
@@ -48,23 +48,23 @@ export class ComputerScreens {
    * Returns a picture. Throws what waking the computer throws, `coordinate_out_of_bounds`, `busy`, `desktop_unreachable`, `desktop_timeout`,
    * and the signal's reason.
    */
-  take(call: ComputerCall, options: ScreenshotOptions): Promise<Screenshot> {
+  capture(call: ComputerCall, options: ScreenshotOptions): Promise<Screenshot> {
     const { computerId, accountId, signal } = call;
     return this.computers.whileAwake({ ...call, trigger: 'screenshot' }, (computer, woken) => {
       if (woken) call.onWoken();
       const patience = timeoutSignal(TURN_TIMEOUT_MS);
       const inTurn = () =>
-        this.desktops.use(computer, signal, async ({ driver, signal: either }) => this.taken(call, driver, options, either));
-      return this.places
+        this.desktops.use(computer, signal, async ({ driver, signal: either }) => this.captureFrom(call, driver, options, either));
+      return this.slots
         .run({ account: accountId, agent: computerId }, AbortSignal.any([signal, patience]), inTurn)
         .catch((error: unknown) => {
           if (error !== patience.reason) throw error;
-          throw new Refusal('busy', 'Too many pictures for this account are taken at once.', { retryAfterSeconds: 1 });
+          throw new ProblemError('busy', 'Too many pictures for this account are taken at once.', { retryAfterSeconds: 1 });
         });
     });
   }
 
-  private async taken(
+  private async captureFrom(
     call: ComputerCall,
     driver: DesktopDriver,
     { format, quality, scale, region, cursor }: ScreenshotOptions,
@@ -79,7 +79,7 @@ export class ComputerScreens {
       },
       signal,
     );
-    this.recorder.screenshot(call);
+    this.recorder.countScreenshot(call);
     return { image, screen, takenAt: new Date() };
   }
 }

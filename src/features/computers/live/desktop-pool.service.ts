@@ -24,7 +24,7 @@ import { sharesOf } from '../../../kernel/limits/account-counter.ts';
 import { FairLimiter } from '../../../kernel/limits/fair-limiter.ts';
 import { pause } from '../../../kernel/async/pause.ts';
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
-import { Refusal } from '../../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../../kernel/errors/problem-error.ts';
 import { categoryOf, idOf, type StoredEvent } from '../../../eventsourcing/event-store/event-store.ts';
 import { LogFollower } from '../../../eventsourcing/log/log-follower.ts';
 import type { Point } from '../../../desktop/actions/canonical-actions.ts';
@@ -32,16 +32,16 @@ import { DesktopDriver } from '../../../desktop/driver/desktop-driver.ts';
 import { encodeImage } from '../../../desktop/screen/encode-image.ts';
 import { DesktopDialler } from './desktop-dialler.service.ts';
 import { desktopRefusal } from './desktop-refusals.ts';
-import { FrameMemory, type FrameKeeper } from './frame-memory.ts';
+import { FrameMemory, type FrameCache } from './frame-memory.ts';
 import { DesktopTurns } from './desktop-turns.service.ts';
 import { type AwakeComputer, LiveComputers } from './live-computers.service.ts';
 
 /** A connection is closed this long after its last use, in ms. */
 const IDLE_MS = 60_000;
 /** The first and the longest wait between attempts to get the first frame, in ms. The wait doubles. */
-const LOOK_MS = { first: 5, last: 50 };
+const POLL_MS = { first: 5, last: 50 };
 /** The events that end the container, and with it every connection to its desktop. */
-const ENDS = new Set(['ComputerSlept', 'ComputerExited', 'ComputerFailed', 'ComputerDeletionRequested', 'ComputerDeleted']);
+const ENDING_EVENTS = new Set(['ComputerSlept', 'ComputerExited', 'ComputerFailed', 'ComputerDeletionRequested', 'ComputerDeleted']);
 /** The number of desktops without a connection whose pointers are remembered. */
 const POINTERS_MAX = 10_000;
 const CORES = availableParallelism();
@@ -54,10 +54,10 @@ export interface DesktopInUse {
   /** Aborts when the caller has gone, or when the computer is not awake any more. */
   signal: AbortSignal;
   /** Reserves memory for a picture until the use ends. Returns false if there is none. */
-  hold: (bytes: number) => boolean;
+  reserveImage: (bytes: number) => boolean;
 }
 
-interface Seat extends FrameKeeper {
+interface PooledDesktop extends FrameCache {
   computerId: string;
   generation: number;
   driver: DesktopDriver;
@@ -74,7 +74,7 @@ interface Seat extends FrameKeeper {
 export class DesktopPool implements OnModuleInit, OnApplicationShutdown {
   /** A test sets a shorter time. */
   idleMs = IDLE_MS;
-  private readonly seats = new Map<string, Seat>();
+  private readonly desktops = new Map<string, PooledDesktop>();
   /** D5: the places of the pointers of awake and frozen computers. */
   private readonly pointers = new LRUCache<string, Point>({ max: POINTERS_MAX });
   private readonly memory = new FrameMemory();
@@ -91,18 +91,18 @@ export class DesktopPool implements OnModuleInit, OnApplicationShutdown {
   onModuleInit(): void {
     this.stopListening = this.follower.listen({
       onEvents: (events) => this.onEvents(events),
-      onGap: () => this.dropUnused(),
+      onGap: () => this.closeUnused(),
     });
   }
 
   onApplicationShutdown(): void {
     this.stopListening();
-    for (const { computerId } of this.seats.values()) this.drop(computerId);
+    for (const { computerId } of this.desktops.values()) this.close(computerId);
   }
 
   /** The number of desktops in use, or used within the last minute. */
   get size(): number {
-    return this.seats.size;
+    return this.desktops.size;
   }
 
   /**
@@ -110,38 +110,40 @@ export class DesktopPool implements OnModuleInit, OnApplicationShutdown {
    * `coordinate_out_of_bounds` for a part that is not on the screen, and the signal's reason.
    */
   async use<T>(computer: AwakeComputer, signal: AbortSignal, work: (desktop: DesktopInUse) => Promise<T>): Promise<T> {
-    const seat = this.seatOf(computer);
+    const seat = this.desktopOf(computer);
     const { driver, accountId } = seat;
-    const holds: (() => void)[] = [];
-    const hold = (bytes: number) => {
+    const releases: (() => void)[] = [];
+    const reserveImage = (bytes: number) => {
       const release = this.memory.tryReserve(accountId, bytes);
-      if (release !== null) holds.push(release);
+      if (release !== null) releases.push(release);
       return release !== null;
     };
     seat.users += 1;
     clearTimeout(seat.idle);
     try {
-      return await work({ driver, signal: AbortSignal.any([signal, seat.ending.signal]), hold });
+      return await work({ driver, signal: AbortSignal.any([signal, seat.ending.signal]), reserveImage });
     } catch (error) {
       throw desktopRefusal(seat.ending.signal.aborted ? seat.ending.signal.reason : error);
     } finally {
-      for (const release of holds) release();
-      this.leave(seat);
+      for (const release of releases) release();
+      this.endUse(seat);
     }
   }
 
   /**
    * Waits up to `ms` until the computer's desktop answers with a frame. Returns false if it does not answer. Throws the signal's reason.
    */
-  async firstFrame(computer: AwakeComputer, ms: number, signal: AbortSignal): Promise<boolean> {
-    const patience = timeoutSignal(ms);
-    const either = AbortSignal.any([signal, patience]);
-    for (let wait = LOOK_MS.first; ; wait = Math.min(2 * wait, LOOK_MS.last)) {
-      const isThere = await this.use(computer, either, (desktop) => desktop.driver.answers(desktop.signal)).catch(unreachable);
-      if (isThere) return true;
+  async waitForFirstFrame(computer: AwakeComputer, withinMs: number, signal: AbortSignal): Promise<boolean> {
+    const timeout = timeoutSignal(withinMs);
+    const either = AbortSignal.any([signal, timeout]);
+    for (let wait = POLL_MS.first; ; wait = Math.min(2 * wait, POLL_MS.last)) {
+      const isAnswered = await this.use(computer, either, (desktop) => desktop.driver.checkAnswers(desktop.signal)).catch(
+        falseIfUnreachable,
+      );
+      if (isAnswered) return true;
       await pause(wait, either);
       signal.throwIfAborted();
-      if (patience.aborted) return false;
+      if (timeout.aborted) return false;
     }
   }
 
@@ -153,14 +155,14 @@ export class DesktopPool implements OnModuleInit, OnApplicationShutdown {
   /** Updates the place of the pointer after a person moved it. */
   movePointer(computerId: string, place: Point): void {
     this.pointers.set(computerId, place);
-    void this.seats.get(computerId)?.driver.movePointer(place);
+    void this.desktops.get(computerId)?.driver.movePointer(place);
   }
 
-  private seatOf({ computerId, accountId, generation }: AwakeComputer): Seat {
+  private desktopOf({ computerId, accountId, generation }: AwakeComputer): PooledDesktop {
     // D1
-    const found = this.seats.get(computerId);
+    const found = this.desktops.get(computerId);
     if (found !== undefined && found.generation === generation) return found;
-    this.drop(computerId);
+    this.close(computerId);
     const ending = new AbortController();
     const driver = new DesktopDriver({
       dial: (signal) => this.dialler.dial({ computerId, accountId, generation }, AbortSignal.any([signal, ending.signal])),
@@ -170,66 +172,68 @@ export class DesktopPool implements OnModuleInit, OnApplicationShutdown {
       pointer: this.pointers.get(computerId) ?? null,
       turn: (signal) => this.turns.acquire(computerId, generation, AbortSignal.any([signal, ending.signal])),
     });
-    const forget = () => driver.forgetFrames();
-    const seat: Seat = { computerId, accountId, generation, driver, users: 0, ending, idle: undefined, forget };
-    this.seats.set(computerId, seat);
+    const evict = () => driver.evictFrames();
+    const seat: PooledDesktop = { computerId, accountId, generation, driver, users: 0, ending, idle: undefined, evict };
+    this.desktops.set(computerId, seat);
     return seat;
   }
 
-  private leave(seat: Seat): void {
+  private endUse(seat: PooledDesktop): void {
     seat.users -= 1;
-    if (this.seats.get(seat.computerId) !== seat) return;
-    this.memory.keep(seat, seat.driver.keptBytes);
-    const { place } = seat.driver;
-    if (place !== null) this.pointers.set(seat.computerId, place);
+    if (this.desktops.get(seat.computerId) !== seat) return;
+    this.memory.trackCached(seat, seat.driver.keptBytes);
+    const { pointerPosition } = seat.driver;
+    if (pointerPosition !== null) this.pointers.set(seat.computerId, pointerPosition);
     // D2
-    if (seat.users === 0 && !seat.driver.holdsButton) seat.idle = setTimeout(() => this.drop(seat.computerId), this.idleMs).unref();
+    if (seat.users === 0 && !seat.driver.holdsButton) seat.idle = setTimeout(() => this.close(seat.computerId), this.idleMs).unref();
   }
 
   /** Closes the connection, and ends what uses it. */
-  private drop(computerId: string): void {
-    const seat = this.seats.get(computerId);
+  private close(computerId: string): void {
+    const seat = this.desktops.get(computerId);
     if (seat === undefined) return;
-    this.seats.delete(computerId);
+    this.desktops.delete(computerId);
     clearTimeout(seat.idle);
-    seat.ending.abort(new Refusal('desktop_unreachable', 'The computer is awake no more: it was put to sleep or deleted, or it ended.'));
-    this.memory.drop(seat);
+    seat.ending.abort(
+      new ProblemError('desktop_unreachable', 'The computer is awake no more: it was put to sleep or deleted, or it ended.'),
+    );
+    this.memory.untrack(seat);
     void seat.driver.close();
     void this.turns.release(computerId);
   }
 
   /** After a gap in the log, connections in use stay: they break by themselves if their computer is not awake any more. */
-  private dropUnused(): void {
-    for (const { computerId, users } of this.seats.values()) if (users === 0) this.drop(computerId);
+  private closeUnused(): void {
+    for (const { computerId, users } of this.desktops.values()) if (users === 0) this.close(computerId);
   }
 
   private onEvents(events: readonly StoredEvent[]): void {
     for (const { stream, type, data } of events) {
-      if (!ENDS.has(type) || categoryOf(stream) !== 'computer') continue;
+      if (!ENDING_EVENTS.has(type) || categoryOf(stream) !== 'computer') continue;
       const isFrozen = type === 'ComputerSlept' && (data as { depth?: unknown } | undefined)?.depth === 'frozen';
-      if (!isFrozen) this.forgetInput(idOf(stream));
+      if (!isFrozen) this.evictInput(idOf(stream));
       void this.onEnd(idOf(stream));
     }
   }
 
   /** D5: a desktop that starts has its pointer in the middle of the screen. */
-  private forgetInput(computerId: string): void {
+  private evictInput(computerId: string): void {
     this.pointers.delete(computerId);
-    void this.turns.forget(computerId);
+    void this.turns.deleteInput(computerId);
   }
 
   /** D3: closes the connection, unless the computer is awake again and the connection is in use. */
   private async onEnd(computerId: string): Promise<void> {
-    const seat = this.seats.get(computerId);
+    const seat = this.desktops.get(computerId);
     if (seat === undefined) return;
     const isAwake = seat.users > 0 && (await this.computers.isAwake(computerId, seat.generation).catch(() => false));
-    if (!isAwake && this.seats.get(computerId) === seat) this.drop(computerId);
+    if (!isAwake && this.desktops.get(computerId) === seat) this.close(computerId);
   }
 }
 
 /** Returns false for the errors of a desktop that is still starting; rethrows others. */
-function unreachable(error: unknown): false {
-  if (error instanceof Refusal && (error.code === 'desktop_unreachable' || error.code === 'desktop_timeout')) return false;
+function falseIfUnreachable(error: unknown): false {
+  if (error instanceof ProblemError && (error.code === 'desktop_unreachable' || error.code === 'desktop_timeout')) return false;
   if (error instanceof DOMException && error.name === 'TimeoutError') return false;
   throw error;
 }

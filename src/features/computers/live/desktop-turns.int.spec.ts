@@ -40,7 +40,7 @@ describe('the turn to put input into a computer', () => {
   it('belongs to one replica at a time, and the next one continues with the state of the input', async () => {
     const [first, second] = [await open(), await open()];
     const turn = await first.acquire();
-    expect(turn.left).toEqual(nothing);
+    expect(turn.leftInput).toEqual(nothing);
     let isOver = false;
     const waiting = second.acquire().then((next) => {
       expect(isOver).toBe(true);
@@ -50,7 +50,7 @@ describe('the turn to put input into a computer', () => {
     await Promise.race([waiting, new Promise((resolve) => setImmediate(resolve))]);
     isOver = true;
     await turn.end({ pointer: { x: 12, y: 34 }, buttons: 1 });
-    expect((await waiting).left).toEqual({ pointer: { x: 12, y: 34 }, buttons: 1 });
+    expect((await waiting).leftInput).toEqual({ pointer: { x: 12, y: 34 }, buttons: 1 });
   });
 
   it('is never two replicas’, however many want it', async () => {
@@ -87,7 +87,7 @@ describe('the turn to put input into a computer', () => {
   it('is lost by a replica that others may consider dead', async () => {
     const { acquire, replica } = await open();
     const turn = await acquire();
-    replica.lost();
+    replica.notifyLost();
     expect(turn.lost.reason).toMatchObject({ code: 'desktop_unreachable' });
   });
 
@@ -95,9 +95,9 @@ describe('the turn to put input into a computer', () => {
     const [first, second] = [await open(), await open()];
     await (await first.acquire()).end({ pointer: { x: 12, y: 34 }, buttons: 1 });
     const turn = await second.acquire(2);
-    expect(turn.left).toEqual(nothing);
+    expect(turn.leftInput).toEqual(nothing);
     await turn.end({ pointer: { x: 56, y: 78 }, buttons: 1 });
-    await second.turns.forget('one');
-    expect((await first.acquire(2)).left).toEqual(nothing);
+    await second.turns.deleteInput('one');
+    expect((await first.acquire(2)).leftInput).toEqual(nothing);
   });
 });

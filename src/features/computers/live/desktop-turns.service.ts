@@ -18,7 +18,7 @@ import { Injectable, Logger, type OnApplicationShutdown, type OnModuleInit } fro
 
 import { pause } from '../../../kernel/async/pause.ts';
 import { Database } from '../../../postgres/database/database.ts';
-import { Refusal } from '../../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../../kernel/errors/problem-error.ts';
 import { LEASE_IS_FREE } from '../../../postgres/leases/leases.ts';
 import { REPLICA, Replica } from '../../../postgres/leases/replica.ts';
 import type { LeftInput, Turn } from '../../../desktop/driver/turn.ts';
@@ -52,7 +52,7 @@ const ASK = `select pg_notify('${CHANNEL}', 'wanted ' || $1)`;
 interface OwnTurn {
   isUsed: boolean;
   isWanted: boolean;
-  left: LeftInput | null;
+  leftInput: LeftInput | null;
   /** T4: aborts when other replicas may consider this one dead. */
   lost: AbortController;
 }
@@ -64,7 +64,7 @@ interface OwnTurn {
 @Injectable()
 export class DesktopTurns implements OnModuleInit, OnApplicationShutdown {
   private readonly logger = new Logger('DesktopTurns');
-  private readonly own = new Map<string, OwnTurn>();
+  private readonly ownTurns = new Map<string, OwnTurn>();
   private readonly waiting = new Map<string, Set<AbortController>>();
   private listening: Promise<unknown> | null = null;
 
@@ -74,11 +74,11 @@ export class DesktopTurns implements OnModuleInit, OnApplicationShutdown {
   ) {}
 
   onModuleInit(): void {
-    this.replica.onLost(() => this.lose());
+    this.replica.onLost(() => this.onSessionLost());
   }
 
   async onApplicationShutdown(): Promise<void> {
-    await Promise.all([...this.own.keys()].map((computerId) => this.release(computerId)));
+    await Promise.all([...this.ownTurns.keys()].map((computerId) => this.release(computerId)));
   }
 
   /** Waits until this replica has the turn. Only one caller may have it at a time. Throws the signal's reason. */
@@ -92,54 +92,54 @@ export class DesktopTurns implements OnModuleInit, OnApplicationShutdown {
     await this.listening;
     for (;;) {
       signal.throwIfAborted();
-      const known = this.own.get(computerId);
+      const known = this.ownTurns.get(computerId);
       if (known !== undefined) return this.use(computerId, known, null);
       const [row] = await this.database.query<Row>(ACQUIRE, [computerId, this.replica.id, generation]);
       if (row !== undefined) {
-        const own: OwnTurn = { isUsed: false, isWanted: false, left: null, lost: new AbortController() };
-        this.own.set(computerId, own);
+        const own: OwnTurn = { isUsed: false, isWanted: false, leftInput: null, lost: new AbortController() };
+        this.ownTurns.set(computerId, own);
         // If the turn was this replica's own, the row is older than what this replica knows.
-        return this.use(computerId, own, row.was_own ? null : leftIn(row));
+        return this.use(computerId, own, row.was_own ? null : toLeftInput(row));
       }
       await this.database.query(ASK, [computerId]);
-      await this.untilFree(computerId, signal);
+      await this.waitUntilFree(computerId, signal);
     }
   }
 
   /** T2: releases the turn if this replica has it, at once or after the batch that runs. */
   async release(computerId: string): Promise<void> {
-    const own = this.own.get(computerId);
+    const own = this.ownTurns.get(computerId);
     if (own === undefined) return;
     own.isWanted = true;
     if (own.isUsed) return;
-    this.own.delete(computerId);
-    const { pointer = null, buttons = 0 } = own.left ?? {};
+    this.ownTurns.delete(computerId);
+    const { pointer = null, buttons = 0 } = own.leftInput ?? {};
     try {
       await this.database.query(RELEASE, [computerId, this.replica.id, pointer?.x ?? null, pointer?.y ?? null, buttons]);
     } catch (error) {
       // The turn stays with this replica, which tries again when another replica asks for it.
-      if (!own.lost.signal.aborted && !this.own.has(computerId)) this.own.set(computerId, own);
+      if (!own.lost.signal.aborted && !this.ownTurns.has(computerId)) this.ownTurns.set(computerId, own);
       this.logger.warn({ msg: 'a desktop turn could not be released', computer_id: computerId, err: error });
     }
   }
 
   /** T3: deletes the state of the input after the computer has stopped, unless the turn is in use again. */
-  async forget(computerId: string): Promise<void> {
-    if (this.own.get(computerId)?.isUsed === true) return;
-    this.own.delete(computerId);
+  async deleteInput(computerId: string): Promise<void> {
+    if (this.ownTurns.get(computerId)?.isUsed === true) return;
+    this.ownTurns.delete(computerId);
     await this.database
       .query('delete from desktop_turns where computer_id = $1 and owner = $2', [computerId, this.replica.id])
       .catch((error: unknown) => this.logger.warn({ msg: 'a desktop turn could not be deleted', computer_id: computerId, err: error }));
   }
 
-  private use(computerId: string, own: OwnTurn, left: LeftInput | null): Turn {
+  private use(computerId: string, own: OwnTurn, leftInput: LeftInput | null): Turn {
     own.isUsed = true;
     const end = async (now: LeftInput) => {
       own.isUsed = false;
-      own.left = now;
+      own.leftInput = now;
       if (own.isWanted) await this.release(computerId);
     };
-    return { left, lost: own.lost.signal, end };
+    return { leftInput, lost: own.lost.signal, end };
   }
 
   private onNotified(payload: string): void {
@@ -149,7 +149,7 @@ export class DesktopTurns implements OnModuleInit, OnApplicationShutdown {
     void this.release(computerId);
   }
 
-  private async untilFree(computerId: string, signal: AbortSignal): Promise<void> {
+  private async waitUntilFree(computerId: string, signal: AbortSignal): Promise<void> {
     const woken = new AbortController();
     const waiting = this.waiting.get(computerId) ?? new Set();
     this.waiting.set(computerId, waiting.add(woken));
@@ -162,15 +162,15 @@ export class DesktopTurns implements OnModuleInit, OnApplicationShutdown {
   }
 
   /** T4 */
-  private lose(): void {
-    for (const { lost } of this.own.values())
+  private onSessionLost(): void {
+    for (const { lost } of this.ownTurns.values())
       lost.abort(
-        new Refusal(
+        new ProblemError(
           'desktop_unreachable',
           'This replica of the service lost its database session, so another replica may act on the computer now.',
         ),
       );
-    this.own.clear();
+    this.ownTurns.clear();
   }
 }
 
@@ -181,6 +181,6 @@ interface Row extends Record<string, unknown> {
   was_own: boolean;
 }
 
-function leftIn({ x, y, buttons }: Row): LeftInput {
+function toLeftInput({ x, y, buttons }: Row): LeftInput {
   return { pointer: x === null || y === null ? null : { x, y }, buttons };
 }

@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 
-import { FrameMemory, type FrameKeeper } from './frame-memory.ts';
+import { FrameMemory, type FrameCache } from './frame-memory.ts';
 
 const never = new AbortController().signal;
 
 /** Keeps frames, and says when it forgot them. */
-function keeper(accountId: string, forgotten: string[] = [], name = accountId): FrameKeeper {
-  return { accountId, forget: () => forgotten.push(name) };
+function keeper(accountId: string, forgotten: string[] = [], name = accountId): FrameCache {
+  return { accountId, evict: () => forgotten.push(name) };
 }
 
 describe('the memory of frames', () => {
@@ -14,10 +14,10 @@ describe('the memory of frames', () => {
     const memory = new FrameMemory({ all: 10, account: 6 });
     const forgotten: string[] = [];
     const [first, second] = [keeper('a', forgotten, 'first'), keeper('a', forgotten, 'second')];
-    memory.keep(keeper('b', forgotten), 3);
-    memory.keep(first, 3);
-    memory.keep(second, 3);
-    memory.keep(first, 3);
+    memory.trackCached(keeper('b', forgotten), 3);
+    memory.trackCached(first, 3);
+    memory.trackCached(second, 3);
+    memory.trackCached(first, 3);
     const release = await memory.reserve('a', 2, never);
     expect(forgotten).toEqual(['second']);
     (await memory.reserve('c', 4, never))();
@@ -32,7 +32,7 @@ describe('the memory of frames', () => {
     const waiting = memory.reserve('b', 4, never);
     release();
     const forgotten: string[] = [];
-    memory.keep(keeper('a', forgotten), 4);
+    memory.trackCached(keeper('a', forgotten), 4);
     expect(forgotten).toEqual(['a']);
     (await waiting)();
     expect(memory.inUse).toBe(0);
@@ -43,12 +43,12 @@ describe('the memory of frames', () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
         const memory = new FrameMemory({ all: 10, account: 6 });
-        const keepers = new Map<string, FrameKeeper>();
+        const keepers = new Map<string, FrameCache>();
         const releases: (() => void)[] = [];
         for (const { account, bytes, isKept } of steps) {
           const found = keepers.get(account) ?? keeper(account);
           keepers.set(account, found);
-          if (isKept) memory.keep(found, bytes);
+          if (isKept) memory.trackCached(found, bytes);
           else {
             const release = memory.tryReserve(account, bytes);
             if (release !== null) releases.push(release);
@@ -57,7 +57,7 @@ describe('the memory of frames', () => {
           if (releases.length > 2) releases.shift()?.();
         }
         for (const release of releases) release();
-        for (const each of keepers.values()) memory.drop(each);
+        for (const each of keepers.values()) memory.untrack(each);
         expect(memory.inUse).toBe(0);
       }),
     );

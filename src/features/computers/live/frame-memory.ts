@@ -6,9 +6,9 @@ const MIB = 1_048_576;
 const LIMITS = sharesOf(256 * MIB, { account: 1 / 2 });
 
 /** Caches frames until others need the memory. */
-export interface FrameKeeper {
+export interface FrameCache {
   readonly accountId: string;
-  forget(): void;
+  evict(): void;
 }
 
 /**
@@ -18,7 +18,7 @@ export interface FrameKeeper {
 export class FrameMemory {
   private readonly bytes: FairLimiter;
   /** The caches, least recently used first, with the functions that release their memory. */
-  private readonly kept = new Map<FrameKeeper, () => void>();
+  private readonly cached = new Map<FrameCache, () => void>();
 
   constructor(limits: Limits = LIMITS) {
     this.bytes = new FairLimiter(limits);
@@ -30,40 +30,40 @@ export class FrameMemory {
 
   /** Resolves once the memory is available, with the function that releases it. Rejects with the signal's reason. */
   reserve(accountId: string, bytes: number, signal: AbortSignal): Promise<() => void> {
-    this.makeRoom(accountId, bytes);
+    this.evictFor(accountId, bytes);
     return this.bytes.acquire({ account: accountId }, signal, bytes);
   }
 
   /** Reserves the memory if it is available now; otherwise returns null. */
   tryReserve(accountId: string, bytes: number): (() => void) | null {
-    this.makeRoom(accountId, bytes);
+    this.evictFor(accountId, bytes);
     return this.bytes.tryAcquire({ account: accountId }, bytes);
   }
 
   /** Counts the bytes that the cache keeps. They are evicted immediately if others wait for the memory. */
-  keep(keeper: FrameKeeper, bytes: number): void {
-    this.drop(keeper);
+  trackCached(keeper: FrameCache, bytes: number): void {
+    this.untrack(keeper);
     if (bytes === 0) return;
     const release = this.tryReserve(keeper.accountId, bytes);
-    if (release === null) keeper.forget();
-    else this.kept.set(keeper, release);
+    if (release === null) keeper.evict();
+    else this.cached.set(keeper, release);
   }
 
   /** Stops counting the bytes of the cache. */
-  drop(keeper: FrameKeeper): void {
-    const release = this.kept.get(keeper);
-    this.kept.delete(keeper);
+  untrack(keeper: FrameCache): void {
+    const release = this.cached.get(keeper);
+    this.cached.delete(keeper);
     release?.();
   }
 
-  private makeRoom(accountId: string, bytes: number): void {
+  private evictFor(accountId: string, bytes: number): void {
     for (;;) {
       const lacking = this.bytes.lacking({ account: accountId }, bytes);
       if (lacking === null) return;
-      const keeper = [...this.kept.keys()].find((each) => lacking === 'all' || each.accountId === accountId);
+      const keeper = [...this.cached.keys()].find((each) => lacking === 'all' || each.accountId === accountId);
       if (keeper === undefined) return;
-      keeper.forget();
-      this.drop(keeper);
+      keeper.evict();
+      this.untrack(keeper);
     }
   }
 }

@@ -30,7 +30,7 @@ export interface ComputerNeed {
 /** The screen that a computer has according to its settings. */
 export interface ExpectedScreen extends Size {
   /** The value is true if the computer is awake, so that the real screen can be read. */
-  isThere: boolean;
+  isAwake: boolean;
 }
 
 /** Gives access to awake computers. It wakes them first. */
@@ -46,7 +46,7 @@ export class LiveComputers {
     const { status, sleepDepth, boot, settings } = await this.computers.load(computerId, accountId, context.seenUpTo);
     // Changed settings take effect at the next boot.
     const isBooted = status === 'awake' || status === 'going_to_sleep' || sleepDepth === 'frozen';
-    return { ...(isBooted ? boot.display : settings.display), isThere: status === 'awake' };
+    return { ...(isBooted ? boot.display : settings.display), isAwake: status === 'awake' };
   }
 
   /** Returns whether the computer is awake in the container of this generation. */

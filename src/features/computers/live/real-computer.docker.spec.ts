@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-import { callTo, DesktopBed, KnownComputers } from '../../../../test/support/desktop-pool.ts';
+import { callTo, DesktopFixture, KnownComputers } from '../../../../test/support/desktop-pool.ts';
 import { RealDesktop } from '../../../../test/support/real-desktop.ts';
 import { until } from '../../../../test/support/until.ts';
 import type { BatchOutcome } from '../../../desktop/driver/batch-runner.ts';
@@ -13,11 +13,11 @@ import type { BatchOutcome } from '../../../desktop/driver/batch-runner.ts';
 const root = fileURLToPath(new URL('../../../..', import.meta.url));
 const options = { format: 'png', quality: 80, scale: 1, region: { x: 0, y: 0, width: 800, height: 200 }, cursor: false } as const;
 let desktop: RealDesktop;
-let bed: DesktopBed;
+let bed: DesktopFixture;
 
 beforeAll(async () => {
   desktop = await RealDesktop.start('a desktop');
-  bed = new DesktopBed(() => desktop.dial(), new KnownComputers({ width: 1280, height: 800 }));
+  bed = new DesktopFixture(() => desktop.dial(), new KnownComputers({ width: 1280, height: 800 }));
   await until('the terminal', () => (existsSync(join(desktop.home, 'ready')) ? true : undefined));
 });
 
@@ -41,11 +41,11 @@ function fileOf(name: string, content: RegExp): Promise<string> {
 describe('a computer with TigerVNC', () => {
   it('is there once its first frame is', async () => {
     const computer = { computerId: 'one', accountId: 'acme', generation: 1 };
-    expect(await bed.pool.firstFrame(computer, 30_000, new AbortController().signal)).toBe(true);
+    expect(await bed.pool.waitForFirstFrame(computer, 30_000, new AbortController().signal)).toBe(true);
   });
 
   it('runs the command that a batch types, and its screen shows it', async () => {
-    const before = await bed.screens.take(callTo('one'), options);
+    const before = await bed.screens.capture(callTo('one'), options);
     const text = 'Grüße, 你好, 🚀';
     const outcome = await run(
       { action: 'left_click', coordinate: [400, 400] },
@@ -54,7 +54,7 @@ describe('a computer with TigerVNC', () => {
     );
     expect(outcome).toMatchObject({ ok: true, completed: 3 });
     expect(await fileOf('note.txt', /\n/)).toBe(`${text}\n`);
-    const after = await bed.screens.take(callTo('one'), options);
+    const after = await bed.screens.capture(callTo('one'), options);
     expect(after.image.data.equals(before.image.data)).toBe(false);
   });
 

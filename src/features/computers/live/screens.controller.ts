@@ -2,7 +2,7 @@ import { Controller, Get, Query } from '@nestjs/common';
 import { ApiExtraModels, ApiOkResponse, getSchemaPath } from '@nestjs/swagger';
 
 import { RequireScope } from '../../../http/auth/access.ts';
-import { type Call, CurrentCall } from '../../../http/server/call.ts';
+import { type RequestContext, CurrentRequest } from '../../../http/server/request-context.ts';
 import { Operation } from '../../../http/requests/operation.ts';
 import { computerCall } from './computer-call.ts';
 import { ComputerId } from '../fields/computer-id.ts';
@@ -28,12 +28,12 @@ export class ScreensController {
       'application/json': { schema: { $ref: getSchemaPath(ScreenshotDto) } },
     },
   })
-  async take(
+  async capture(
     @ComputerId() computerId: string,
     @Query() query: ScreenshotQueryDto,
-    @CurrentCall() call: Call,
+    @CurrentRequest() call: RequestContext,
   ): Promise<ScreenshotDto | Buffer> {
-    const shot = await this.screens.take(computerCall(computerId, call), screenshotOptions(query));
+    const shot = await this.screens.capture(computerCall(computerId, call), screenshotOptions(query));
     const { image: picture, screen } = shot;
     call.setHeader('cache-control', 'no-store');
     call.setHeader('x-screen-width', String(screen.width));

@@ -1,6 +1,6 @@
-import { ComputerBed, computerFeatures } from '../../../../test/support/computer-bed.ts';
+import { ComputerFixture, computerFeatures } from '../../../../test/support/computer-fixture.ts';
 import { startFeatureServer } from '../../../../test/support/feature-server.ts';
-import type { Answer, TestServer } from '../../../../test/support/http-server.ts';
+import type { TestResponse, TestServer } from '../../../../test/support/http-server.ts';
 import { Config } from '../../../kernel/config/config.ts';
 import { readConfig } from '../../../kernel/config/read-config.ts';
 import { Database } from '../../../postgres/database/database.ts';
@@ -23,16 +23,16 @@ beforeAll(async () => {
 beforeEach(() => server.app.get(Database, { strict: false }).query('delete from computer_memory'));
 afterAll(() => server?.close());
 
-const open = (name: string) => ComputerBed.open(server, name);
+const open = (name: string) => ComputerFixture.open(server, name);
 
 /** Makes a computer that is awake, with the memory of its container. */
-async function awake(bed: ComputerBed, endUserId: string): Promise<string> {
+async function awake(bed: ComputerFixture, endUserId: string): Promise<string> {
   const computerId = await bed.awake(endUserId);
   expect(await memory.confirm({ sandboxId: computerSandbox(computerId), accountId: bed.accountId, mb: 2_048 })).toBeNull();
   return computerId;
 }
 
-async function frozen(bed: ComputerBed, endUserId: string): Promise<string> {
+async function frozen(bed: ComputerFixture, endUserId: string): Promise<string> {
   const computerId = await awake(bed, endUserId);
   const deadlineAt = new Date(Date.now() + 60_000).toISOString();
   await bed.record(computerId, { type: 'SleepComputer', accountId: bed.accountId, depth: 'frozen', reason: 'idle', deadlineAt });
@@ -41,17 +41,17 @@ async function frozen(bed: ComputerBed, endUserId: string): Promise<string> {
 }
 
 /** Does as the saga when the computer is asked to make room. */
-async function stops(bed: ComputerBed, computerId: string, status: 'going_to_sleep' | 'asleep'): Promise<void> {
+async function stops(bed: ComputerFixture, computerId: string, status: 'going_to_sleep' | 'asleep'): Promise<void> {
   await bed.stopWhenAsked(computerId, status, () => memory.release(computerSandbox(computerId)));
 }
 
-const create = (bed: ComputerBed, end_user_id: string) => bed.ask('POST', '', { json: { end_user_id } });
+const create = (bed: ComputerFixture, end_user_id: string) => bed.ask('POST', '', { json: { end_user_id } });
 
-function expectFull(answer: Answer): void {
+function expectFull(answer: TestResponse): void {
   expect([answer.status, answer.json.code, answer.headers.get('retry-after')]).toEqual([503, 'capacity', '10']);
 }
 
-const reasonOf = async (bed: ComputerBed, computerId: string) => {
+const reasonOf = async (bed: ComputerFixture, computerId: string) => {
   const { json } = await bed.ask('GET', `/${computerId}/history?type=ComputerSleepRequested`);
   return json.at(-1)?.data.reason as string | undefined;
 };
@@ -141,8 +141,8 @@ describe('the memory of the machine', () => {
     const order = (mb: number) => ({ sandboxId: 'computer-kept', accountId: 'keeper', mb });
     await memory.confirm(order(4_096));
     await memory.reserve(order(2_048));
-    expect(await memory.takenBy('computer-kept')).toBe(4_096);
+    expect(await memory.confirmedFor('computer-kept')).toBe(4_096);
     await memory.release('computer-kept');
-    expect(await memory.takenBy('computer-kept')).toBeNull();
+    expect(await memory.confirmedFor('computer-kept')).toBeNull();
   });
 });

@@ -5,7 +5,7 @@ import { tableOf } from '../../../eventsourcing/projections/projection.ts';
 import { HOLD_COUNTS, IDLE_FROM } from '../../../sandboxes/services.ts';
 import { computersProjection } from '../rows/computers.projection.ts';
 import { IS_WATCHED } from '../watch/viewer-watch.service.ts';
-import type { MemoryLack } from './memory-lacks.ts';
+import type { MemoryLimit } from './memory-limits.ts';
 
 /** A computer that takes memory and can be put to sleep, and its account. */
 export interface IdleComputer {
@@ -37,7 +37,7 @@ export class IdleComputers {
   constructor(private readonly database: Database) {}
 
   /** Returns the computer to put to sleep in favour of the sandbox; null if there is none. */
-  async next(accountId: string, sandboxId: string, lack: MemoryLack): Promise<IdleComputer | null> {
+  async next(accountId: string, sandboxId: string, lack: MemoryLimit): Promise<IdleComputer | null> {
     const [row] = await this.database.query<{ computer_id: string; account_id: string }>(NEXT, [accountId, sandboxId, lack === 'machine']);
     return row === undefined ? null : { computerId: row.computer_id, accountId: row.account_id };
   }

@@ -1,7 +1,7 @@
 import { idOf, type StoredEvent } from '../../../eventsourcing/event-store/event-store.ts';
 import type { Projection } from '../../../eventsourcing/projections/projection.ts';
 import { evolvedRow } from '../../../eventsourcing/projections/tables/evolved-row.ts';
-import { evolve } from '../aggregate/computer-state.decider.ts';
+import { evolve } from '../aggregate/computer-state.rules.ts';
 import type { ComputerEvent } from '../aggregate/computers.events.ts';
 import { computerRow, computersTable } from './computers.table.ts';
 

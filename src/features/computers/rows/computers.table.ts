@@ -1,7 +1,7 @@
 import { asRead, type ReadRow, typed, type WrittenRow } from '../../../postgres/database/table.ts';
 import type { Loaded } from '../../../eventsourcing/aggregates/dated-state.ts';
 import type { ProjectionTable } from '../../../eventsourcing/projections/projection.ts';
-import { shownStatus, type Computer, type ShownStatus } from '../aggregate/computer-state.decider.ts';
+import { shownStatus, type Computer, type ShownStatus } from '../aggregate/computer-state.rules.ts';
 
 export const computersTable = {
   key: 'computer_id',
@@ -38,13 +38,13 @@ export function computerRow(computer_id: string, computer: Omit<Loaded<Computer>
 }
 
 /** Returns the computer in this state as a read of its row would show it. */
-export function readComputer(computerId: string, computer: Loaded<Computer>, lastActiveAt: Date | null): ShownComputer {
+export function readComputer(computerId: string, computer: Loaded<Computer>, lastActiveAt: Date | null): ComputerView {
   return { ...asRead(computersTable, computerRow(computerId, computer)), last_active_at: lastActiveAt };
 }
 
 export type ComputerRow = ReadRow<typeof computersTable>;
 
 /** A computer as responses show it, with the time of its last use; null if it was never used. */
-export type ShownComputer = Pick<ComputerRow, 'computer_id' | 'state' | 'revision' | 'created_at' | 'updated_at'> & {
+export type ComputerView = Pick<ComputerRow, 'computer_id' | 'state' | 'revision' | 'created_at' | 'updated_at'> & {
   last_active_at: Date | null;
 };

@@ -3,7 +3,7 @@ import { QueryBus } from '@nestjs/cqrs';
 
 import { Clock } from '../../../kernel/clock.ts';
 import { RequireScope } from '../../../http/auth/access.ts';
-import { type Call, CurrentCall } from '../../../http/server/call.ts';
+import { type RequestContext, CurrentRequest } from '../../../http/server/request-context.ts';
 import { Operation } from '../../../http/requests/operation.ts';
 import { LargeRead } from '../../../http/limits/large-reads.interceptor.ts';
 import { ReadsModel } from '../../../http/responses/reads-model.ts';
@@ -25,7 +25,7 @@ export class ComputerUsageController {
   @Operation('getComputerUsage')
   @LargeRead()
   @ReadsModel(computerIntervalsProjection.name, computerCountsProjection.name)
-  async usage(@Query() query: ComputerUsageQueryDto, @CurrentCall() call: Call): Promise<ComputerUsageDto> {
+  async usage(@Query() query: ComputerUsageQueryDto, @CurrentRequest() call: RequestContext): Promise<ComputerUsageDto> {
     const selection = usageSelection(call.accountId, query, this.clock.now());
     const { limit, place } = call.page(query, 'text');
     const usage = await this.queries.execute(new GetComputerUsage(selection, limit, place?.[0] ?? null));

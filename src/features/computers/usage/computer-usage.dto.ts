@@ -1,11 +1,11 @@
 import { IsIn, IsOptional, IsUUID } from 'class-validator';
 
 import { Text } from '../../agents/index.ts';
-import { invalidField } from '../../../kernel/errors/refusal.ts';
+import { invalidField } from '../../../kernel/errors/problem-error.ts';
 import { PageQueryDto } from '../../../http/requests/page.dto.ts';
 import { TimeQuery } from '../../../http/requests/validation.ts';
 import { endUserRule } from '../fields/computer-fields.ts';
-import type { ComputerUsage, Granularity, UsageSelection, Used } from './computer-usage.queries.ts';
+import type { ComputerUsage, Granularity, UsageSelection, UsageTotals } from './computer-usage.queries.ts';
 
 /** The longest time that one answer covers. */
 const DAYS_MAX = 366;
@@ -101,7 +101,7 @@ export function toComputerUsageDto({ from, to, granularity }: UsageSelection, { 
   };
 }
 
-function usedMembers({ awakeMs, wakes, actions, screenshots, execCalls, viewerSeconds }: Used) {
+function usedMembers({ awakeMs, wakes, actions, screenshots, execCalls, viewerSeconds }: UsageTotals) {
   return { awake_seconds: secondsOf(awakeMs), wakes, actions, screenshots, exec_calls: execCalls, viewer_seconds: viewerSeconds };
 }
 

@@ -10,8 +10,8 @@ import {
   type ComputerUsage,
   type Granularity,
   type UsageSelection,
-  type Used,
-  type UsedPeriod,
+  type UsageTotals,
+  type UsagePeriod,
 } from './computer-usage.queries.ts';
 
 const INTERVALS = tableOf(computerIntervalsProjection);
@@ -73,7 +73,7 @@ const PERIODS = `
 /** The computers of the end user $2 of the account $1. */
 const OF_END_USER = `select distinct computer_id from ${INTERVALS} where account_id = $1 and end_user_id = $2`;
 
-interface UsedRow extends Record<string, unknown> {
+interface UsageRow extends Record<string, unknown> {
   awake_ms: number;
   wakes: number;
   actions: number;
@@ -94,19 +94,23 @@ export class GetComputerUsageHandler implements IQueryHandler<GetComputerUsage> 
     const now = this.clock.now();
     const chosen = [accountId, from, to, await this.chosen(selection), now];
     const [[totals], rows] = await Promise.all([
-      this.database.query<UsedRow>(TOTALS, chosen),
-      this.database.query<UsedRow & { computer_id: string; end_user_id: string; size: string }>(COMPUTERS, [...chosen, after ?? '', limit]),
+      this.database.query<UsageRow>(TOTALS, chosen),
+      this.database.query<UsageRow & { computer_id: string; end_user_id: string; size: string }>(COMPUTERS, [
+        ...chosen,
+        after ?? '',
+        limit,
+      ]),
     ]);
     const ids = rows.map(({ computer_id }) => computer_id);
     const periods = await this.periods([accountId, from, to, ids, now], granularity, rows);
     return {
-      totals: usedOf(totals),
+      totals: toTotals(totals),
       computers: rows.map((row) => ({
         computerId: row.computer_id,
         endUserId: row.end_user_id,
         size: row.size,
-        ...usedOf(row),
-        periods: (periods.get(row.computer_id) ?? []).map((period) => within(period, from, to)),
+        ...toTotals(row),
+        periods: (periods.get(row.computer_id) ?? []).map((period) => clampPeriod(period, from, to)),
       })),
     };
   }
@@ -121,8 +125,8 @@ export class GetComputerUsageHandler implements IQueryHandler<GetComputerUsage> 
   private async periods(
     [accountId, from, to, ids, now]: [string, Date, Date, string[], Date],
     granularity: Granularity,
-    used: (UsedRow & { computer_id: string })[],
-  ): Promise<Map<string, UsedPeriod[]>> {
+    used: (UsageRow & { computer_id: string })[],
+  ): Promise<Map<string, UsagePeriod[]>> {
     if (granularity === 'total')
       return new Map(
         used.map(({ computer_id, awake_ms }) => [computer_id, awake_ms === 0 ? [] : [{ start: from, end: to, awakeMs: awake_ms }]]),
@@ -135,7 +139,7 @@ export class GetComputerUsageHandler implements IQueryHandler<GetComputerUsage> 
       now,
       granularity,
     ]);
-    const periods = new Map<string, UsedPeriod[]>();
+    const periods = new Map<string, UsagePeriod[]>();
     for (const { computer_id, start, awake_ms } of rows) {
       const period = { start, end: endOf(start, granularity), awakeMs: awake_ms };
       periods.set(computer_id, [...(periods.get(computer_id) ?? []), period]);
@@ -144,7 +148,7 @@ export class GetComputerUsageHandler implements IQueryHandler<GetComputerUsage> 
   }
 }
 
-function usedOf(row: UsedRow | undefined): Used {
+function toTotals(row: UsageRow | undefined): UsageTotals {
   if (row === undefined) throw new Error('a sum has a row');
   const { awake_ms: awakeMs, wakes, actions, screenshots, exec_calls: execCalls, viewer_seconds: viewerSeconds } = row;
   return { awakeMs, wakes, actions, screenshots, execCalls, viewerSeconds };
@@ -156,6 +160,6 @@ function endOf(start: Date, granularity: 'day' | 'month'): Date {
 }
 
 /** Clips the period to the requested time. */
-function within({ start, end, awakeMs }: UsedPeriod, from: Date, to: Date): UsedPeriod {
+function clampPeriod({ start, end, awakeMs }: UsagePeriod, from: Date, to: Date): UsagePeriod {
   return { start: start < from ? from : start, end: end > to ? to : end, awakeMs };
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-import { ComputerBed, computerFeatures } from '../../../../test/support/computer-bed.ts';
+import { ComputerFixture, computerFeatures } from '../../../../test/support/computer-fixture.ts';
 import { startFeatureServer } from '../../../../test/support/feature-server.ts';
 import type { TestServer } from '../../../../test/support/http-server.ts';
 import { Database } from '../../../postgres/database/database.ts';
@@ -17,7 +17,7 @@ afterAll(() => server?.close());
 const DAY_MS = 86_400_000;
 
 /** Writes times awake as the read model would have them, so that a test can look at months of use. */
-async function storeIntervals(bed: ComputerBed, computerId: string, endUserId: string, intervals: readonly (readonly [Date, Date])[]) {
+async function storeIntervals(bed: ComputerFixture, computerId: string, endUserId: string, intervals: readonly (readonly [Date, Date])[]) {
   const table = tableOf(computerIntervalsProjection);
   for (const [index, [from, to]] of intervals.entries())
     await server.app
@@ -32,11 +32,11 @@ async function storeIntervals(bed: ComputerBed, computerId: string, endUserId: s
       ]);
 }
 
-const usage = async (bed: ComputerBed, query: string) => (await bed.ask('GET', `/usage${query}`)).json;
+const usage = async (bed: ComputerFixture, query: string) => (await bed.ask('GET', `/usage${query}`)).json;
 
 describe('the usage of computers', () => {
   it('is the time for which they were awake, by the engine’s times, and what was done with them', async () => {
-    const bed = await ComputerBed.open(server, 'used');
+    const bed = await ComputerFixture.open(server, 'used');
     const before = Date.now();
     const at = (ms: number) => new Date(before + ms).toISOString();
     const computerId = await bed.create('ana', { size: 'medium' });
@@ -68,13 +68,13 @@ describe('the usage of computers', () => {
         periods: [{ start: used.from, end: used.to, awake_seconds: 3_600 }],
       },
     ]);
-    const other = await ComputerBed.open(server, 'unused');
+    const other = await ComputerFixture.open(server, 'unused');
     expect((await usage(other, `?from=${from}`)).computers).toEqual([]);
     expect((await usage(other, `?from=${from}&computer_id=${computerId}`)).totals.awake_seconds).toBe(0);
   });
 
   it('grows while a computer is awake, and stays after it is deleted', async () => {
-    const bed = await ComputerBed.open(server, 'goes-on');
+    const bed = await ComputerFixture.open(server, 'goes-on');
     const computerId = await bed.create('ana');
     await bed.record(computerId, { type: 'RecordImage', image: 'sha256:1', imageName: 'desk:1' });
     await bed.ready(computerId, new Date(Date.now() - 100_000));
@@ -91,7 +91,7 @@ describe('the usage of computers', () => {
   });
 
   it('is cut at the borders of days and months, of which the empty ones are left out', async () => {
-    const bed = await ComputerBed.open(server, 'cut');
+    const bed = await ComputerFixture.open(server, 'cut');
     const id = '00000000-0000-4000-8000-000000000001';
     await storeIntervals(bed, id, 'ana', [
       [new Date('2026-01-30T23:00:00Z'), new Date('2026-02-01T01:00:00Z')],
@@ -115,7 +115,7 @@ describe('the usage of computers', () => {
   });
 
   it('is chosen by end user and computer, and comes page by page with the totals of all', async () => {
-    const bed = await ComputerBed.open(server, 'paged');
+    const bed = await ComputerFixture.open(server, 'paged');
     const id = (index: number) => `00000000-0000-4000-8000-00000000001${index}`;
     const minute = [new Date('2026-02-01T00:00:00Z'), new Date('2026-02-01T00:01:00Z')] as const;
     for (const index of [0, 1, 2]) await storeIntervals(bed, id(index), `user-${index}`, [minute]);
@@ -141,7 +141,7 @@ describe('the usage of computers', () => {
         fc.nat({ max: 10 * DAY_MS }),
         async (gaps, shift) => {
           run += 1;
-          const bed = new ComputerBed(server, `property-${run}`);
+          const bed = new ComputerFixture(server, `property-${run}`);
           let last = begin;
           const intervals = gaps.map(([pause, length]) => {
             const since = last + pause;
@@ -173,7 +173,7 @@ describe('the usage of computers', () => {
     'end_user_id=a%20b',
     'computer_id=1',
   ])('refuses %s', async (query) => {
-    const bed = new ComputerBed(server, 'refused');
+    const bed = new ComputerFixture(server, 'refused');
     const answer = await bed.ask('GET', `/usage?${query}`);
     expect([answer.status, answer.json.code]).toEqual([400, 'invalid_request']);
   });

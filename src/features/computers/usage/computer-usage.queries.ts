@@ -3,7 +3,7 @@ import { Query } from '@nestjs/cqrs';
 export type Granularity = 'day' | 'month' | 'total';
 
 /** The use of computers. The time awake is in ms. */
-export interface Used {
+export interface UsageTotals {
   awakeMs: number;
   /** The number of times that a computer woke. */
   wakes: number;
@@ -14,25 +14,25 @@ export interface Used {
 }
 
 /** A part of the requested time, and the time awake in it. */
-export interface UsedPeriod {
+export interface UsagePeriod {
   start: Date;
   end: Date;
   awakeMs: number;
 }
 
-export interface UsedComputer extends Used {
+export interface ComputerUsageEntry extends UsageTotals {
   computerId: string;
   endUserId: string;
   size: string;
   /** The periods in which the computer was awake. */
-  periods: UsedPeriod[];
+  periods: UsagePeriod[];
 }
 
 export interface ComputerUsage {
   /** The use of all selected computers, on all pages. */
-  totals: Used;
+  totals: UsageTotals;
   /** One page of the computers that were used, ordered by id. */
-  computers: UsedComputer[];
+  computers: ComputerUsageEntry[];
 }
 
 /** Selects the account, the computers and the time of a usage report. */

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 
 import { Keyring, type Sealed } from '../../../crypto/keyring.ts';
 import { computerSandbox } from '../../../sandboxes/index.ts';
-import type { Computer } from '../aggregate/computer-state.decider.ts';
+import type { Computer } from '../aggregate/computer-state.rules.ts';
 
 /**
  * Encrypts the variables of computers, each with the computer's data key, which its deletion destroys. They are decrypted for the container

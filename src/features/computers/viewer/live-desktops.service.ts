@@ -6,7 +6,7 @@ import { Computers } from '../aggregate/computers.service.ts';
 import { DesktopDialler } from '../live/desktop-dialler.service.ts';
 import { DesktopPool } from '../live/desktop-pool.service.ts';
 import { LiveComputers } from '../live/live-computers.service.ts';
-import { type ComputerFate, type Dial, ViewedDesktops, type ViewNeed } from './viewed-desktops.ts';
+import { type ComputerAvailability, type Dial, ViewedDesktops, type ViewNeed } from './viewed-desktops.ts';
 
 /**
  * A computer that is watched but not used sleeps after four times its idle time: it counts as used for this many idle times, and then the
@@ -42,11 +42,11 @@ export class LiveDesktops extends ViewedDesktops {
     if (seconds > 0) await this.activity.keepAwake(computerSandbox(computerId), new Date(Date.now() + IDLE_TIMES_SEEN * seconds * 1_000));
   }
 
-  async keepAwakeNoLonger(computerId: string): Promise<void> {
+  async stopKeepingAwake(computerId: string): Promise<void> {
     await this.activity.keepAwakeOnly(computerSandbox(computerId), null);
   }
 
-  async fateOf(computerId: string): Promise<ComputerFate> {
+  async availabilityOf(computerId: string): Promise<ComputerAvailability> {
     const { state } = await this.computers.find(computerId);
     if (state === null) return 'deleted';
     switch (state.status) {

@@ -31,17 +31,17 @@ export interface OpenViewer {
   relay: ViewerRelay;
 }
 
-interface OfComputer {
+interface ComputerViewers {
   viewers: Set<OpenViewer>;
   /** O1: the number of reads of the state. The result of any but the latest is outdated. */
-  looks: number;
+  reads: number;
 }
 
 /** The viewers of this process. It disconnects those whose sessions end, and gives and takes control. */
 @Injectable()
 export class OpenViewers implements OnModuleInit, OnModuleDestroy {
   private readonly logger = new Logger('OpenViewers');
-  private readonly byComputer = new Map<string, OfComputer>();
+  private readonly byComputer = new Map<string, ComputerViewers>();
   private readonly ofAccount = new AccountCounter();
   private stopListening = () => {};
 
@@ -54,10 +54,10 @@ export class OpenViewers implements OnModuleInit, OnModuleDestroy {
   onModuleInit(): void {
     this.stopListening = this.follower.listen({
       onEvents: (events) => this.onEvents(events),
-      onGap: () => this.byComputer.forEach((_, computerId) => void this.look(computerId)),
+      onGap: () => this.byComputer.forEach((_, computerId) => void this.applyState(computerId)),
     });
     // O3. The pages connect again by themselves.
-    this.replica.onLost(() => this.cutAll());
+    this.replica.onLost(() => this.disconnectAll());
   }
 
   onModuleDestroy(): void {
@@ -67,7 +67,7 @@ export class OpenViewers implements OnModuleInit, OnModuleDestroy {
   /** Keeps the viewer until its connection ends. O1: events since the caller read the session are caught up. */
   add(viewer: OpenViewer): void {
     const { computerId, accountId } = viewer;
-    const ofComputer = this.byComputer.get(computerId) ?? { viewers: new Set(), looks: 0 };
+    const ofComputer = this.byComputer.get(computerId) ?? { viewers: new Set(), reads: 0 };
     ofComputer.viewers.add(viewer);
     this.byComputer.set(computerId, ofComputer);
     const release = this.ofAccount.acquire({ account: accountId });
@@ -76,7 +76,7 @@ export class OpenViewers implements OnModuleInit, OnModuleDestroy {
       ofComputer.viewers.delete(viewer);
       if (ofComputer.viewers.size === 0 && this.byComputer.get(computerId) === ofComputer) this.byComputer.delete(computerId);
     });
-    void this.look(computerId);
+    void this.applyState(computerId);
   }
 
   /** Returns the number of the account's viewers in this process. */
@@ -97,18 +97,18 @@ export class OpenViewers implements OnModuleInit, OnModuleDestroy {
       const { session_id, reason } = event.data;
       for (const { sessionId, relay } of viewers) if (sessionId === session_id) relay.endSession(reason, CLOSED[reason]);
     }
-    for (const computerId of changed) void this.look(computerId);
+    for (const computerId of changed) void this.applyState(computerId);
   }
 
   /** O1: reads the state of the computer's sessions, and applies it to its viewers. */
-  private async look(computerId: string): Promise<void> {
+  private async applyState(computerId: string): Promise<void> {
     const ofComputer = this.byComputer.get(computerId);
     if (ofComputer === undefined) return;
-    ofComputer.looks += 1;
-    const look = ofComputer.looks;
+    ofComputer.reads += 1;
+    const look = ofComputer.reads;
     try {
       const state = await this.records.load(computerId);
-      if (look !== ofComputer.looks) return;
+      if (look !== ofComputer.reads) return;
       for (const { sessionId, relay } of ofComputer.viewers) {
         const isOpen = state?.sessions.some(({ id }) => id === sessionId) ?? false;
         const reason = state?.ended.find(({ id }) => id === sessionId)?.reason ?? 'closed';
@@ -120,8 +120,8 @@ export class OpenViewers implements OnModuleInit, OnModuleDestroy {
     }
   }
 
-  private cutAll(): void {
+  private disconnectAll(): void {
     for (const { viewers } of this.byComputer.values())
-      for (const { relay } of viewers) relay.cut(CLOSE.goingAway, 'The service lost its database for a while. Connect again.');
+      for (const { relay } of viewers) relay.close(CLOSE.goingAway, 'The service lost its database for a while. Connect again.');
   }
 }

@@ -10,13 +10,13 @@ export class PressedInput {
   private pointer: Buffer | null = null;
 
   /** Tracks an input message. Returns false if it must not be passed on because too many keys are down. */
-  note(message: Buffer): boolean {
+  track(message: Buffer): boolean {
     // The message is copied, because it may be a part of a larger buffer.
     if (message[0] === POINTER) {
       this.pointer = message[1] === 0 ? null : Buffer.from(message);
       return true;
     }
-    const { from, to } = downAt(message);
+    const { from, to } = locateDownFlag(message);
     const name = message.toString('latin1', to);
     const isDown = message.subarray(from, to).some((byte) => byte !== 0);
     if (!isDown) this.keys.delete(name);
@@ -28,7 +28,7 @@ export class PressedInput {
   /** Returns the messages that release everything that is pressed. */
   release(): Buffer[] {
     const messages = [...this.keys.values()].map((message) => {
-      const { from, to } = downAt(message);
+      const { from, to } = locateDownFlag(message);
       return message.fill(0, from, to);
     });
     if (this.pointer !== null) messages.push(this.pointer.fill(0, 1, 2));
@@ -39,6 +39,6 @@ export class PressedInput {
 }
 
 /** Returns the place of the flag in a key message that says whether the key was pressed. The key itself follows it. */
-function downAt(message: Buffer): { from: number; to: number } {
+function locateDownFlag(message: Buffer): { from: number; to: number } {
   return message[0] === KEY ? { from: 1, to: 2 } : { from: 2, to: 4 };
 }

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { clipboardText } from '../../../../test/support/browser-messages.ts';
 import { keyEvent, pointerEvent, setEncodings, setPixelFormat, updateRequest } from '../../../desktop/rfb/client-messages.ts';
 import { PRESSED_KEYS_MAX } from './pressed-input.ts';
-import { CUT_TEXT_BYTES_MAX, type Filtered, GREETING, RfbFilter, RfbViolation } from './rfb-filter.ts';
+import { CUT_TEXT_BYTES_MAX, type FilterResult, GREETING, RfbFilter, RfbViolation } from './rfb-filter.ts';
 
 const HELLO = [GREETING, Buffer.of(1), Buffer.of(1)];
 
@@ -101,7 +101,7 @@ describe('the messages of a browser', () => {
 
   it('reach the desktop only after the browser was greeted', () => {
     const filter = new RfbFilter(true);
-    const steps = HELLO.map((piece): Filtered => filter.write(piece));
+    const steps = HELLO.map((piece): FilterResult => filter.write(piece));
     expect(steps.map(({ isGreeted }) => isGreeted)).toEqual([false, false, true]);
     expect(Buffer.concat(steps.flatMap(({ toDesktop }) => toDesktop))).toHaveLength(0);
   });

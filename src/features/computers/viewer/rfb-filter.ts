@@ -54,7 +54,7 @@ export class RfbViolation extends Error {
 }
 
 /** The result of filtering a piece of a browser's stream. */
-export interface Filtered {
+export interface FilterResult {
   toDesktop: Buffer[];
   toBrowser: Buffer[];
   /** The value is true if the handshake with the browser is complete. From then on it gets the bytes of the desktop. */
@@ -79,7 +79,7 @@ export class RfbFilter {
   private body = { left: 0, isPassed: false };
   private readonly pressed = new PressedInput();
   /** F4: whether pressed keys are to be released after the text that is being passed on. */
-  private releasesLater = false;
+  private releasesAfterBody = false;
 
   constructor(private allowsInput: boolean) {}
 
@@ -91,30 +91,30 @@ export class RfbFilter {
 
   /** F4: returns the messages that release the pressed keys and buttons; none during a text, after which they are sent. */
   release(): Buffer[] {
-    this.releasesLater = this.body.left > 0 && this.body.isPassed;
-    return this.releasesLater ? [] : this.pressed.release();
+    this.releasesAfterBody = this.body.left > 0 && this.body.isPassed;
+    return this.releasesAfterBody ? [] : this.pressed.release();
   }
 
   /** Filters the next piece. Throws `RfbViolation`. */
-  write(piece: Buffer): Filtered {
-    const result: Filtered = { toDesktop: [], toBrowser: [], isGreeted: false, hasInput: false, pointer: null };
+  write(piece: Buffer): FilterResult {
+    const result: FilterResult = { toDesktop: [], toBrowser: [], isGreeted: false, hasInput: false, pointer: null };
     let rest = piece;
-    while (rest.length > 0) rest = this.body.left > 0 ? this.goOn(rest, result) : this.begin(rest, result);
+    while (rest.length > 0) rest = this.body.left > 0 ? this.continueBody(rest, result) : this.readHead(rest, result);
     result.isGreeted = this.stage === 'messages';
     return result;
   }
 
   /** Passes on or drops the part of the piece that belongs to a body, and returns the rest of the piece. */
-  private goOn(piece: Buffer, result: Filtered): Buffer {
+  private continueBody(piece: Buffer, result: FilterResult): Buffer {
     const part = piece.subarray(0, this.body.left);
     this.body.left -= part.length;
     if (this.body.isPassed) result.toDesktop.push(part);
-    if (this.body.left === 0 && this.releasesLater) result.toDesktop.push(...this.release());
+    if (this.body.left === 0 && this.releasesAfterBody) result.toDesktop.push(...this.release());
     return piece.subarray(part.length);
   }
 
   /** Collects the head of a message, and handles it once it is complete. */
-  private begin(piece: Buffer, result: Filtered): Buffer {
+  private readHead(piece: Buffer, result: FilterResult): Buffer {
     const known = this.head.length === 0 ? piece : Buffer.concat([this.head, piece]);
     const length = this.stage === 'messages' ? headBytes(known) : this.stage === 'version' ? VERSION_BYTES : 1;
     if (length === null || known.length < length) {
@@ -125,11 +125,11 @@ export class RfbFilter {
     this.head = Buffer.alloc(0);
     const head = known.subarray(0, length);
     if (this.stage === 'messages') this.handle(head, result);
-    else this.greet(head, result);
+    else this.answerHandshake(head, result);
     return known.subarray(length);
   }
 
-  private greet(message: Buffer, { toBrowser }: Filtered): void {
+  private answerHandshake(message: Buffer, { toBrowser }: FilterResult): void {
     if (this.stage === 'version') {
       if (!message.equals(GREETING)) throw new RfbViolation('The browser does not speak RFB 3.8');
       toBrowser.push(SECURITY_TYPES);
@@ -141,7 +141,7 @@ export class RfbFilter {
     } else this.stage = 'messages';
   }
 
-  private handle(head: Buffer, result: Filtered): void {
+  private handle(head: Buffer, result: FilterResult): void {
     switch (head[0]) {
       case TYPE.encodings:
         result.toDesktop.push(withoutMouseButtons(head));
@@ -165,15 +165,15 @@ export class RfbFilter {
     }
   }
 
-  private passInput(message: Buffer, result: Filtered): void {
+  private passInput(message: Buffer, result: FilterResult): void {
     // F2
-    if (!this.allowsInput || !this.pressed.note(message)) return;
+    if (!this.allowsInput || !this.pressed.track(message)) return;
     result.hasInput = true;
     result.toDesktop.push(message);
     if (message[0] === TYPE.pointer) result.pointer = { x: message.readUInt16BE(2), y: message.readUInt16BE(4) };
   }
 
-  private passText(head: Buffer, result: Filtered): void {
+  private passText(head: Buffer, result: FilterResult): void {
     // The length of a message of the extended clipboard is negative.
     const left = Math.abs(head.readInt32BE(4));
     if (left > CUT_TEXT_BYTES_MAX) throw new RfbViolation(`A clipboard text may have at most ${CUT_TEXT_BYTES_MAX} bytes`);

@@ -17,7 +17,7 @@ export interface ViewNeed {
 }
 
 /** The ability of viewers to use a computer, or the reason why they can't. */
-export type ComputerFate =
+export type ComputerAvailability =
   | 'usable'
   /** It sleeps, or it has failed. */
   | 'asleep'
@@ -37,8 +37,8 @@ export abstract class ViewedDesktops {
    */
   abstract keepAwake(computerId: string): Promise<void>;
   /** Ends that for a computer that is not watched any more: it counts as used until now. */
-  abstract keepAwakeNoLonger(computerId: string): Promise<void>;
-  abstract fateOf(computerId: string): Promise<ComputerFate>;
+  abstract stopKeepingAwake(computerId: string): Promise<void>;
+  abstract availabilityOf(computerId: string): Promise<ComputerAvailability>;
   /** Updates the place of the pointer after a viewer moved it. */
   abstract movePointer(computerId: string, x: number, y: number): void;
 }

@@ -4,7 +4,7 @@ import { Injectable } from '@nestjs/common';
 
 import { Database } from '../../../postgres/database/database.ts';
 import type { Caller } from '../../../kernel/context/caller.ts';
-import { Refusal } from '../../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../../kernel/errors/problem-error.ts';
 import { type Ticket, Tickets } from '../../../http/auth/tickets.ts';
 import { SESSION_KEPT_DAYS } from './viewer-sessions.table.ts';
 
@@ -43,7 +43,7 @@ export class ViewerBrowsers {
       sessionId,
     ]);
     if (row === undefined || secret === null || !timingSafeEqual(row.cookie_hash, hashOf(secret)))
-      throw new Refusal('viewer_taken', 'Another browser has opened this link. Ask for a link of your own.');
+      throw new ProblemError('viewer_taken', 'Another browser has opened this link. Ask for a link of your own.');
     return secret;
   }
 
@@ -54,8 +54,8 @@ export class ViewerBrowsers {
   }
 
   /** Redeems the ticket. Returns its caller; null if the ticket is not valid for the session. */
-  takeTicket(sessionId: string, ticket: string): Promise<Caller | null> {
-    return this.tickets.take(ticket, pathOf(sessionId));
+  redeemTicket(sessionId: string, ticket: string): Promise<Caller | null> {
+    return this.tickets.redeem(ticket, pathOf(sessionId));
   }
 
   /** Returns the times of the last input in these sessions. */

@@ -26,7 +26,7 @@ export interface ViewerConnection {
   accountId: string;
 }
 
-export interface KnownConnection extends ConnectionTime {
+export interface StoredConnection extends ConnectionTime {
   /** The value is true if no process serves it any more. */
   isDead: boolean;
 }
@@ -36,7 +36,7 @@ export interface KnownConnection extends ConnectionTime {
 export class ViewerConnections implements BeforeApplicationShutdown {
   private readonly logger = new Logger('ViewerConnections');
   /** C3: the connections of this process, and whether they had input since the last renewal. */
-  private readonly own = new Map<string, { sessionId: string; hadInput: boolean }>();
+  private readonly ownConnections = new Map<string, { sessionId: string; hadInput: boolean }>();
   private renewal: NodeJS.Timeout | null = null;
 
   constructor(
@@ -51,28 +51,28 @@ export class ViewerConnections implements BeforeApplicationShutdown {
        values ($1, $2, $3, $4, $5, clock_timestamp(), clock_timestamp())`,
       [connectionId, sessionId, computerId, accountId, this.replica.id],
     );
-    this.own.set(connectionId, { sessionId, hadInput: false });
+    this.ownConnections.set(connectionId, { sessionId, hadInput: false });
     this.renewal ??= setInterval(() => void this.renew(), RENEW_EVERY_MS).unref();
   }
 
-  noteInput(connectionId: string): void {
-    const connection = this.own.get(connectionId);
+  markInput(connectionId: string): void {
+    const connection = this.ownConnections.get(connectionId);
     if (connection !== undefined) connection.hadInput = true;
   }
 
   /** C2: stops renewing a connection whose end could not be recorded, so that it soon counts as dead. */
   abandon(connectionId: string): void {
-    this.own.delete(connectionId);
+    this.ownConnections.delete(connectionId);
   }
 
   /** C1: removes connections whose ends are recorded. */
   async remove(connectionIds: readonly string[]): Promise<void> {
-    for (const id of connectionIds) this.own.delete(id);
+    for (const id of connectionIds) this.ownConnections.delete(id);
     await this.database.query('delete from viewer_connections where connection_id = any($1::text[])', [connectionIds]);
   }
 
   /** Returns the connections to the computer, by their ids. */
-  async ofComputer(computerId: string): Promise<Map<string, KnownConnection>> {
+  async ofComputer(computerId: string): Promise<Map<string, StoredConnection>> {
     const rows = await this.database.query<{ connection_id: string; seconds: number; is_dead: boolean }>(
       `select connection_id, is_dead,
               extract(epoch from (case when is_dead then seen_at else clock_timestamp() end) - connected_at)::float8 as seconds
@@ -100,15 +100,15 @@ export class ViewerConnections implements BeforeApplicationShutdown {
 
   /** C2, C3: renews the rows of this process, and stores the last input of its sessions. */
   private async renew(): Promise<void> {
-    if (this.own.size === 0) return;
-    const withInput = [...this.own.values()].filter(({ hadInput }) => hadInput);
+    if (this.ownConnections.size === 0) return;
+    const withInput = [...this.ownConnections.values()].filter(({ hadInput }) => hadInput);
     for (const connection of withInput) connection.hadInput = false;
     try {
       await this.database.query(
         `with renewed as (
            update viewer_connections set seen_at = clock_timestamp() where connection_id = any($1::text[]))
          update viewer_browsers set last_input_at = clock_timestamp() where session_id = any($2::text[])`,
-        [[...this.own.keys()], withInput.map(({ sessionId }) => sessionId)],
+        [[...this.ownConnections.keys()], withInput.map(({ sessionId }) => sessionId)],
       );
     } catch (error) {
       for (const connection of withInput) connection.hadInput = true;

@@ -1,8 +1,8 @@
-import { Browser, ViewerBed } from '../../../../test/support/viewer-bed.ts';
+import { Browser, ViewerFixture } from '../../../../test/support/viewer-fixture.ts';
 
-let bed: ViewerBed;
+let bed: ViewerFixture;
 beforeAll(async () => {
-  bed = await ViewerBed.start({
+  bed = await ViewerFixture.start({
     MOORING_BASE_URL: 'https://mooring.example/here/',
     MOORING_VIEWER_FRAME_ANCESTORS: 'https://App.example, https://other.example:8443',
   });

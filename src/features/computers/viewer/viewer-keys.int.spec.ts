@@ -3,15 +3,15 @@ import { randomUUID } from 'node:crypto';
 import { CommandBus } from '@nestjs/cqrs';
 
 import { until } from '../../../../test/support/until.ts';
-import { ViewerBed } from '../../../../test/support/viewer-bed.ts';
+import { ViewerFixture } from '../../../../test/support/viewer-fixture.ts';
 import { IssueApiKey, RevokeApiKey } from '../../api-keys/index.ts';
 import { type CommandContext, systemContext } from '../../../kernel/context/command-context.ts';
 import { Sagas } from '../../../eventsourcing/sagas/saga.ts';
 import { ViewerKeysSaga } from './viewer-keys.saga.ts';
 import { ViewerRecords } from './viewer-records.service.ts';
 
-let bed: ViewerBed;
-beforeAll(async () => void (bed = await ViewerBed.start()));
+let bed: ViewerFixture;
+beforeAll(async () => void (bed = await ViewerFixture.start()));
 afterAll(() => bed?.server.close());
 
 const commands = () => bed.server.app.get(CommandBus);

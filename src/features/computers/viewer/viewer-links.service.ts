@@ -5,7 +5,7 @@ import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { Config } from '../../../kernel/config/config.ts';
 import { INSTALLATION_SUBJECT } from '../../../crypto/container-key.ts';
 import { Keyring } from '../../../crypto/keyring.ts';
-import { Refusal } from '../../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../../kernel/errors/problem-error.ts';
 import { readToken, signToken, type ViewerLink } from './viewer-token.ts';
 
 /** Makes and verifies the links of sessions, without any store. */
@@ -35,7 +35,7 @@ export class ViewerLinks implements OnModuleInit {
   /** Returns the content of the token. Throws `unauthenticated` if the installation did not make it. */
   require(token: string): ViewerLink {
     const link = this.read(token);
-    if (link === null) throw new Refusal('unauthenticated', 'The link is not valid. Check that it was copied as a whole.');
+    if (link === null) throw new ProblemError('unauthenticated', 'The link is not valid. Check that it was copied as a whole.');
     return link;
   }
 

@@ -2,7 +2,7 @@ import { Controller, Get, HttpCode, Param, Post, StreamableFile } from '@nestjs/
 import { ApiExcludeController } from '@nestjs/swagger';
 
 import { Public, RequireViewer } from '../../../http/auth/access.ts';
-import { type Call, CurrentCall } from '../../../http/server/call.ts';
+import { type RequestContext, CurrentRequest } from '../../../http/server/request-context.ts';
 import { desktopRefusal } from '../live/desktop-refusals.ts';
 import { ViewerLinks } from './viewer-links.service.ts';
 import { ViewerPages } from './viewer-pages.service.ts';
@@ -27,20 +27,20 @@ export class ViewerPagesController {
 
   @Get('assets/:version/*')
   @Public()
-  file(@Param() params: Record<'version' | '*', string>, @CurrentCall() call: Call): StreamableFile {
+  file(@Param() params: Record<'version' | '*', string>, @CurrentRequest() call: RequestContext): StreamableFile {
     return new StreamableFile(this.pages.file(params.version, params['*'], call).bytes);
   }
 
   @Get(':token')
   @Public()
-  page(@Param('token') token: string, @CurrentCall() call: Call): Promise<string> {
+  page(@Param('token') token: string, @CurrentRequest() call: RequestContext): Promise<string> {
     return this.pages.page(token, call);
   }
 
   @Post(':token/tickets')
   @HttpCode(201)
   @Public()
-  async issueTicket(@Param('token') token: string, @CurrentCall() call: Call): Promise<TicketAnswer> {
+  async issueTicket(@Param('token') token: string, @CurrentRequest() call: RequestContext): Promise<TicketAnswer> {
     const { ticket, mode } = await this.visits.ticketFor(token, call);
     call.setHeader('cache-control', 'no-store');
     return { ticket: ticket.ticket, expires_at: ticket.expiresAt.toISOString(), mode };
@@ -48,7 +48,7 @@ export class ViewerPagesController {
 
   @Get(':token/socket')
   @RequireViewer()
-  connect(@Param('token') token: string, @CurrentCall() call: Call): Promise<void> {
+  connect(@Param('token') token: string, @CurrentRequest() call: RequestContext): Promise<void> {
     return this.sockets.serve(call, this.links.require(token)).catch((error: unknown) => {
       throw desktopRefusal(error);
     });

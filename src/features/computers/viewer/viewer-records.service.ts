@@ -8,7 +8,7 @@ import type { ControlWatch } from '../live/viewer-control.service.ts';
 import { isHumanInControl, viewersDecider, type ViewersCommand, type ViewersState } from './viewers.decider.ts';
 
 /** The longest wait for a person who takes control, in ms. Batches of actions end earlier. */
-const WATCHED_MS_MAX = 600_000;
+const WATCH_TIMEOUT_MS = 600_000;
 
 /** Records the sessions of computers and their connections, and loads their states. */
 @Injectable()
@@ -36,7 +36,7 @@ export class ViewerRecords implements ControlWatch {
   /** Resolves with true once a viewer with exclusive control is connected; with false if the signal aborts before that. */
   async untilInControl(computerId: string, signal: AbortSignal): Promise<boolean> {
     const isSo = async () => ((await this.inControl(computerId)) ? true : undefined);
-    return (await this.waits.until(streamOf(computerId), isSo, { timeoutMs: WATCHED_MS_MAX, signal })) ?? false;
+    return (await this.waits.until(streamOf(computerId), isSo, { timeoutMs: WATCH_TIMEOUT_MS, signal })) ?? false;
   }
 }
 

@@ -23,7 +23,7 @@ class SlowBrowser extends EventEmitter {
   }
 
   /** Lets the network take everything that waits. */
-  take(): void {
+  flush(): void {
     for (const { bytes, done } of this.waiting.splice(0)) {
       this.bufferedAmount -= bytes;
       done();
@@ -84,7 +84,7 @@ describe('a viewer that reads slowly', () => {
     expect(browser.bufferedAmount).toBeLessThan(WAITING_BYTES_MAX + 2 * piece.length);
     expect(sent).toBeLessThan(10);
     await untilTrue(() => {
-      browser.take();
+      browser.flush();
       return sent === 64;
     });
   });
@@ -111,7 +111,7 @@ describe('a viewer whose session ends', () => {
     relay.endSession('closed', 'This session was closed.');
     expect(browser.closed).toEqual([4001, 'This session was closed.']);
     browser.emit('message', keyEvent(0x62, true), true);
-    browser.take();
+    browser.flush();
     desktop.write(Buffer.alloc(100));
     await untilTrue(() => desktop.readableEnded);
     // It is greeted, and the key that was down is released.

@@ -19,7 +19,7 @@ import type { RawData, WebSocket } from 'ws';
 
 import { CLOSE } from '../../../http/server/close-codes.ts';
 import { CLIENT_INIT } from '../../../desktop/rfb/handshake.ts';
-import { CUT_TEXT_BYTES_MAX, type Filtered, GREETING, RfbFilter, RfbViolation } from './rfb-filter.ts';
+import { CUT_TEXT_BYTES_MAX, type FilterResult, GREETING, RfbFilter, RfbViolation } from './rfb-filter.ts';
 import type { ViewerEnd, ViewerMode } from './viewers.events.ts';
 
 /** The largest frame of a browser, in bytes. */
@@ -54,8 +54,8 @@ export class ViewerRelay {
   readonly ended: Promise<RelayEnd>;
   private readonly filter: RfbFilter;
   private allowsInput: boolean;
-  private hasBegun = false;
-  private end: (side: RelayEnd) => void = () => undefined;
+  private hasStarted = false;
+  private resolveEnded: (side: RelayEnd) => void = () => undefined;
   private isOver = false;
 
   constructor(
@@ -65,14 +65,14 @@ export class ViewerRelay {
   ) {
     this.allowsInput = options.allowsInput;
     this.filter = new RfbFilter(options.allowsInput);
-    this.ended = new Promise((resolve) => (this.end = resolve));
+    this.ended = new Promise((resolve) => (this.resolveEnded = resolve));
     socket.on('message', (data: RawData, isBinary: boolean) => this.onMessage(data as Buffer, isBinary));
     socket.once('close', () => this.finish('browser'));
     desktop.on('drain', () => socket.resume());
     desktop.on('error', () => undefined);
     desktop.once('end', () => this.onDesktopEnd());
     desktop.once('close', () => this.onDesktopEnd());
-    this.tellState();
+    this.sendState();
     socket.send(GREETING, { binary: true });
   }
 
@@ -80,17 +80,17 @@ export class ViewerRelay {
   setInput(isAllowed: boolean): void {
     if (this.isOver || isAllowed === this.allowsInput) return;
     this.allowsInput = isAllowed;
-    this.toDesktop(this.filter.setInput(isAllowed));
-    this.tellState();
+    this.sendToDesktop(this.filter.setInput(isAllowed));
+    this.sendState();
   }
 
   /** Ends the connection because its session ended. */
   endSession(reason: ViewerEnd, sentence: string): void {
-    this.cut(VIEWER_CLOSE[reason], sentence);
+    this.close(VIEWER_CLOSE[reason], sentence);
   }
 
   /** Ends the connection. From now on nothing is passed on. */
-  cut(code: number, reason: string): void {
+  close(code: number, reason: string): void {
     if (this.isOver) return;
     this.socket.close(code, reason);
     setTimeout(() => this.socket.terminate(), CLOSING_MS).unref();
@@ -110,41 +110,41 @@ export class ViewerRelay {
     this.isOver = true;
     this.desktop.removeAllListeners('data');
     this.desktop.resume();
-    this.toDesktop(this.filter.release());
+    this.sendToDesktop(this.filter.release());
     this.desktop.end(() => this.desktop.destroy());
     setTimeout(() => this.desktop.destroy(), CLOSING_MS).unref();
-    this.end(side);
+    this.resolveEnded(side);
   }
 
   private onMessage(data: Buffer, isBinary: boolean): void {
     if (this.isOver) return;
-    if (!isBinary) return this.cut(CLOSE.policy, 'A viewer sends binary frames.');
+    if (!isBinary) return this.close(CLOSE.policy, 'A viewer sends binary frames.');
     // R1
-    let filtered: Filtered;
+    let filtered: FilterResult;
     try {
       filtered = this.filter.write(data);
     } catch (error) {
       if (!(error instanceof RfbViolation)) throw error;
-      return this.cut(CLOSE.policy, error.message);
+      return this.close(CLOSE.policy, error.message);
     }
     for (const message of filtered.toBrowser) this.socket.send(message, { binary: true });
     // R2
-    if (filtered.isGreeted) this.begin();
-    this.toDesktop(filtered.toDesktop);
+    if (filtered.isGreeted) this.start();
+    this.sendToDesktop(filtered.toDesktop);
     if (filtered.hasInput) this.options.onInput(filtered.pointer);
     // R3
     if (this.desktop.writableNeedDrain) this.socket.pause();
   }
 
-  private begin(): void {
-    if (this.hasBegun) return;
-    this.hasBegun = true;
-    this.desktop.on('data', (bytes: Buffer) => this.onBytes(bytes));
+  private start(): void {
+    if (this.hasStarted) return;
+    this.hasStarted = true;
+    this.desktop.on('data', (bytes: Buffer) => this.onDesktopData(bytes));
     this.desktop.write(CLIENT_INIT);
     this.desktop.resume();
   }
 
-  private onBytes(bytes: Buffer): void {
+  private onDesktopData(bytes: Buffer): void {
     const { socket, desktop } = this;
     const isFull = () => socket.bufferedAmount >= this.options.waitingBytesMax();
     socket.send(bytes, { binary: true }, () => {
@@ -154,12 +154,12 @@ export class ViewerRelay {
     if (isFull()) desktop.pause();
   }
 
-  private toDesktop(messages: readonly Buffer[]): void {
+  private sendToDesktop(messages: readonly Buffer[]): void {
     if (messages.length > 0 && this.desktop.writable) this.desktop.write(Buffer.concat(messages));
   }
 
   /** Sends the page a text frame that says whether its user controls the desktop. The desktop's own frames are binary. */
-  private tellState(): void {
+  private sendState(): void {
     this.socket.send(JSON.stringify({ type: 'session', mode: this.options.mode, control: this.allowsInput }));
   }
 }

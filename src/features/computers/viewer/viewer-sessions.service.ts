@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 
 import type { CommandContext } from '../../../kernel/context/command-context.ts';
-import { Refusal } from '../../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../../kernel/errors/problem-error.ts';
 import { ViewedDesktops } from './viewed-desktops.ts';
 import { ViewerBrowsers } from './viewer-browsers.service.ts';
 import { ViewerConnections } from './viewer-connections.service.ts';
@@ -13,7 +13,7 @@ import type { ViewerLink } from './viewer-token.ts';
 import type { ViewerEnd, ViewerMode } from './viewers.events.ts';
 
 /** A caller's request for a session. */
-export interface SessionOrder {
+export interface SessionRequest {
   computerId: string;
   accountId: string;
   sessionId: string;
@@ -27,7 +27,7 @@ export interface SessionOrder {
   signal: AbortSignal;
 }
 
-export interface ShownSession {
+export interface SessionView {
   row: SessionRow;
   lastInputAt: Date | null;
 }
@@ -47,7 +47,7 @@ export class ViewerSessions {
    * Creates a session of the computer, which it wakes first. Throws `computer_not_found`, `human_in_control`, `rate_limited`, and what a
    * wake throws.
    */
-  async create({ ttlSeconds, context, signal, wake, ...order }: SessionOrder): Promise<ViewerLink> {
+  async create({ ttlSeconds, context, signal, wake, ...order }: SessionRequest): Promise<ViewerLink> {
     const { computerId, accountId, sessionId, mode } = order;
     return this.desktops.whileAwake({ computerId, accountId, context, signal, wake }, async () => {
       // A token holds whole seconds.
@@ -66,7 +66,7 @@ export class ViewerSessions {
     accountId: string,
     status: SessionStatus | null,
     page: { limit: number; after: readonly [string, string] | null },
-  ): Promise<ShownSession[]> {
+  ): Promise<SessionView[]> {
     await this.desktops.requireOwned(computerId, accountId);
     const rows = await this.queries.execute(new ListSessions(computerId, status, page.limit, page.after));
     const inputs = await this.browsers.lastInputs(rows.map(({ session_id }) => session_id));
@@ -82,7 +82,7 @@ export class ViewerSessions {
     const state = await this.records.load(computerId);
     const isIt = ({ id }: { id: string }) => id === sessionId;
     const isKnown = sessionId === null || state?.sessions.some(isIt) || state?.ended.some(isIt);
-    if (!isKnown) throw new Refusal('session_not_found', 'The computer has no such session.');
+    if (!isKnown) throw new ProblemError('session_not_found', 'The computer has no such session.');
     const meant = state?.sessions.filter((session) => sessionId === null || isIt(session)) ?? [];
     await this.end(computerId, sessionId === null ? null : [sessionId], 'closed', context);
     return meant.length;

@@ -1,8 +1,8 @@
-import { Browser, ViewerBed } from '../../../../test/support/viewer-bed.ts';
+import { Browser, ViewerFixture } from '../../../../test/support/viewer-fixture.ts';
 import { untilTrue } from '../../../../test/support/until.ts';
 
-let bed: ViewerBed;
-beforeAll(async () => (bed = await ViewerBed.start()));
+let bed: ViewerFixture;
+beforeAll(async () => (bed = await ViewerFixture.start()));
 afterAll(() => bed?.server.close());
 
 describe('a viewer of a computer that may sleep', () => {

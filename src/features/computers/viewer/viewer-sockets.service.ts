@@ -18,7 +18,7 @@ import { type BeforeApplicationShutdown, Injectable, Logger } from '@nestjs/comm
 
 import { pause } from '../../../kernel/async/pause.ts';
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
-import type { Call } from '../../../http/server/call.ts';
+import type { RequestContext } from '../../../http/server/request-context.ts';
 import { WebSockets } from '../../../http/server/web-sockets.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { DesktopTimeout } from '../../../desktop/rfb/desktop-errors.ts';
@@ -56,7 +56,7 @@ export class ViewerSockets implements BeforeApplicationShutdown {
    * Serves a connection until it ends. Before it is open, throws what `WebSockets.check` throws, `session_closed`, `rate_limited`,
    * `computer_asleep`, and the failures of the desktop.
    */
-  async serve(call: Call, link: ViewerLink): Promise<void> {
+  async serve(call: RequestContext, link: ViewerLink): Promise<void> {
     this.sockets.check(call);
     const { sessionId, computerId } = link;
     openSession(await this.records.load(computerId), sessionId, new Date());
@@ -65,7 +65,7 @@ export class ViewerSockets implements BeforeApplicationShutdown {
     const need = { computerId, accountId, context, signal: call.goneSignal(), wake: false };
     const connection = { connectionId: newId(), sessionId, computerId, accountId };
     const relay = await this.desktops.whileAwake(need, (dial) => this.open(call, link, connection, dial));
-    const serving = this.attend(call, connection, relay);
+    const serving = this.waitForEnd(call, connection, relay);
     this.running.add(serving);
     await serving.finally(() => this.running.delete(serving));
   }
@@ -75,21 +75,21 @@ export class ViewerSockets implements BeforeApplicationShutdown {
     await Promise.allSettled(this.running);
   }
 
-  private async open(call: Call, link: ViewerLink, connection: ViewerConnection, dial: Dial): Promise<ViewerRelay> {
+  private async open(call: RequestContext, link: ViewerLink, connection: ViewerConnection, dial: Dial): Promise<ViewerRelay> {
     const { computerId, sessionId, accountId, connectionId } = connection;
-    const desktop = await this.greeted(dial, call.goneSignal());
+    const desktop = await this.dialAndGreet(dial, call.goneSignal());
     try {
       // V1
       await this.connections.add(connection);
       const state = await this.records.execute(computerId, { type: 'ConnectViewer', sessionId, connectionId }, call.context);
       const socket = await this.sockets.accept(call, FRAME_BYTES_MAX);
-      const hold = this.holder({ computerId, accountId, context: call.context, signal: call.goneSignal(), wake: false });
+      const hold = this.inputHold({ computerId, accountId, context: call.context, signal: call.goneSignal(), wake: false });
       const relay = new ViewerRelay(socket, desktop, {
         mode: link.mode,
         allowsInput: mayControl(state, sessionId),
         waitingBytesMax: () => this.waitingBytesMax(accountId),
         onInput: (pointer) => {
-          this.connections.noteInput(connectionId);
+          this.connections.markInput(connectionId);
           if (pointer !== null) this.desktops.movePointer(computerId, pointer.x, pointer.y);
           hold();
         },
@@ -105,7 +105,7 @@ export class ViewerSockets implements BeforeApplicationShutdown {
     }
   }
 
-  private async greeted(dial: Dial, gone: AbortSignal) {
+  private async dialAndGreet(dial: Dial, gone: AbortSignal) {
     const timeout = timeoutSignal(GREETING_TIMEOUT_MS);
     const signal = AbortSignal.any([gone, timeout]);
     try {
@@ -123,18 +123,18 @@ export class ViewerSockets implements BeforeApplicationShutdown {
   }
 
   /** Waits for the end of the connection, and records it. Never throws. */
-  private async attend(call: Call, connection: ViewerConnection, relay: ViewerRelay): Promise<void> {
+  private async waitForEnd(call: RequestContext, connection: ViewerConnection, relay: ViewerRelay): Promise<void> {
     const since = performance.now();
     await relay.ended;
     await this.recordEnd(call, connection, since);
   }
 
-  private async recordEnd({ context }: Call, { computerId, connectionId }: ViewerConnection, since: number): Promise<void> {
+  private async recordEnd({ context }: RequestContext, { computerId, connectionId }: ViewerConnection, since: number): Promise<void> {
     const seconds = Math.round((performance.now() - since) / 1_000);
     try {
       await this.records.execute(computerId, { type: 'DisconnectViewer', connectionId, seconds }, context);
       await this.connections.remove([connectionId]);
-      if ((await this.connections.ofComputer(computerId)).size === 0) await this.desktops.keepAwakeNoLonger(computerId);
+      if ((await this.connections.ofComputer(computerId)).size === 0) await this.desktops.stopKeepingAwake(computerId);
     } catch (error) {
       this.connections.abandon(connectionId);
       this.logger.warn({ msg: 'the end of a connection to a desktop could not be recorded yet', err: error });
@@ -142,7 +142,7 @@ export class ViewerSockets implements BeforeApplicationShutdown {
   }
 
   /** V3: returns a function for each input. It holds the computer awake for a moment, so that it counts as used at the last input. */
-  private holder(need: ViewNeed): () => void {
+  private inputHold(need: ViewNeed): () => void {
     let isHeld = false;
     return () => {
       if (isHeld || need.signal.aborted) return;

@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 
-import { Browser, problemOf, ViewerBed } from '../../../../test/support/viewer-bed.ts';
+import { Browser, problemOf, ViewerFixture } from '../../../../test/support/viewer-fixture.ts';
 import { Database } from '../../../postgres/database/database.ts';
 
-let bed: ViewerBed;
+let bed: ViewerFixture;
 
-beforeAll(async () => void (bed = await ViewerBed.start()));
+beforeAll(async () => void (bed = await ViewerFixture.start()));
 afterAll(() => bed?.server.close());
 afterEach(() => bed.disconnectAll());
 

@@ -2,10 +2,10 @@ import { Injectable, type OnModuleInit } from '@nestjs/common';
 
 import { Config } from '../../../kernel/config/config.ts';
 import type { Caller } from '../../../kernel/context/caller.ts';
-import { Refusal } from '../../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../../kernel/errors/problem-error.ts';
 import { CredentialVerifier, type Visit } from '../../../http/auth/credential-verifier.ts';
 import type { Ticket } from '../../../http/auth/tickets.ts';
-import type { Call } from '../../../http/server/call.ts';
+import type { RequestContext } from '../../../http/server/request-context.ts';
 import { isOwnOrigin } from '../../../http/requests/origins.ts';
 import { withoutLast } from '../../../kernel/text/without-last.ts';
 import { ViewerBrowsers } from './viewer-browsers.service.ts';
@@ -47,7 +47,7 @@ export class ViewerVisits implements OnModuleInit {
    * Returns a ticket for one connection to the session. Throws `origin_not_allowed` unless the viewer page requests it,
    * `unauthenticated`, `session_closed`, `viewer_taken` and `rate_limited`.
    */
-  async ticketFor(token: string, call: Call): Promise<Visitor> {
+  async ticketFor(token: string, call: RequestContext): Promise<Visitor> {
     this.requireOwnPage(call);
     const link = this.links.require(token);
     const state = await this.records.load(link.computerId);
@@ -70,12 +70,13 @@ export class ViewerVisits implements OnModuleInit {
   private async callerOf(link: ViewerLink, { ticket, origin, host, cookies }: Visit): Promise<Caller> {
     if (origin === null || !isOwnOrigin(origin, host, this.config.baseUrl)) throw foreignPage();
     await this.browsers.requireOwner(link.sessionId, secretIn(cookies));
-    const caller = ticket === null ? null : await this.browsers.takeTicket(link.sessionId, ticket);
-    if (caller === null) throw new Refusal('unauthenticated', 'The ticket is not valid: unknown, used, expired, or for another session.');
+    const caller = ticket === null ? null : await this.browsers.redeemTicket(link.sessionId, ticket);
+    if (caller === null)
+      throw new ProblemError('unauthenticated', 'The ticket is not valid: unknown, used, expired, or for another session.');
     return caller;
   }
 
-  private requireOwnPage(call: Call): void {
+  private requireOwnPage(call: RequestContext): void {
     const { origin, 'sec-fetch-site': site } = call.headers;
     const isOwn = typeof origin === 'string' && isOwnOrigin(origin, String(call.headers.host ?? ''), this.config.baseUrl);
     if (!isOwn || (site !== undefined && site !== 'same-origin')) throw foreignPage();
@@ -102,6 +103,6 @@ function secretIn(cookies: string): string | null {
   return /(?:^|; *)mooring_viewer=([A-Za-z0-9_-]{43})(?:;|$)/.exec(cookies)?.[1] ?? null;
 }
 
-function foreignPage(): Refusal {
-  return new Refusal('origin_not_allowed', 'Only the page of the link itself may connect to it.');
+function foreignPage(): ProblemError {
+  return new ProblemError('origin_not_allowed', 'Only the page of the link itself may connect to it.');
 }

@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { Chromium, type Page } from '../../../../test/support/chromium.ts';
 import { RealDesktop } from '../../../../test/support/real-desktop.ts';
 import { until } from '../../../../test/support/until.ts';
-import { ViewerBed } from '../../../../test/support/viewer-bed.ts';
+import { ViewerFixture } from '../../../../test/support/viewer-fixture.ts';
 
-let bed: ViewerBed;
+let bed: ViewerFixture;
 let desktop: RealDesktop;
 let chromium: Chromium;
 let computerId: string;
@@ -14,7 +14,7 @@ let computerId: string;
 beforeAll(async () => {
   desktop = await RealDesktop.start('the desktop of a test');
   chromium = await Chromium.start();
-  bed = await ViewerBed.start();
+  bed = await ViewerFixture.start();
   computerId = bed.computer(desktop);
   await until('the terminal is there', () => (existsSync(join(desktop.home, 'ready')) ? true : undefined));
 }, 120_000);

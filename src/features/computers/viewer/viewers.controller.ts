@@ -3,7 +3,7 @@ import { ApiQuery } from '@nestjs/swagger';
 import { v5 as uuidv5 } from 'uuid';
 
 import { RequireScope } from '../../../http/auth/access.ts';
-import { type Call, CurrentCall } from '../../../http/server/call.ts';
+import { type RequestContext, CurrentRequest } from '../../../http/server/request-context.ts';
 import { Idempotent } from '../../../http/idempotency/idempotency.interceptor.ts';
 import { Operation } from '../../../http/requests/operation.ts';
 import { ReadsModel } from '../../../http/responses/reads-model.ts';
@@ -46,7 +46,7 @@ export class ViewersController {
   async open(
     @ComputerId() computerId: string,
     @Body() { mode = 'control', ttl_seconds: ttlSeconds = DEFAULT_TTL_SECONDS, exclusive = false, label }: OpenViewerDto,
-    @CurrentCall() call: Call,
+    @CurrentRequest() call: RequestContext,
   ): Promise<ViewerDto> {
     const sessionId = call.seed === null ? newId() : uuidv5('viewer', call.seed);
     const { accountId, context } = call;
@@ -61,7 +61,11 @@ export class ViewersController {
   @Operation('listComputerSessions')
   @RequireScope('computers')
   @ReadsModel('viewer_sessions')
-  async list(@ComputerId() computerId: string, @Query() query: ListSessionsDto, @CurrentCall() call: Call): Promise<SessionDto[]> {
+  async list(
+    @ComputerId() computerId: string,
+    @Query() query: ListSessionsDto,
+    @CurrentRequest() call: RequestContext,
+  ): Promise<SessionDto[]> {
     const { limit, place } = call.page(query, 'time', 'text');
     const sessions = await this.sessions.list(computerId, call.accountId, query.status ?? null, { limit, after: place });
     call.linkAfter(sessions, limit, ({ row }) => [row.created_at.toISOString(), row.session_id]);
@@ -76,7 +80,7 @@ export class ViewersController {
   async close(
     @ComputerId() computerId: string,
     @Body() { session_id: sessionId }: CloseSessionsDto,
-    @CurrentCall() call: Call,
+    @CurrentRequest() call: RequestContext,
   ): Promise<ClosedSessionsDto> {
     return { closed: await this.sessions.close(computerId, call.accountId, sessionId?.toLowerCase() ?? null, call.context) };
   }

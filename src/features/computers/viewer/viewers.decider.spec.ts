@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 
 import { given, NOON } from '../../../../test/support/decider-spec.ts';
-import { Refusal } from '../../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../../kernel/errors/problem-error.ts';
 import {
   CONNECTIONS_MAX,
   ENDED_MAX,
@@ -225,7 +225,7 @@ function decided(command: ViewersCommand, state: ViewersState, now: Date): Viewe
   try {
     return viewersDecider.decide(command, state, now);
   } catch (error) {
-    if (error instanceof Refusal) return [];
+    if (error instanceof ProblemError) return [];
     throw error;
   }
 }

@@ -12,7 +12,7 @@
  * V5. The state is bounded: of ended sessions, the last ENDED_MAX are remembered with their reason.
  */
 
-import { invalidField, Refusal } from '../../../kernel/errors/refusal.ts';
+import { invalidField, ProblemError } from '../../../kernel/errors/problem-error.ts';
 import type { Decider } from '../../../eventsourcing/event-store/event-definition.ts';
 import { computerSandbox } from '../../../sandboxes/sandbox-id.ts';
 import type { ViewerEnd, ViewerEvent, ViewerMode } from './viewers.events.ts';
@@ -84,7 +84,7 @@ export function openSession(state: ViewersState, sessionId: string, now: Date): 
   const session = state?.sessions.find(({ id }) => id === sessionId);
   if (session !== undefined && !hasExpired(session, now)) return session;
   const reason = session === undefined ? (state?.ended.find(({ id }) => id === sessionId)?.reason ?? 'closed') : 'expired';
-  throw new Refusal('session_closed', CLOSED[reason], { members: { reason } });
+  throw new ProblemError('session_closed', CLOSED[reason], { members: { reason } });
 }
 
 export const CLOSED: Record<ViewerEnd, string> = {
@@ -135,9 +135,11 @@ function create(command: CreateSession, state: ViewersState, now: Date): ViewerE
   const over = state?.sessions.filter((session) => hasExpired(session, now)) ?? [];
   const open = state?.sessions.filter((session) => !over.includes(session)) ?? [];
   if (open.length >= SESSIONS_MAX)
-    throw new Refusal('rate_limited', `This computer has ${SESSIONS_MAX} open sessions. Close some of them.`, { retryAfterSeconds: 60 });
+    throw new ProblemError('rate_limited', `This computer has ${SESSIONS_MAX} open sessions. Close some of them.`, {
+      retryAfterSeconds: 60,
+    });
   if (exclusive && open.some((session) => session.exclusive))
-    throw new Refusal('human_in_control', 'Another session has exclusive control of this computer. Close it first.');
+    throw new ProblemError('human_in_control', 'Another session has exclusive control of this computer. Close it first.');
   return [
     ...over.flatMap((session) => closed(state as Viewers, session, 'expired', [])),
     { type: 'ViewerCreated', data: { computer_id, session_id, account_id, mode, exclusive, label, expires_at: command.expiresAt } },
@@ -153,7 +155,7 @@ function connect(
   if (connections.includes(connection_id)) return [];
   const all = state?.sessions.flatMap((session) => session.connections) ?? [];
   if (all.length >= CONNECTIONS_MAX)
-    throw new Refusal('rate_limited', `${CONNECTIONS_MAX} viewers are connected to this computer already.`, { retryAfterSeconds: 10 });
+    throw new ProblemError('rate_limited', `${CONNECTIONS_MAX} viewers are connected to this computer already.`, { retryAfterSeconds: 10 });
   const data = { computer_id: state?.computerId ?? '', session_id: sessionId, connection_id, mode };
   return [{ type: 'ViewerConnected', data }];
 }

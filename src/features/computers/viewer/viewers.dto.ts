@@ -3,7 +3,7 @@ import { IsBoolean, IsIn, IsInt, IsOptional, IsString, Max, MaxLength, Min } fro
 import { Given, Text } from '../../agents/index.ts';
 import { PageQueryDto } from '../../../http/requests/page.dto.ts';
 import { hasLength } from '../../../http/requests/validation.ts';
-import type { ShownSession } from './viewer-sessions.service.ts';
+import type { SessionView } from './viewer-sessions.service.ts';
 import { type SessionStatus, sessionStatuses } from './viewer-sessions.table.ts';
 import type { ViewerMode } from './viewers.events.ts';
 
@@ -82,7 +82,7 @@ export class ClosedSessionsDto {
   closed: number;
 }
 
-export function toSessionDto({ row, lastInputAt }: ShownSession): SessionDto {
+export function toSessionDto({ row, lastInputAt }: SessionView): SessionDto {
   return {
     session_id: row.session_id,
     computer_id: row.computer_id,

@@ -1,7 +1,7 @@
 import { clipboardText } from '../../../../test/support/browser-messages.ts';
-import { RfbStandIn } from '../../../../test/support/rfb-stand-in.ts';
+import { FakeRfbServer } from '../../../../test/support/fake-rfb-server.ts';
 import { until, untilTrue } from '../../../../test/support/until.ts';
-import { Browser, problemOf, ViewerBed, type Viewing } from '../../../../test/support/viewer-bed.ts';
+import { Browser, problemOf, ViewerFixture, type Viewing } from '../../../../test/support/viewer-fixture.ts';
 import { Database } from '../../../postgres/database/database.ts';
 import { EventStore, type StoredEvent } from '../../../eventsourcing/event-store/event-store.ts';
 import { Sagas } from '../../../eventsourcing/sagas/saga.ts';
@@ -14,9 +14,9 @@ import { ViewerRecords } from './viewer-records.service.ts';
 import { ViewerSessions } from './viewer-sessions.service.ts';
 import { CONNECTIONS_MAX } from './viewers.decider.ts';
 
-let bed: ViewerBed;
+let bed: ViewerFixture;
 
-beforeAll(async () => void (bed = await ViewerBed.start()));
+beforeAll(async () => void (bed = await ViewerFixture.start()));
 afterAll(() => bed?.server.close());
 afterEach(() => bed.disconnectAll());
 
@@ -137,7 +137,7 @@ describe('a link to a computer', () => {
 
 describe('a viewer', () => {
   it('sees the desktop and controls it', async () => {
-    const desktop = new RfbStandIn({ width: 300, height: 200 });
+    const desktop = new FakeRfbServer({ width: 300, height: 200 });
     const computerId = bed.computer(desktop);
     const { path } = await bed.session(computerId);
     const viewing = await connect(path);
@@ -160,7 +160,7 @@ describe('a viewer', () => {
   });
 
   it('that only sees it changes nothing, whatever it sends, and does not hold it awake', async () => {
-    const desktop = new RfbStandIn();
+    const desktop = new FakeRfbServer();
     const computerId = bed.computer(desktop);
     const viewing = await connect((await bed.session(computerId, { mode: 'view' })).path);
     expect(viewing.control).toBe(false);
@@ -172,7 +172,7 @@ describe('a viewer', () => {
   });
 
   it('leaves no key or button down', async () => {
-    const desktop = new RfbStandIn();
+    const desktop = new FakeRfbServer();
     const viewing = await connect((await bed.session(bed.computer(desktop))).path);
     viewing.send(keyEvent(0xffe1, true), pointerEvent(1, 5, 6));
     await isRead(viewing);
@@ -209,14 +209,14 @@ describe('a viewer', () => {
   });
 
   it('gets a close code if the desktop ended or can not be reached', async () => {
-    const desktop = new RfbStandIn();
+    const desktop = new FakeRfbServer();
     const computerId = bed.computer(desktop);
     const viewing = await connect((await bed.session(computerId)).path);
     desktop.hangUp();
     expect((await viewing.closed)[0]).toBe(4005);
     const broken = bed.computer({
       dial: () => {
-        const stream = new RfbStandIn().dial();
+        const stream = new FakeRfbServer().dial();
         stream.destroy();
         return stream;
       },
@@ -327,7 +327,7 @@ describe('a session that has ended', () => {
 
 describe('exclusive control', () => {
   it('blocks the input of everybody else while its viewer is connected', async () => {
-    const desktop = new RfbStandIn();
+    const desktop = new FakeRfbServer();
     const computerId = bed.computer(desktop);
     const other = await connect((await bed.session(computerId)).path);
     other.send(keyEvent(0xffe1, true));

@@ -66,7 +66,7 @@ export class ViewersSaga implements Saga, OnModuleInit {
   private async endSessions({ computerId, accountId, sessions }: Viewers, { assertLease }: SagaPass): Promise<void> {
     if (sessions.length === 0) return;
     const context = systemContext(this.name, accountId);
-    const fate = await this.desktops.fateOf(computerId);
+    const fate = await this.desktops.availabilityOf(computerId);
     const now = Date.now();
     const expired = sessions.filter(({ expiresAt }) => Date.parse(expiresAt) <= now).map(({ id }) => id);
     assertLease();

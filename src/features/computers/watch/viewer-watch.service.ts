@@ -5,14 +5,14 @@ import { LEASE_IS_FREE } from '../../../postgres/leases/leases.ts';
 import { REPLICA } from '../../../postgres/leases/replica.ts';
 
 /** A connection that its owner does not renew is dead after this many seconds. */
-const UNSEEN_SECONDS_MAX = 30;
+const UNRENEWED_SECONDS_MAX = 30;
 
 /**
  * The SQL condition for a row `w` of a connection that no process serves any more. Owners renew their rows, and hold a lease while they
  * live.
  */
 export const IS_DEAD = `(
-  w.seen_at < clock_timestamp() - make_interval(secs => ${UNSEEN_SECONDS_MAX})
+  w.seen_at < clock_timestamp() - make_interval(secs => ${UNRENEWED_SECONDS_MAX})
   or exists (select from consumer_leases l where l.name = '${REPLICA}' || w.owner and ${LEASE_IS_FREE}))`;
 
 export const IS_WATCHED = `not ${IS_DEAD}`;

@@ -3,7 +3,7 @@ import { Injectable } from '@nestjs/common';
 import type { Agent } from '../../agents/index.ts';
 import { Config } from '../../../kernel/config/config.ts';
 import { LogCapture } from '../../logs/index.ts';
-import { ready } from '../../../agent-protocol/readiness.ts';
+import { waitUntilReady } from '../../../agent-protocol/readiness.ts';
 import { ContainerRuntime } from '../../../runtime/runtime.ts';
 import type { ContainerSpec, ContainerView } from '../../../runtime/container.ts';
 import type { ImageGone } from '../../../runtime/runtime.errors.ts';
@@ -16,7 +16,7 @@ import { ContainerContents } from './container-contents.service.ts';
 import { ImageSources } from '../images/image-sources.service.ts';
 import { privateVariables } from './private-variables.ts';
 import { listeningOn, unreachableReason } from './listening-port.ts';
-import { wantedRelease } from './next-step.decider.ts';
+import { wantedRelease } from './next-step.rules.ts';
 
 /** The number of lines of a failed container's output that are copied to the build log. */
 const LAST_LINES = 20;
@@ -62,8 +62,8 @@ export class AgentContainers implements KindContainers<Agent> {
     return this.images.pullAgain(gone, accountId, () => undefined, signal);
   }
 
-  forget(agentId: string): Promise<void> {
-    return this.contents.forget(agentId);
+  onDeleted(agentId: string): Promise<void> {
+    return this.contents.deleteAll(agentId);
   }
 
   /** Lists in the build log the variables with a private address that the agent may not reach. */
@@ -80,7 +80,7 @@ export class AgentContainers implements KindContainers<Agent> {
   async isReady(agent: Agent, container: ContainerView, withinMs: number, signal: AbortSignal): Promise<boolean> {
     const { port, health } = this.runSettings(agent);
     const address = await this.runtime.address(container, port);
-    return ready(address, health, withinMs, signal);
+    return waitUntilReady(address, health, withinMs, signal);
   }
 
   /** Returns a sentence if a program listens on the container's port but the service can't connect to it; otherwise null. */
@@ -89,7 +89,7 @@ export class AgentContainers implements KindContainers<Agent> {
     const { port } = this.runSettings(agent);
     try {
       const address = await this.runtime.address(container, port);
-      if (await ready(address, { tcp: true }, CONNECT_MS, timeoutSignal(CONNECT_MS))) return null;
+      if (await waitUntilReady(address, { tcp: true }, CONNECT_MS, timeoutSignal(CONNECT_MS))) return null;
       const request = { argv: ['cat', ...SOCKET_TABLES], timeoutMs: TABLES_MS, outputLimitBytes: TABLES_BYTES_MAX };
       const { stdout } = await this.runtime.exec(container.handle, request);
       return unreachableReason(listeningOn(stdout.toString(), port), address.host, port);

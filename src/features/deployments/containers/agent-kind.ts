@@ -5,7 +5,7 @@ import type { AgentContainers } from './agent-containers.service.ts';
 import type { AgentRows } from './agent-rows.service.ts';
 import { agentRules } from './agent-rules.ts';
 import type { AgentSteps } from './agent-steps.service.ts';
-import type { OwnStep } from './next-step.decider.ts';
+import type { OwnStep } from './next-step.rules.ts';
 
 export type AgentKind = ContainerKind<Agent, AgentRecord, OwnStep>;
 

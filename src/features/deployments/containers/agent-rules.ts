@@ -1,6 +1,6 @@
 import { isInTransit, type Agent, type AgentRecord } from '../../agents/index.ts';
 import type { KindRules } from '../../../sandboxes/index.ts';
-import { nextCheckAt, nextStep, type OwnStep } from './next-step.decider.ts';
+import { nextCheckAt, nextStep, type OwnStep } from './next-step.rules.ts';
 
 /** The rules that the reconciler applies to an agent's state. */
 export const agentRules: KindRules<Agent, AgentRecord, OwnStep> = {
@@ -16,7 +16,7 @@ export const agentRules: KindRules<Agent, AgentRecord, OwnStep> = {
     if (status === 'active') return ['running'];
     return status === 'sleeping' && sleepDepth === 'frozen' && wantedSleep !== 'stopped' ? ['frozen'] : [];
   },
-  keepsLook: ({ status }) => status === 'deploying',
+  mayReuseObservation: ({ status }) => status === 'deploying',
   // A deployment fails immediately on an engine that can't run it, instead of waiting for another engine.
   waitsForEngine: ({ status }) => status !== 'deploying',
   failure: ({ status, deployment }, kind, reason) =>

@@ -17,18 +17,18 @@ import { Injectable } from '@nestjs/common';
 
 import { deploymentStep, type Agent, type AgentRecord } from '../../agents/index.ts';
 import type { Wait } from '../../../kernel/limits/fair-limiter.ts';
-import { bothOf } from '../../../kernel/async/both-of.ts';
+import { allSettledPair } from '../../../kernel/async/all-settled-pair.ts';
 import type { ContainerView } from '../../../runtime/container.ts';
 import { RuntimeUnavailable } from '../../../runtime/runtime.errors.ts';
 import type { KindSteps, Pass, Seen, Work } from '../../../sandboxes/index.ts';
 import { deadlineSignal, EngineView } from '../../../sandboxes/services.ts';
 import { DeploymentImages } from '../images/deployment-images.service.ts';
 import { AgentRecords } from '../records/agent-records.ts';
-import { endedEarly, failureOf } from '../records/failures.ts';
+import { exitedEarly, failureOf } from '../records/failures.ts';
 import { waitLine } from '../records/wait-line.ts';
 import { AgentContainers } from './agent-containers.service.ts';
 import { ContainerContents } from './container-contents.service.ts';
-import type { OwnStep } from './next-step.decider.ts';
+import type { OwnStep } from './next-step.rules.ts';
 
 type AgentWork = Work<Agent, AgentRecord>;
 
@@ -61,7 +61,7 @@ export class AgentSteps implements KindSteps<Agent, AgentRecord, OwnStep> {
 
   executeOwn(work: AgentWork, step: OwnStep): Promise<boolean> {
     if (step.do === 'resolve_image') return this.resolveImage(work, step.meanwhile);
-    return work.record(work.seen, endedEarly(work.seen.state, step.container), step.container);
+    return work.record(work.seen, exitedEarly(work.seen.state, step.container), step.container);
   }
 
   whenReady(work: AgentWork, container: ContainerView): Promise<boolean> {
@@ -80,7 +80,7 @@ export class AgentSteps implements KindSteps<Agent, AgentRecord, OwnStep> {
       const run = (signal: AbortSignal) => this.images.resolve(agentId, agent, log, signal);
       const onWait = (wait: Wait) => log.line(waitLine(kind, wait));
       const resolving = this.engine.runWithinDeadline(pass, agent, { kind, isStale: work.isStale, run, onWait });
-      const [record] = await bothOf(resolving, work.recordMeanwhile(meanwhile));
+      const [record] = await allSettledPair(resolving, work.recordMeanwhile(meanwhile));
       // A3
       const now = await this.records.load(agentId);
       // A1. The record of an image need not wait for the log.

@@ -40,8 +40,8 @@ export class ContainerContents {
   }
 
   /** Deletes the stored contents of a deleted agent. May be repeated. */
-  forget(agentId: string): Promise<void> {
-    return this.files.forget(agentId);
+  deleteAll(agentId: string): Promise<void> {
+    return this.files.deleteAll(agentId);
   }
 
   /**
@@ -50,7 +50,7 @@ export class ContainerContents {
    */
   async putFiles(agentId: string, handle: ContainerHandle, template: Template | undefined): Promise<void> {
     const files = await this.files.of(agentId);
-    for (const file of files) refuseUnseen(absoluteOf(file), template);
+    for (const file of files) refuseHiddenPath(absoluteOf(file), template);
     // The volume is written separately, because a container with a read-only file system accepts files nowhere else.
     for (const place of [VOLUME_PATH, '/']) {
       const chosen = files.filter((file) => isWithin(absoluteOf(file), VOLUME_PATH) === (place === VOLUME_PATH));
@@ -81,7 +81,7 @@ export class ContainerContents {
         timeoutMs: SCRIPT_SECONDS_MAX * 1_000,
         outputLimitBytes: SCRIPT_OUTPUT_BYTES_MAX,
         signal,
-        onOutput: (stream, bytes) => lines[stream].take(bytes),
+        onOutput: (stream, bytes) => lines[stream].push(bytes),
       });
       // The last line of a truncated output is dropped, because it may end with a part of a secret that would not be recognized.
       if (truncated) log.line('The rest of its output is not kept.');
@@ -113,7 +113,7 @@ export class ContainerContents {
 }
 
 /** Throws `RuntimeRefused` if the template hides or write-protects the path of the file. */
-function refuseUnseen(path: string, template: Template | undefined): void {
+function refuseHiddenPath(path: string, template: Template | undefined): void {
   const hidden = template?.tmpfs.find((directory) => isWithin(path, directory));
   if (hidden !== undefined)
     throw new RuntimeRefused(

@@ -4,12 +4,12 @@ import type { Agent, AgentEvent } from '../../agents/index.ts';
 import type { ContainerState, ContainerView, ListedContainer } from '../../../runtime/container.ts';
 import * as given from '../../../../test/support/agents.ts';
 import { NOON } from '../../../../test/support/decider-spec.ts';
-import { differs } from '../../../sandboxes/reconciliation/differences.decider.ts';
-import type { Rules } from '../../../sandboxes/lifecycle/steps.decider.ts';
-import { nextStep } from './next-step.decider.ts';
+import { differs } from '../../../sandboxes/reconciliation/differences.rules.ts';
+import type { StepRules } from '../../../sandboxes/lifecycle/steps.rules.ts';
+import { nextStep } from './next-step.rules.ts';
 
 const agents = { nextStep, isBeingDeleted: ({ status }: Agent) => status === 'deleting' };
-const rules: Rules = { canFreeze: true, deepSleepAfterSeconds: 900, startTimeoutSeconds: 60 };
+const rules: StepRules = { canFreeze: true, deepSleepAfterSeconds: 900, startTimeoutSeconds: 60 };
 const nothing = { containers: [], volume: false };
 
 function container(generation: number, state: ContainerState): ContainerView {

@@ -1,9 +1,9 @@
 import Dockerode from 'dockerode';
 
-import { AgentBed } from '../../../../test/support/agent-bed.ts';
+import { AgentFixture } from '../../../../test/support/agent-fixture.ts';
 import { closeServer, runtimeOn } from '../../../../test/support/engine-runtime.ts';
-import { EngineStandIn } from '../../../../test/support/engine-stand-in/engine-stand-in.ts';
-import { standInProbe } from '../../../../test/support/engine-stand-in/probe.ts';
+import { FakeDockerEngine } from '../../../../test/support/fake-docker-engine/fake-docker-engine.ts';
+import { fakeProbe } from '../../../../test/support/fake-docker-engine/probe.ts';
 import { startFeatureServer } from '../../../../test/support/feature-server.ts';
 import { runningFeatures } from '../../../../test/support/features.ts';
 import type { TestServer } from '../../../../test/support/http-server.ts';
@@ -17,19 +17,19 @@ const REFUSAL_OF_ONE = 'OCI runtime pause failed: unable to freeze: unknown';
 const UNLIMITED = { MemoryLimit: false, CpuCfsQuota: false, PidsLimit: false };
 const PODMAN = { Version: '5.3.1', Components: [{ Name: 'Podman Engine' }] };
 
-let engine: EngineStandIn;
+let engine: FakeDockerEngine;
 let server: TestServer;
-let bed: AgentBed;
-let usual: { version: EngineStandIn['traits']['version']; info: EngineStandIn['traits']['info'] };
+let bed: AgentFixture;
+let usual: { version: FakeDockerEngine['traits']['version']; info: FakeDockerEngine['traits']['info'] };
 
 beforeAll(async () => {
-  engine = await EngineStandIn.start({ otherwise: standInProbe });
+  engine = await FakeDockerEngine.start({ otherwise: fakeProbe });
   engine.images.pulled(IMAGE);
   usual = { version: engine.traits.version, info: engine.traits.info };
   const docker = new Dockerode({ socketPath: engine.socket });
   const runtime = runtimeOn(docker, 'abcdef012346', async () => [], { requireLimits: true });
   server = await startFeatureServer({ ...runningFeatures(runtime), environment: { MOORING_SHARED_IMAGES: IMAGE } });
-  bed = new AgentBed(server);
+  bed = new AgentFixture(server);
   await bed.account('acme', 100);
 });
 
@@ -44,7 +44,7 @@ const runtime = () => server.app.get(ContainerRuntime, { strict: false });
 
 /** Makes the engine another one, and waits until the service has connected to it and knows so. */
 async function becomes(
-  traits: Partial<EngineStandIn['traits']>,
+  traits: Partial<FakeDockerEngine['traits']>,
   isKnown: (told: { lack: string | null; freeze: boolean }) => boolean,
 ): Promise<void> {
   await engine.goAway();

@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 
 import { agentDecider } from '../../agents/aggregate/agents.decider.ts';
-import { isInTransit } from '../../agents/aggregate/agent-state.decider.ts';
+import { isInTransit } from '../../agents/aggregate/agent-state.rules.ts';
 import type { Agent, AgentCommand, AgentEvent } from '../../agents/index.ts';
 import type { ContainerState, ContainerView } from '../../../runtime/container.ts';
 import * as given from '../../../../test/support/agents.ts';
 import { NOON } from '../../../../test/support/decider-spec.ts';
-import type { Actual, Rules } from '../../../sandboxes/lifecycle/steps.decider.ts';
-import { nextCheckAt, nextStep, type OwnStep, type Step } from './next-step.decider.ts';
+import type { ActualState, StepRules } from '../../../sandboxes/lifecycle/steps.rules.ts';
+import { nextCheckAt, nextStep, type OwnStep, type Step } from './next-step.rules.ts';
 
 /**
  * Runs the rules in a simulated world: from any state of the agent and the engine, step by step, the world reaches the desired state and
@@ -72,7 +72,7 @@ class World {
       this.agent = agentDecider.evolve(this.agent, event) as Agent;
   }
 
-  private actual(): Actual {
+  private actual(): ActualState {
     const containers = [...this.facts.containers].map(([handle, { generation, state, isOutdated }]): ContainerView => ({
       agentId: 'a1',
       generation,
@@ -89,7 +89,7 @@ class World {
     return { containers, volume, held, abandonedBy: null, lastActiveAt: null, started: this.started };
   }
 
-  private rules(): Rules {
+  private rules(): StepRules {
     const { canFreeze } = this.facts;
     return { canFreeze, deepSleepAfterSeconds: 900, startTimeoutSeconds: 60 };
   }

@@ -3,12 +3,12 @@ import { lookup } from 'node:dns/promises';
 import Dockerode from 'dockerode';
 
 import { runningFeatures } from '../../../../test/support/features.ts';
-import { AgentBed } from '../../../../test/support/agent-bed.ts';
+import { AgentFixture } from '../../../../test/support/agent-fixture.ts';
 import { closeServer, runtimeOn } from '../../../../test/support/engine-runtime.ts';
-import { EngineStandIn } from '../../../../test/support/engine-stand-in/engine-stand-in.ts';
+import { FakeDockerEngine } from '../../../../test/support/fake-docker-engine/fake-docker-engine.ts';
 import { startFeatureServer } from '../../../../test/support/feature-server.ts';
 import { hostileImageNames, privateImageNames } from '../../../../test/support/hostile-images.ts';
-import { expectProblem } from '../../../../test/support/things-server.ts';
+import { expectProblem } from '../../../../test/support/sample-server.ts';
 import type { TestServer } from '../../../../test/support/http-server.ts';
 
 /** The images that the engine has from the start, as if they had been pulled or built there. */
@@ -25,19 +25,19 @@ async function addressesOf(host: string): Promise<string[]> {
   return (await lookup(host, { all: true })).map(({ address }) => address);
 }
 
-let engine: EngineStandIn;
+let engine: FakeDockerEngine;
 let server: TestServer;
-let bed: AgentBed;
+let bed: AgentFixture;
 
 beforeAll(async () => {
-  engine = await EngineStandIn.start({ trickling: ['trickle/image:1'] });
+  engine = await FakeDockerEngine.start({ trickling: ['trickle/image:1'] });
   for (const name of [SECRET, SHARED, SHARED_TAG, OTHER_TAG, ALIKE]) engine.images.pulled(name);
   const runtime = runtimeOn(new Dockerode({ socketPath: engine.socket }), 'abcdef012345', addressesOf);
   server = await startFeatureServer({
     ...runningFeatures(runtime),
     environment: { MOORING_SHARED_IMAGES: `operator/shared,${SHARED_TAG}` },
   });
-  bed = new AgentBed(server);
+  bed = new AgentFixture(server);
   for (const account of ['acme', 'other']) await bed.account(account, 100);
 });
 

@@ -41,7 +41,7 @@ export class DeploymentImages {
         command,
         commitSha,
         framework = null,
-      } = await this.attempts.run(deployment.id, () => this.claimedImage(agentId, agent, deployment, log, signal));
+      } = await this.attempts.run(deployment.id, () => this.claimImage(agentId, agent, deployment, log, signal));
       const startTimeoutSeconds = this.sources.template(framework ?? deployment.templateId)?.startTimeoutSeconds ?? null;
       const deploymentId = deployment.id;
       return { type: 'RecordImage', deploymentId, image, imageName: name, command, commitSha, framework, startTimeoutSeconds };
@@ -54,7 +54,7 @@ export class DeploymentImages {
   }
 
   /** Returns the deployment's image after claiming it, so that it is not removed as unused. */
-  private async claimedImage(agentId: string, agent: Agent, deployment: Deployment, log: BuildLog, signal: AbortSignal): Promise<Image> {
+  private async claimImage(agentId: string, agent: Agent, deployment: Deployment, log: BuildLog, signal: AbortSignal): Promise<Image> {
     const claim = (image: string) => this.claims.claim({ deployment_id: deployment.id, agent_id: agentId }, image);
     const { earlier } = deployment;
     const claimed = async (): Promise<Image> => {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { RepositoryRefused } from '../../../builds/git/repository-refused.ts';
 import type { Template } from '../../templates/index.ts';
 
-const INTO = '.mooring';
+const TARGET_FOLDER = '.mooring';
 
 /**
  * Copies the files that a framework's template adds to a repository from its folder `project` into the repository's folder `.mooring`.
@@ -21,7 +21,7 @@ export async function addFrameworkFiles(
     throw new RepositoryRefused(
       `This installation has no template that runs ${framework} projects of repositories: give the repository a Dockerfile, or a Procfile without the files of ${framework}.`,
     );
-  if ((await lstat(join(directory, INTO)).catch(() => null)) !== null)
-    throw new RepositoryRefused(`The repository has a ${INTO} of its own, a name that the files of ${framework} need.`);
-  await cp(folder, join(directory, INTO), { recursive: true, preserveTimestamps: true });
+  if ((await lstat(join(directory, TARGET_FOLDER)).catch(() => null)) !== null)
+    throw new RepositoryRefused(`The repository has a ${TARGET_FOLDER} of its own, a name that the files of ${framework} need.`);
+  await cp(folder, join(directory, TARGET_FOLDER), { recursive: true, preserveTimestamps: true });
 }

@@ -1,4 +1,4 @@
-import { AgentBed } from '../../../../test/support/agent-bed.ts';
+import { AgentFixture } from '../../../../test/support/agent-fixture.ts';
 import { FaultyRuntimeModule, type FaultyRuntime } from '../../../../test/support/faulty-runtime.ts';
 import { startFeatureServer } from '../../../../test/support/feature-server.ts';
 import { runningFeatures } from '../../../../test/support/features.ts';
@@ -10,14 +10,14 @@ import { RuntimeUnavailable } from '../../../runtime/runtime.errors.ts';
 import { ImageAttempts } from './image-attempts.service.ts';
 
 let server: TestServer;
-let bed: AgentBed;
+let bed: AgentFixture;
 let faulty: FaultyRuntime;
 let attempts: ImageAttempts;
 
 beforeAll(async () => {
   const features = runningFeatures(FaultyRuntimeModule.forTest((opened) => (faulty = opened)));
   server = await startFeatureServer({ ...features, intervals: quickRetries });
-  bed = new AgentBed(server);
+  bed = new AgentFixture(server);
   await bed.account('acme', 100);
   attempts = server.app.get(ImageAttempts, { strict: false });
 });

@@ -4,7 +4,7 @@ import { Database } from '../../../postgres/database/database.ts';
 import { RuntimeRefused } from '../../../runtime/runtime.errors.ts';
 
 /** The deployment fails after this many attempts that ended with their process. */
-const LOST_MAX = 2;
+const INTERRUPTED_ATTEMPTS_MAX = 2;
 
 /**
  * Counts the attempts to provide a deployment's image that started and never ended. Such an attempt ended with the process, and may have
@@ -29,10 +29,10 @@ export class ImageAttempts {
     const [row] = await this.database.query<{ begun: number }>(
       `insert into image_attempts as known (deployment_id, begun) values ($1, 1)
         on conflict (deployment_id) do update set begun = least(known.begun + 1, $2), begun_at = now() returning begun`,
-      [deploymentId, LOST_MAX + 1],
+      [deploymentId, INTERRUPTED_ATTEMPTS_MAX + 1],
     );
     // The row stays, so that the next process finds the same if this one ends before the failure is recorded.
-    if ((row?.begun ?? 0) > LOST_MAX)
+    if ((row?.begun ?? 0) > INTERRUPTED_ATTEMPTS_MAX)
       throw new RuntimeRefused(
         'The service ended twice while it made the image of this deployment available. The deployment may be the reason, so it is not tried again.',
       );

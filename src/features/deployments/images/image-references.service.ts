@@ -46,7 +46,7 @@ export class ImageReferences {
   /** Throws `RuntimeRefused` if the image's registry can't be resolved, or has a private address that the operator has not allowed. */
   private async checkRegistry(imageName: string, accountId: string): Promise<void> {
     // The registry is checked again, because its name may resolve to a private address since the request.
-    switch (await this.hosts.placeOf(imageName, accountId, LOOKUP_MS)) {
+    switch (await this.hosts.scopeOf(imageName, accountId, LOOKUP_MS)) {
       case 'private':
         throw new RuntimeRefused(`The registry of ${imageName} has a private address, which the operator has not allowed.`);
       case 'unknown':

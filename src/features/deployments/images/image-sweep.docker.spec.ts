@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
-import { AgentBed } from '../../../../test/support/agent-bed.ts';
-import { bedRuntime } from '../../../../test/support/bed-runtime.ts';
-import { DockerBed } from '../../../../test/support/docker-bed.ts';
+import { AgentFixture } from '../../../../test/support/agent-fixture.ts';
+import { fixtureRuntime } from '../../../../test/support/fixture-runtime.ts';
+import { DockerFixture } from '../../../../test/support/docker-fixture.ts';
 import { startFeatureServer } from '../../../../test/support/feature-server.ts';
 import { runningFeatures } from '../../../../test/support/features.ts';
 import type { TestServer } from '../../../../test/support/http-server.ts';
@@ -20,20 +20,20 @@ import { ImageClaims } from './image-claims.service.ts';
 import { ImageSweep } from './image-sweep.service.ts';
 
 describe('an image that no agent needs', () => {
-  let bed: DockerBed;
+  let bed: DockerFixture;
   let server: TestServer;
-  let agents: AgentBed;
+  let agents: AgentFixture;
   let registry: TestRegistry;
   let shared: string;
 
   beforeAll(async () => {
-    bed = await DockerBed.open();
+    bed = await DockerFixture.open();
     registry = await TestRegistry.start({ credential: null });
     shared = await published('shared');
-    const runtime = bedRuntime(bed);
+    const runtime = fixtureRuntime(bed);
     const environment = { MOORING_ALLOW_PRIVATE_SOURCES: '127.0.0.1', MOORING_SHARED_IMAGES: shared };
     server = await startFeatureServer({ ...runningFeatures(runtime), environment });
-    agents = new AgentBed(server);
+    agents = new AgentFixture(server);
     for (const account of ['acme', 'other']) await agents.account(account, 50);
   });
   afterAll(async () => {
@@ -85,7 +85,7 @@ describe('an image that no agent needs', () => {
     const [, second] = (await recordsOf(agentId)).toReversed();
     const rollBack = () => call('acme', 'POST', `/api/v1/agents/${agentId}/rollback`, { deployment_id: second?.id });
     // Its registry is checked as it is before any pull.
-    jest.spyOn(server.app.get(SourceHosts, { strict: false }), 'placeOf').mockResolvedValueOnce('private');
+    jest.spyOn(server.app.get(SourceHosts, { strict: false }), 'scopeOf').mockResolvedValueOnce('private');
     await rollBack();
     expect((await recordsOf(agentId))[0]).toMatchObject({ status: 'failed', message: expect.stringContaining('has a private address') });
     expect(await isThere(versions[1] as string)).toBe(false);

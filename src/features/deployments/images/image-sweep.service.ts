@@ -18,7 +18,7 @@ const BUILD_CACHE_AGE_MS = 7 * 86_400_000;
 export class ImageSweep {
   private readonly logger = new Logger('Images');
   /** The images that could not be removed, so that others are tried first. */
-  private refused: ReadonlySet<string> = new Set();
+  private unremovable: ReadonlySet<string> = new Set();
 
   constructor(
     private readonly runtime: ContainerRuntime,
@@ -31,18 +31,18 @@ export class ImageSweep {
   async run(assertLease: () => void): Promise<boolean> {
     await this.needs.releaseEnded();
     const unneeded = await this.unneeded();
-    const turn = unneeded.toSorted((one, other) => Number(this.refused.has(one.id)) - Number(this.refused.has(other.id)));
+    const turn = unneeded.toSorted((one, other) => Number(this.unremovable.has(one.id)) - Number(this.unremovable.has(other.id)));
     const tried = turn.slice(0, REMOVALS_MAX);
     const removed: StoredImage[] = [];
     for (const image of tried) {
       assertLease();
-      if (!(await this.removed(image))) continue;
+      if (!(await this.tryRemove(image))) continue;
       removed.push(image);
       this.logger.log({ image: image.id, names: image.names, bytes: image.bytes, msg: 'removed an image that no agent needs' });
       sagaStep('images', image.id, 'removed');
     }
     const refused = tried.filter((image) => !removed.includes(image));
-    this.refused = new Set([...unneeded.filter(({ id }) => this.refused.has(id)), ...refused].map(({ id }) => id));
+    this.unremovable = new Set([...unneeded.filter(({ id }) => this.unremovable.has(id)), ...refused].map(({ id }) => id));
     const removed_bytes = removed.reduce((sum, { bytes }) => sum + bytes, 0);
     await this.records.record({ removed: removed.length, removed_bytes, refused: refused.length });
     return removed.length > 0 && turn.length > tried.length;
@@ -50,11 +50,11 @@ export class ImageSweep {
 
   private async unneeded(): Promise<StoredImage[]> {
     const { own } = await this.runtime.images.list();
-    const needed = await this.needs.known(own.flatMap(({ digests }) => digests));
+    const needed = await this.needs.neededByReadModels(own.flatMap(({ digests }) => digests));
     return own.filter((image) => !this.isKept(image) && !image.digests.some((digest) => needed.has(digest)));
   }
 
-  private async removed(image: StoredImage): Promise<boolean> {
+  private async tryRemove(image: StoredImage): Promise<boolean> {
     try {
       return await this.needs.unlessNeeded(image.digests, () => this.runtime.images.remove(image.id));
     } catch (error) {

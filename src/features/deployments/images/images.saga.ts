@@ -5,13 +5,13 @@ import { EngineLimits } from '../../../sandboxes/services.ts';
 import { ImageSweep } from './image-sweep.service.ts';
 
 /** The only key, so that one replica sweeps for all of them. */
-const ALL = 'all';
+const ONLY_KEY = 'all';
 /** A sweep runs after this time even without an event, in ms. */
-const AGAIN_MS = 10 * 60_000;
+const SWEEP_EVERY_MS = 10 * 60_000;
 /** The shortest pause between two sweeps, and between other work of the engine and a sweep, in ms. */
 const PAUSE_MS = 5_000;
 /** The longest time for which a sweep waits until the engine is idle, in ms. */
-const PATIENCE_MS = 60_000;
+const QUIET_TIMEOUT_MS = 60_000;
 /** A pause is at least this many times as long as the sweep before it. */
 const REST_FACTOR = 10;
 
@@ -28,11 +28,11 @@ export class ImagesSaga implements Saga, OnModuleInit {
     types: ['DeploymentSucceeded', 'DeploymentFailed', 'DeploymentCanceled', 'AgentDeleted'],
   };
   readonly concurrency = 1;
-  private hasBegun = false;
+  private hasStarted = false;
   /** The earliest time of the next sweep, in ms since 1970. */
   private restUntil = 0;
   /** The time since which a sweep waits for an idle engine, in ms since 1970; null if none waits. */
-  private waitsSince: number | null = null;
+  private waitingSince: number | null = null;
 
   constructor(
     private readonly sagas: Sagas,
@@ -45,23 +45,23 @@ export class ImagesSaga implements Saga, OnModuleInit {
   }
 
   keyOf(): string {
-    return ALL;
+    return ONLY_KEY;
   }
 
   /** Starts the first sweep. Each further one is started by an event, or by the time that the previous one returned. */
   async resync(): Promise<SagaKey[]> {
-    return this.hasBegun ? [] : [{ key: ALL, account: null }];
+    return this.hasStarted ? [] : [{ key: ONLY_KEY, account: null }];
   }
 
   async reconcile(_key: string, { assertLease, withoutSlot }: SagaPass): Promise<Date | null> {
-    this.hasBegun = true;
+    this.hasStarted = true;
     if (Date.now() < this.restUntil) return new Date(this.restUntil);
-    this.waitsSince ??= Date.now();
-    if (this.limits.quietMs < PAUSE_MS && Date.now() - this.waitsSince < PATIENCE_MS) return new Date(Date.now() + PAUSE_MS);
-    this.waitsSince = null;
+    this.waitingSince ??= Date.now();
+    if (this.limits.quietMs < PAUSE_MS && Date.now() - this.waitingSince < QUIET_TIMEOUT_MS) return new Date(Date.now() + PAUSE_MS);
+    this.waitingSince = null;
     const begun = performance.now();
     const isMore = await withoutSlot(() => this.sweep.run(assertLease));
     this.restUntil = Date.now() + Math.max(PAUSE_MS, REST_FACTOR * (performance.now() - begun));
-    return new Date(isMore ? this.restUntil : Math.max(this.restUntil, Date.now() + AGAIN_MS));
+    return new Date(isMore ? this.restUntil : Math.max(this.restUntil, Date.now() + SWEEP_EVERY_MS));
   }
 }

@@ -1,7 +1,7 @@
 import { mkdir, readdir, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { AgentBed } from '../../../../test/support/agent-bed.ts';
+import { AgentFixture } from '../../../../test/support/agent-fixture.ts';
 import { FaultyRuntimeModule, type FaultyRuntime } from '../../../../test/support/faulty-runtime.ts';
 import { startFeatureServer } from '../../../../test/support/feature-server.ts';
 import { runningFeatures } from '../../../../test/support/features.ts';
@@ -10,12 +10,12 @@ import { until } from '../../../../test/support/until.ts';
 import { ImageSweep } from './image-sweep.service.ts';
 
 let server: TestServer;
-let bed: AgentBed;
+let bed: AgentFixture;
 let faulty: FaultyRuntime;
 
 beforeAll(async () => {
   server = await startFeatureServer(runningFeatures(FaultyRuntimeModule.forTest((opened) => (faulty = opened))));
-  bed = new AgentBed(server);
+  bed = new AgentFixture(server);
   await bed.account('acme', 10);
 });
 afterAll(() => server?.close());

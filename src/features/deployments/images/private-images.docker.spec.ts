@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 
 import Dockerode from 'dockerode';
 
-import { AgentBed } from '../../../../test/support/agent-bed.ts';
+import { AgentFixture } from '../../../../test/support/agent-fixture.ts';
 import { closeServer, runtimeOn } from '../../../../test/support/engine-runtime.ts';
 import { startFeatureServer } from '../../../../test/support/feature-server.ts';
 import { runningFeatures } from '../../../../test/support/features.ts';
@@ -42,7 +42,7 @@ describe('an image at a private address', () => {
   let inner: Registry;
   let allowed: Registry;
   let real: TestServer;
-  let agents: AgentBed;
+  let agents: AgentFixture;
   /** The addresses to which the name of both registries leads, one for each time that it is resolved, before it leads to this machine. */
   let leadsTo: string[] = [];
 
@@ -52,7 +52,7 @@ describe('an image at a private address', () => {
     // The engine resolves this name itself, to this machine, and asks a registry there without TLS.
     const environment = { MOORING_ALLOW_PRIVATE_SOURCES: `localhost:${allowed.port}` };
     real = await startFeatureServer({ ...runningFeatures(runtime), environment });
-    agents = new AgentBed(real);
+    agents = new AgentFixture(real);
     await agents.account('acme', 100);
   });
   afterAll(async () => {

@@ -46,7 +46,7 @@ export class Repositories implements OnApplicationBootstrap {
   }
 
   onApplicationBootstrap(): Promise<void> {
-    return this.removeOld();
+    return this.removeLeftovers();
   }
 
   /**
@@ -61,7 +61,7 @@ export class Repositories implements OnApplicationBootstrap {
     signal: AbortSignal,
     build: (source: ImageSource) => Promise<T>,
   ): Promise<T & { commitSha: string; framework: string | null }> {
-    await this.removeOld();
+    await this.removeLeftovers();
     const folder = join(this.root, deployment.id);
     try {
       const { directory, commitSha } = await this.fetch(deployment, accountId, folder, log, signal);
@@ -88,7 +88,7 @@ export class Repositories implements OnApplicationBootstrap {
     const fetched = await fetchRepository({
       repository,
       branch: name,
-      isAllowed: this.hosts.allows(repository),
+      isAllowed: this.hosts.isAllowedRepository(repository),
       credential,
       folder,
       limits: {
@@ -106,7 +106,7 @@ export class Repositories implements OnApplicationBootstrap {
   }
 
   /** Removes the files of processes that died. No deployment takes longer than its timeout. */
-  private removeOld(): Promise<void> {
+  private removeLeftovers(): Promise<void> {
     return removeOldFetches(this.root, new Date(Date.now() - this.config.deployTimeoutSeconds * 1_000));
   }
 }

@@ -1,6 +1,6 @@
 import { ThreadFailed } from '../../../kernel/async/worker-thread.ts';
 import { SourceReader } from './source-reader.service.ts';
-import { answerOf, type SourceAnswer, type SourceQuestion } from './source-reading.ts';
+import { readSource, type SourceReadResult, type SourceReadRequest } from './source-reading.ts';
 
 const opened: SourceReader[] = [];
 afterEach(() => Promise.all(opened.splice(0).map((each) => each.onApplicationShutdown())));
@@ -8,7 +8,7 @@ const { signal } = new AbortController();
 const dockerfile = (text: string) => ({ text, builder: 'buildkit' as const, given: {} });
 const share = (account: string) => ({ account, agent: 'a' });
 
-function readerWith(ask: (question: SourceQuestion) => Promise<SourceAnswer>): SourceReader {
+function readerWith(ask: (question: SourceReadRequest) => Promise<SourceReadResult>): SourceReader {
   return new SourceReader({ ask, close: () => Promise.resolve() });
 }
 
@@ -33,7 +33,7 @@ describe('a reader of tenants’ files', () => {
   });
 
   it('refuses files that it fails on, since another try would fail as well', async () => {
-    expect(answerOf({ kind: 'dockerfile', text: null as unknown as string, builder: 'buildkit', given: {} })).toMatchObject({
+    expect(readSource({ kind: 'dockerfile', text: null as unknown as string, builder: 'buildkit', given: {} })).toMatchObject({
       kind: 'failed',
       cause: expect.stringContaining('TypeError'),
     });

@@ -11,13 +11,13 @@ import type { DockerfileNeeds } from '../../../builds/dockerfiles/dockerfile-bas
 import type { ProjectFiles } from '../../../builds/projects/project-files.ts';
 import type { ProjectPlan } from '../../../runtime/project-plan.ts';
 import { RuntimeRefused } from '../../../runtime/runtime.errors.ts';
-import type { SourceAnswer, SourceQuestion } from './source-reading.ts';
+import type { SourceReadResult, SourceReadRequest } from './source-reading.ts';
 
 /** The timeout of one read, in ms. Files of 256 KiB are read within a second on a busy machine. */
-const READ_MS = 10_000;
+const READ_TIMEOUT_MS = 10_000;
 const HEAP_MB = 256;
 /** The files are refused after this many timeouts. A single one may mean that the process was suspended. */
-const LATE_READS_MAX = 2;
+const TIMED_OUT_READS_MAX = 2;
 
 const reasons: Record<ThreadFailed['reason'], string> = {
   late: 'take too long to be read',
@@ -29,13 +29,15 @@ const reasons: Record<ThreadFailed['reason'], string> = {
 @Injectable()
 export class SourceReader implements OnApplicationShutdown {
   /** One file is read at a time, from each account in turn. */
-  private readonly turns = new FairLimiter({ all: 1 });
+  private readonly limiter = new FairLimiter({ all: 1 });
 
-  constructor(private readonly thread: Pick<WorkerThread<SourceQuestion, SourceAnswer>, 'ask' | 'close'>) {}
+  constructor(private readonly thread: Pick<WorkerThread<SourceReadRequest, SourceReadResult>, 'ask' | 'close'>) {}
 
   static open(): SourceReader {
     const program = new URL(`./source-reading.worker${extname(import.meta.url)}`, import.meta.url);
-    return new SourceReader(new WorkerThread<SourceQuestion, SourceAnswer>(program, { answerMs: READ_MS, heapMb: HEAP_MB }));
+    return new SourceReader(
+      new WorkerThread<SourceReadRequest, SourceReadResult>(program, { responseMs: READ_TIMEOUT_MS, heapMb: HEAP_MB }),
+    );
   }
 
   onApplicationShutdown(): Promise<void> {
@@ -63,24 +65,24 @@ export class SourceReader implements OnApplicationShutdown {
     return answer.plan;
   }
 
-  private async read(question: SourceQuestion, share: Share, signal: AbortSignal): Promise<SourceAnswer> {
-    const answer = await this.turns.run(share, signal, () => this.ask(question));
-    if (answer.kind === 'failed') throw refused('ended', new Error(answer.cause));
+  private async read(question: SourceReadRequest, share: Share, signal: AbortSignal): Promise<SourceReadResult> {
+    const answer = await this.limiter.run(share, signal, () => this.request(question));
+    if (answer.kind === 'failed') throw readRefusal('ended', new Error(answer.cause));
     if (answer.kind !== 'refused') return answer;
     throw answer.by === 'RuntimeRefused' ? new RuntimeRefused(answer.message) : new RepositoryRefused(answer.message);
   }
 
-  private async ask(question: SourceQuestion): Promise<SourceAnswer> {
+  private async request(question: SourceReadRequest): Promise<SourceReadResult> {
     for (let late = 1; ; late += 1)
       try {
         return await this.thread.ask(question);
       } catch (error) {
         if (!(error instanceof ThreadFailed)) throw error;
-        if (error.reason !== 'late' || late === LATE_READS_MAX) throw refused(error.reason, error);
+        if (error.reason !== 'late' || late === TIMED_OUT_READS_MAX) throw readRefusal(error.reason, error);
       }
   }
 }
 
-function refused(reason: ThreadFailed['reason'], cause: Error): RepositoryRefused {
+function readRefusal(reason: ThreadFailed['reason'], cause: Error): RepositoryRefused {
   return new RepositoryRefused(`The files that say how the image is built ${reasons[reason]}.`, { cause });
 }

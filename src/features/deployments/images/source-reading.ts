@@ -7,11 +7,11 @@ import { needsOf, type DockerfileNeeds } from '../../../builds/dockerfiles/docke
 /** The port of agents that are built from projects. */
 const PORT = 8080;
 
-export type SourceQuestion =
+export type SourceReadRequest =
   | { kind: 'dockerfile'; text: string; builder: Builder; given: Record<string, string> }
   | { kind: 'project'; files: ProjectFiles };
 
-export type SourceAnswer =
+export type SourceReadResult =
   | { kind: 'needs'; needs: DockerfileNeeds }
   | { kind: 'plan'; plan: ProjectPlan }
   /** A message for the owner of the files. */
@@ -20,7 +20,7 @@ export type SourceAnswer =
   | { kind: 'failed'; cause: string };
 
 /** Reads the files of a tenant. Never throws: an error of the reader, such as a stack overflow, concerns these files only. */
-export function answerOf(question: SourceQuestion): SourceAnswer {
+export function readSource(question: SourceReadRequest): SourceReadResult {
   try {
     if (question.kind === 'dockerfile') return { kind: 'needs', needs: needsOf(question.text, question.builder, question.given) };
     return { kind: 'plan', plan: planOf(question.files, PORT) };

@@ -1,6 +1,6 @@
 import { parentPort } from 'node:worker_threads';
 
-import { answerOf, type SourceQuestion } from './source-reading.ts';
+import { readSource, type SourceReadRequest } from './source-reading.ts';
 
-parentPort?.on('message', (question: SourceQuestion) => parentPort?.postMessage(answerOf(question)));
+parentPort?.on('message', (question: SourceReadRequest) => parentPort?.postMessage(readSource(question)));
 parentPort?.postMessage('ready');

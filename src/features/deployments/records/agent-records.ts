@@ -8,7 +8,7 @@ import { Keyring } from '../../../crypto/keyring.ts';
 import { EventStore } from '../../../eventsourcing/event-store/event-store.ts';
 import { systemContext } from '../../../kernel/context/command-context.ts';
 import { executeOnce, type KindRecords, type Seen } from '../../../sandboxes/index.ts';
-import type { Order } from '../../../sandboxes/lifecycle/steps.decider.ts';
+import type { Order } from '../../../sandboxes/lifecycle/steps.rules.ts';
 import { BuildLog } from './build-log.ts';
 import { secretsOfBuilds } from './build-secrets.ts';
 

@@ -28,9 +28,9 @@ const LINE_CHARACTERS_MAX = 4_000;
 const MESSAGE_CHARACTERS_MAX = 500;
 /** B3: the most lines in the log of one deployment. Further lines are dropped. */
 const LINES_MAX = 20_000;
-const TRIES = 5;
+const ATTEMPTS_MAX = 5;
 /** The end of a stream: its revision, -1 if it is empty, and the number of lines in it. */
-interface Place {
+interface StreamEnd {
   revision: number;
   lines: number;
 }
@@ -43,7 +43,7 @@ export class BuildLog {
   private writing: Promise<void> = Promise.resolve();
   private timer: NodeJS.Timeout | undefined;
   /** The end of the stream. It is read at the first line, so that `flush` need not wait for it. */
-  private place: Promise<Place> | null = null;
+  private streamEnd: Promise<StreamEnd> | null = null;
   private readonly redaction: Redaction;
 
   constructor(
@@ -58,10 +58,10 @@ export class BuildLog {
   readonly line = (text: string): void => {
     this.count += 1;
     if (this.count > LINES_MAX) return;
-    this.place ??= this.read();
+    this.streamEnd ??= this.startReadingEnd();
     const told = this.count === LINES_MAX ? 'The log is too long; the rest of it is not kept.' : text;
     // B1
-    const shown = this.redaction.of(told).slice(0, LINE_CHARACTERS_MAX);
+    const shown = this.redaction.redact(told).slice(0, LINE_CHARACTERS_MAX);
     this.waiting.push(shown);
     this.waitingBytes += bytesOf(shown);
     if (this.waiting.length >= CHUNK_LINES || this.waitingBytes >= CHUNK_BYTES) this.write();
@@ -70,7 +70,7 @@ export class BuildLog {
 
   /** Returns the text of a message as the log would show it, 500 characters at most. */
   redacted(text: string): string {
-    return this.redaction.of(text).slice(0, MESSAGE_CHARACTERS_MAX);
+    return this.redaction.redact(text).slice(0, MESSAGE_CHARACTERS_MAX);
   }
 
   /** Resolves when every line so far is in the log. */
@@ -96,28 +96,28 @@ export class BuildLog {
   private async append(lines: string[]): Promise<void> {
     for (let attempt = 1; ; attempt++) {
       try {
-        const place = await (this.place ??= this.read());
+        const place = await (this.streamEnd ??= this.startReadingEnd());
         const expected = place.revision < 0 ? ('no_stream' as const) : place.revision;
         const { revision } = await this.events.append(buildLogStream(this.deployment.id), expected, [this.event(place, lines)]);
-        this.place = Promise.resolve({ revision, lines: place.lines + lines.length });
+        this.streamEnd = Promise.resolve({ revision, lines: place.lines + lines.length });
         return;
       } catch (error) {
         // B2: after an unknown outcome, the same event is written again at the same revision.
         const isUnknown = error instanceof OutcomeUnknown;
-        if (!isUnknown) this.place = null;
-        if (attempt === TRIES || !(isUnknown || error instanceof WrongExpectedRevision)) throw error;
+        if (!isUnknown) this.streamEnd = null;
+        if (attempt === ATTEMPTS_MAX || !(isUnknown || error instanceof WrongExpectedRevision)) throw error;
       }
     }
   }
 
-  private read(): Promise<Place> {
-    const reading = this.lastPlace();
+  private startReadingEnd(): Promise<StreamEnd> {
+    const reading = this.readStreamEnd();
     // The next chunk reports the failure.
     reading.catch(() => undefined);
     return reading;
   }
 
-  private async lastPlace(): Promise<Place> {
+  private async readStreamEnd(): Promise<StreamEnd> {
     for await (const { revision, data } of this.events.readStream(buildLogStream(this.deployment.id), { backwards: true, limit: 1 })) {
       const last = data as { first_line: number; lines: string[] };
       return { revision, lines: last.first_line + last.lines.length };
@@ -125,7 +125,7 @@ export class BuildLog {
     return { revision: -1, lines: 0 };
   }
 
-  private event(place: Place, lines: string[]): NewEvent {
+  private event(place: StreamEnd, lines: string[]): NewEvent {
     const { id, agentId, accountId } = this.deployment;
     const actor = { kind: 'system' as const, id: 'deployments', name: 'deployments' };
     return {

@@ -12,15 +12,15 @@ describe('a line of a build log', () => {
       'ghijkl',
       Buffer.from('pa ss/word').toString('base64'),
     ];
-    expect(written.map((each) => redaction.of(`<${each}>`)).join()).not.toMatch(/word|more|abcdef|ghijkl|cGEg|%2F/);
-    expect(redaction.of('pa ss/word-and-more pa ss/word')).toBe('•••••••• ••••••••');
+    expect(written.map((each) => redaction.redact(`<${each}>`)).join()).not.toMatch(/word|more|abcdef|ghijkl|cGEg|%2F/);
+    expect(redaction.redact('pa ss/word-and-more pa ss/word')).toBe('•••••••• ••••••••');
     // Shorter than four characters, it would mask half of every log.
-    expect(redaction.of('an abc of it')).toBe('an abc of it');
+    expect(redaction.redact('an abc of it')).toBe('an abc of it');
   });
 
   it('is not shown while the secrets are not known, or too many to look for', () => {
     const lines = Array.from({ length: 10_000 }, (_, at) => `line ${at}`).join('\n');
-    for (const secrets of [null, [lines]]) expect(new Redaction(secrets).of('npm install')).toMatch(/^This line is not shown/);
+    for (const secrets of [null, [lines]]) expect(new Redaction(secrets).redact('npm install')).toMatch(/^This line is not shown/);
   });
 
   it('costs time of its length alone, whatever the secrets begin with', () => {
@@ -28,7 +28,7 @@ describe('a line of a build log', () => {
     const redaction = new Redaction(secrets);
     expectLinear(
       (size) => filled('a', size),
-      (text) => expect(redaction.of(text)).toBe(text),
+      (text) => expect(redaction.redact(text)).toBe(text),
       64 * 1024,
     );
   });

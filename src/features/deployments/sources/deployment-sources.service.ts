@@ -3,7 +3,7 @@ import { Injectable } from '@nestjs/common';
 import { type AgentSettings, type DeploymentRequest } from '../../agents/index.ts';
 import { AllowLists, SourceHosts } from '../../agents/services.ts';
 import { Templates } from '../../templates/index.ts';
-import { deploymentSource, type EarlierDeployment, earlierSource } from './deployment-sources.decider.ts';
+import { deploymentSource, type EarlierDeployment, earlierSource } from './deployment-sources.rules.ts';
 import type { SourceOverrides } from './source-overrides.ts';
 
 /** Determines the source of a deployment before anything is stored. */
@@ -16,20 +16,20 @@ export class DeploymentSources {
   ) {}
 
   /**
-   * Returns the source. Throws Refusal `invalid_request`, also if the image or the repository would come from a private address or the
+   * Returns the source. Throws ProblemError `invalid_request`, also if the image or the repository would come from a private address or the
    * runtime can't limit the agent to its list of names, and `template_not_found`.
    */
   async resolve(accountId: string, settings: AgentSettings, overrides: SourceOverrides): Promise<Omit<DeploymentRequest, 'deploymentId'>> {
-    this.allowLists.refuseUnheld(settings.egress);
+    this.allowLists.refuseUnsupported(settings.egress);
     const source = deploymentSource(settings, overrides, (id) => this.templates.get(id) !== undefined);
     await this.hosts.refuseImage(source.imageName, accountId);
     await this.hosts.refuseRepository(source.repoUrl, accountId, overrides.repoField ?? 'repo_url');
     return source;
   }
 
-  /** Returns the source of a rollback to an earlier successful deployment. Throws Refusal `invalid_request` as `resolve` does. */
+  /** Returns the source of a rollback to an earlier successful deployment. Throws ProblemError `invalid_request` as `resolve` does. */
   earlier(settings: AgentSettings, earlier: EarlierDeployment): Omit<DeploymentRequest, 'deploymentId'> {
-    this.allowLists.refuseUnheld(settings.egress);
+    this.allowLists.refuseUnsupported(settings.egress);
     return earlierSource(earlier);
   }
 }

@@ -20,13 +20,13 @@ export interface AuditSelection extends EventSelection {
 }
 
 /** The position in the log up to which a consumer has read the events of an account. */
-export interface AccountPlace {
+export interface AccountCursor {
   readonly accountId: string;
   readonly position: Position;
 }
 
 /** An event, and the agent or the computer that it concerns. */
-export interface AuditedEvent extends StoredEvent {
+export interface AuditEvent extends StoredEvent {
   agentId: string | null;
   computerId: string | null;
 }
@@ -35,10 +35,10 @@ export interface AuditedEvent extends StoredEvent {
 const CLOCK_SLACK_MS = 3_600_000;
 const POSITION_MAX = 2n ** 63n - 1n;
 /** The number of messages that are read per query in a search by id. */
-const MESSAGES_AT_ONCE = 100;
+const MESSAGES_PER_READ = 100;
 
 /** The search for each cursor ends at the first entry. The order makes it use the index, however many earlier entries the account has. */
-const OUTRUN = `
+const STALE_CURSORS = `
   select number from unnest($1::uuid[], $2::bigint[], $3::int[]) with ordinality as place (account, after, bucket, number)
   cross join lateral (
     select from ${AUDIT} where account_id = account and position > 0 and position > after and ${BUCKET} >= bucket
@@ -65,7 +65,7 @@ export class AuditEntries {
    * Reads at most `limit` events after the position `after`, in the order of the log or, with `newestFirst`, the reverse. If `after` is
    * null, it starts at the beginning or the end of the log.
    */
-  async *list(selection: AuditSelection, after: Position | null, limit: number): AsyncGenerator<AuditedEvent> {
+  async *list(selection: AuditSelection, after: Position | null, limit: number): AsyncGenerator<AuditEvent> {
     const bounds = await this.bounds(selection, after);
     const { text, values } = entriesQuery(selection, bounds, limit);
     const rows = await this.database.query<Pick<AuditRow, 'position' | 'subject_id'>>(text, values);
@@ -88,7 +88,7 @@ export class AuditEntries {
     for (let place: Position | null = before; place !== null;) {
       const from: Position = place;
       place = null;
-      for await (const message of this.messagesTo(agentId, from, MESSAGES_AT_ONCE)) {
+      for await (const message of this.messagesTo(agentId, from, MESSAGES_PER_READ)) {
         if (message.data.message_id === id) return message;
         place = message.position;
       }
@@ -97,9 +97,9 @@ export class AuditEntries {
   }
 
   /** Returns the cursors that are behind their account's newest event. */
-  async outrun(places: readonly AccountPlace[]): Promise<AccountPlace[]> {
+  async findStale(places: readonly AccountCursor[]): Promise<AccountCursor[]> {
     if (places.length === 0) return [];
-    const rows = await this.database.query<{ number: string }>(OUTRUN, [
+    const rows = await this.database.query<{ number: string }>(STALE_CURSORS, [
       places.map(({ accountId }) => uuidOf(accountId)),
       places.map(({ position }) => BigInt(position).toString()),
       places.map(({ position }) => bucketOf(BigInt(position))),

@@ -3,12 +3,12 @@ import { QueryBus } from '@nestjs/cqrs';
 import { ApiOkResponse, ApiProduces } from '@nestjs/swagger';
 
 import { RequireScope } from '../../../http/auth/access.ts';
-import { type Call, CurrentCall } from '../../../http/server/call.ts';
+import { type RequestContext, CurrentRequest } from '../../../http/server/request-context.ts';
 import type { Caller } from '../../../kernel/context/caller.ts';
 import { LargeRead } from '../../../http/limits/large-reads.interceptor.ts';
 import { ReadsModel } from '../../../http/responses/reads-model.ts';
 import { NDJSON, ResponseStreams, type Streamed } from '../../../http/server/response-streams.ts';
-import { Refusal } from '../../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../../kernel/errors/problem-error.ts';
 import { ExportAudit, ListAudit } from './audit.queries.ts';
 import type { AuditSelection } from './audit-entries.ts';
 import { AuditQueryDto, selectionOf } from '../entries/history.dto.ts';
@@ -31,7 +31,7 @@ export class AuditController {
   @ReadsModel('audit_entries')
   @ApiProduces('application/json', NDJSON)
   @ApiOkResponse({ type: [AuditItem] })
-  async list(@Query() query: AuditQueryDto, @CurrentCall() call: Call): Promise<AuditItem[] | Streamed> {
+  async list(@Query() query: AuditQueryDto, @CurrentRequest() call: RequestContext): Promise<AuditItem[] | Streamed> {
     const selection = auditOf(query, call.caller);
     const { limit, place } = call.page(query, 'position');
     const after = place?.[0] ?? null;
@@ -50,7 +50,7 @@ function auditOf(query: AuditQueryDto, caller: Caller): AuditSelection {
   const isAdmin = caller.kind === 'session' && caller.role === 'admin';
   const asked = query.account_id?.toLowerCase() ?? null;
   if (!isAdmin && asked !== null && asked !== caller.accountId)
-    throw new Refusal('insufficient_scope', "Another account's audit needs an administrator's session.", {
+    throw new ProblemError('insufficient_scope', "Another account's audit needs an administrator's session.", {
       members: { required_role: 'admin' },
     });
   return {
@@ -64,7 +64,7 @@ function auditOf(query: AuditQueryDto, caller: Caller): AuditSelection {
 /** Returns the id of the agent or the computer whose events are selected; null selects all. */
 function subjectOf({ agent_id, computer_id }: AuditQueryDto): string | null {
   if (agent_id !== undefined && computer_id !== undefined)
-    throw new Refusal('invalid_request', 'Give either agent_id or computer_id.', {
+    throw new ProblemError('invalid_request', 'Give either agent_id or computer_id.', {
       errors: ['agent_id', 'computer_id'].map((field) => ({ field, message: 'give either agent_id or computer_id' })),
     });
   return (agent_id ?? computer_id)?.toLowerCase() ?? null;

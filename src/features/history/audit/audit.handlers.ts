@@ -2,9 +2,9 @@ import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import { PageBytes } from '../../../kernel/limits/page-bytes.ts';
 import { EventCatalogue } from '../../../eventsourcing/event-store/event-catalogue.ts';
-import { type AccountPlace, type AuditedEvent, AuditEntries } from './audit-entries.ts';
+import { type AccountCursor, type AuditEvent, AuditEntries } from './audit-entries.ts';
 import { historyItem, type AuditItem } from '../entries/history-item.ts';
-import { type AuditPage, ExportAudit, FindOutrun, ListAudit } from './audit.queries.ts';
+import { type AuditPage, ExportAudit, FindStaleCursors, ListAudit } from './audit.queries.ts';
 
 @QueryHandler(ListAudit)
 export class ListAuditHandler implements IQueryHandler<ListAudit> {
@@ -26,7 +26,7 @@ export class ListAuditHandler implements IQueryHandler<ListAudit> {
 }
 
 /** The number of items that are read in one query. */
-const AT_ONCE = 200;
+const ITEMS_PER_READ = 200;
 
 @QueryHandler(ExportAudit)
 export class ExportAuditHandler implements IQueryHandler<ExportAudit> {
@@ -41,8 +41,8 @@ export class ExportAuditHandler implements IQueryHandler<ExportAudit> {
 
   private async *items({ selection, after, limit }: ExportAudit): AsyncGenerator<AuditItem> {
     let position = after;
-    for (let left = limit; left > 0; left -= AT_ONCE) {
-      const wanted = Math.min(left, AT_ONCE);
+    for (let left = limit; left > 0; left -= ITEMS_PER_READ) {
+      const wanted = Math.min(left, ITEMS_PER_READ);
       let count = 0;
       for await (const event of this.entries.list(selection, position, wanted)) {
         yield auditItem(event, this.catalogue);
@@ -54,16 +54,16 @@ export class ExportAuditHandler implements IQueryHandler<ExportAudit> {
   }
 }
 
-@QueryHandler(FindOutrun)
-export class FindOutrunHandler implements IQueryHandler<FindOutrun<AccountPlace>> {
+@QueryHandler(FindStaleCursors)
+export class FindStaleCursorsHandler implements IQueryHandler<FindStaleCursors<AccountCursor>> {
   constructor(private readonly entries: AuditEntries) {}
 
-  execute({ places }: FindOutrun<AccountPlace>): Promise<AccountPlace[]> {
-    return this.entries.outrun(places);
+  execute({ cursors }: FindStaleCursors<AccountCursor>): Promise<AccountCursor[]> {
+    return this.entries.findStale(cursors);
   }
 }
 
-function auditItem(event: AuditedEvent, catalogue: EventCatalogue): AuditItem {
+function auditItem(event: AuditEvent, catalogue: EventCatalogue): AuditItem {
   const { agentId: agent_id, computerId: computer_id, stream, metadata } = event;
   return Object.assign(historyItem(event, catalogue), { account_id: metadata.account_id, agent_id, computer_id, stream });
 }

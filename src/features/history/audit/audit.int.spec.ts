@@ -1,9 +1,9 @@
 import { v7 as uuidv7 } from 'uuid';
 
-import { AgentBed } from '../../../../test/support/agent-bed.ts';
+import { AgentFixture } from '../../../../test/support/agent-fixture.ts';
 import { startFeatureServer } from '../../../../test/support/feature-server.ts';
 import { agentFeatures } from '../../../../test/support/features.ts';
-import type { Answer, RequestOptions, TestServer } from '../../../../test/support/http-server.ts';
+import type { TestResponse, RequestOptions, TestServer } from '../../../../test/support/http-server.ts';
 import { operate } from '../../../../test/support/log.ts';
 import { agentStream } from '../../agents/index.ts';
 import { Agents } from '../../agents/services.ts';
@@ -16,19 +16,19 @@ import { tableOf } from '../../../eventsourcing/projections/projection.ts';
 import { auditProjection } from './audit.projection.ts';
 
 let server: TestServer;
-let agents: AgentBed;
+let agents: AgentFixture;
 
 beforeAll(async () => {
   server = await startFeatureServer({
     ...agentFeatures,
     definitions: [...agentFeatures.definitions, ...Object.values(conversationEvents)],
   });
-  agents = new AgentBed(server);
+  agents = new AgentFixture(server);
 });
 afterAll(() => server?.close());
 
 /** Requests the audit once it includes everything written so far. */
-async function audit(query: string, credential: string, options: RequestOptions = {}): Promise<Answer> {
+async function audit(query: string, credential: string, options: RequestOptions = {}): Promise<TestResponse> {
   const head = await server.app.get(EventStore, { strict: false }).head('core');
   return server.request('GET', `/api/v1/audit${query}`, {
     ...options,
@@ -38,14 +38,14 @@ async function audit(query: string, credential: string, options: RequestOptions 
 }
 
 const ndjson = { headers: { accept: 'application/x-ndjson' } };
-const types = ({ json }: Answer) => (json as { type: string }[]).map(({ type }) => type);
-const lines = ({ text }: Answer) =>
+const types = ({ json }: TestResponse) => (json as { type: string }[]).map(({ type }) => type);
+const lines = ({ text }: TestResponse) =>
   text
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line) as { position: string; type: string });
 
-function expectProblem(answer: Answer, status: number, code: string): void {
+function expectProblem(answer: TestResponse, status: number, code: string): void {
   expect({ status: answer.status, code: answer.json?.code }).toEqual({ status, code });
 }
 
@@ -148,7 +148,7 @@ it('returns pages in either order, and everything as lines', async () => {
     const found: string[] = [];
     let path: string | undefined = `?limit=3&order=${order}`;
     while (path !== undefined) {
-      const page: Answer = await audit(path, key);
+      const page: TestResponse = await audit(path, key);
       expect(page.json.length).toBeLessThanOrEqual(3);
       found.push(...page.json.map((item: { position: string }) => item.position));
       path = /<\/api\/v1\/audit([^>]+)>; rel="next"/.exec(page.headers.get('link') ?? '')?.[1];

@@ -1,7 +1,7 @@
 import { Query } from '@nestjs/cqrs';
 
 import type { Position } from '../../../eventsourcing/event-store/event-store.ts';
-import type { AccountPlace, AuditSelection } from './audit-entries.ts';
+import type { AccountCursor, AuditSelection } from './audit-entries.ts';
 import type { AuditItem } from '../entries/history-item.ts';
 
 export interface AuditPage {
@@ -34,8 +34,8 @@ export class ExportAudit extends Query<AsyncIterable<AuditItem>> {
 }
 
 /** Returns the cursors that are behind their account's newest event, in one query. */
-export class FindOutrun<Of extends AccountPlace> extends Query<Of[]> {
-  constructor(readonly places: readonly Of[]) {
+export class FindStaleCursors<Of extends AccountCursor> extends Query<Of[]> {
+  constructor(readonly cursors: readonly Of[]) {
     super();
   }
 }

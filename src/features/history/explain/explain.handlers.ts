@@ -26,7 +26,7 @@ export class ExplainStatusHandler implements IQueryHandler<ExplainStatus> {
   async execute({ accountId, agentId }: ExplainStatus): Promise<ExplanationDto> {
     const { position } = await this.agents.loadWithDeleted(agentId, accountId);
     const transitions = new Transitions();
-    for await (const event of this.agents.events(agentId)) transitions.take(event);
+    for await (const event of this.agents.events(agentId)) transitions.apply(event);
     await this.readModels.waitFor(auditProjection.name, position);
     const causes: CauseDto[] = [];
     for (

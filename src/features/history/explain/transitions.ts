@@ -2,7 +2,7 @@ import { beginsTransition, evolveAgent, type AgentEvent, type AgentState } from 
 import type { StoredEvent } from '../../../eventsourcing/event-store/event-store.ts';
 
 /** The number of transitions that are kept. It exceeds the most causes of an explanation. */
-const KEPT = 100;
+const TRANSITIONS_KEPT_MAX = 100;
 
 interface Transition {
   event: StoredEvent;
@@ -16,7 +16,7 @@ export class Transitions {
   /** The latest transitions, oldest first. */
   private readonly latest: Transition[] = [];
 
-  take(event: StoredEvent): void {
+  apply(event: StoredEvent): void {
     const before = this.state;
     const after = evolveAgent(before, event as unknown as AgentEvent);
     this.state = after;
@@ -25,7 +25,7 @@ export class Transitions {
     // A deeper sleep does not begin a new transition.
     else if (!beginsTransition(event.type) || after.status === 'sleeping') return;
     this.latest.push({ event, before });
-    if (this.latest.length > KEPT) this.latest.shift();
+    if (this.latest.length > TRANSITIONS_KEPT_MAX) this.latest.shift();
   }
 
   get status(): string {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { v5 as uuidv5 } from 'uuid';
 
-import { owner, steps, walk } from '../../../../test/support/agent-walks.ts';
+import { owner, steps, walk } from '../../../../test/support/agent-arbitraries.ts';
 import { settings as created } from '../../../../test/support/agents.ts';
 import { fold, NOON } from '../../../../test/support/decider-spec.ts';
 import { agentDecider } from '../../agents/aggregate/agents.decider.ts';
@@ -9,10 +9,10 @@ import { agentStream, type AgentEvent } from '../../agents/index.ts';
 import { environmentDecider, type EnvironmentEvent } from '../../environment/index.ts';
 import type { Sealed } from '../../../crypto/keyring.ts';
 import type { StoredEvent } from '../../../eventsourcing/event-store/event-store.ts';
-import { Refusal } from '../../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../../kernel/errors/problem-error.ts';
 import { differences } from './differences.ts';
-import { AgentReplay, type AgentThen } from './agent-replay.ts';
-import { DiffWalk } from './time-travel.handlers.ts';
+import { AgentReplay, type PastAgent } from './agent-replay.ts';
+import { DiffBuilder } from './time-travel.handlers.ts';
 
 /** Checks for random lives of an agent that its past state is the fold of the events up to that moment, and nothing else. */
 
@@ -54,7 +54,7 @@ function streamOf(plan: Parameters<typeof walk>[0], changes: readonly Setting[])
           : { type: 'SetVariable' as const, ...base, isSecret: secret, value: sealedValue };
       append(environmentDecider.decide(command, environment, at), at);
     } catch (error) {
-      if (!(error instanceof Refusal)) throw error;
+      if (!(error instanceof ProblemError)) throw error;
     }
   };
   append(agentDecider.decide({ type: 'ProvisionAgent', accountId: owner, externalId: null, settings: created }, null, NOON), NOON);
@@ -81,20 +81,20 @@ function storedAt({ type, data }: { type: string; data: unknown }, revision: num
   };
 }
 
-function stateAfter(events: readonly StoredEvent[]): AgentThen {
+function stateAfter(events: readonly StoredEvent[]): PastAgent {
   const replay = new AgentReplay(agentId);
-  for (const event of events) replay.take(event);
+  for (const event of events) replay.apply(event);
   return replay.view();
 }
 
 function diffOf(stream: readonly StoredEvent[], from: number, to: number) {
-  const walked = new DiffWalk(agentId, from);
-  for (const event of stream.slice(0, to + 1)) walked.take(event);
+  const walked = new DiffBuilder(agentId, from);
+  for (const event of stream.slice(0, to + 1)) walked.apply(event);
   return walked.result();
 }
 
 /** Returns the state with its variables by key, as the paths of a diff name them. */
-const byKey = ({ env, ...others }: AgentThen) => structuredClone({ ...others, env: Object.fromEntries(env.map((one) => [one.key, one])) });
+const byKey = ({ env, ...others }: PastAgent) => structuredClone({ ...others, env: Object.fromEntries(env.map((one) => [one.key, one])) });
 
 function applied(state: object, changes: readonly { path: string; before: unknown; after: unknown }[]): object {
   for (const { path, before, after } of changes) {
@@ -115,7 +115,7 @@ it('is the fold of the events up to each revision, with the replay and with the 
     fc.property(lives, (stream) => {
       const replay = new AgentReplay(agentId);
       for (const [index, event] of stream.entries()) {
-        replay.take(event);
+        replay.apply(event);
         const prefix = stream.slice(0, index + 1);
         const then = replay.view();
         expect(then).toEqual(stateAfter(prefix));

@@ -17,7 +17,7 @@ import type { StoredEvent } from '../../../eventsourcing/event-store/event-store
 import { Replay } from '../../../eventsourcing/projections/tables/replay.ts';
 
 /** An agent as callers saw it at one moment. */
-export interface AgentThen {
+export interface PastAgent {
   /** The agent; null if it was deleted. */
   agent: AgentDto | null;
   env: VariableDto[];
@@ -34,13 +34,13 @@ export class AgentReplay {
   constructor(private readonly agentId: string) {}
 
   /** Applies the next event of the agent's stream. */
-  take(event: StoredEvent): void {
-    this.agents.take(event);
-    this.deployments.take(event);
+  apply(event: StoredEvent): void {
+    this.agents.apply(event);
+    this.deployments.apply(event);
     this.environment = environmentDecider.evolve(this.environment, event as unknown as EnvironmentEvent);
   }
 
-  view(): AgentThen {
+  view(): PastAgent {
     const row = this.agents.read(this.agentId);
     if (row === undefined) return { agent: null, env: [], deployment: null };
     const env = keyedVariables(this.environment).map(toVariableDto);

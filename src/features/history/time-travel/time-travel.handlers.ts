@@ -3,10 +3,10 @@ import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { agentNotFound } from '../../agents/index.ts';
 import { Agents } from '../../agents/services.ts';
 import type { StoredEvent } from '../../../eventsourcing/event-store/event-store.ts';
-import { invalidField, Refusal } from '../../../kernel/errors/refusal.ts';
+import { invalidField, ProblemError } from '../../../kernel/errors/problem-error.ts';
 import { differences, overlaps } from './differences.ts';
 import type { ChangeDto, DiffDto, Moment, MomentDto, PastStateDto } from '../entries/history.dto.ts';
-import { AgentReplay, type AgentThen } from './agent-replay.ts';
+import { AgentReplay, type PastAgent } from './agent-replay.ts';
 import { GetDiff, GetPastState } from './time-travel.queries.ts';
 
 @QueryHandler(GetPastState)
@@ -19,7 +19,7 @@ export class GetPastStateHandler implements IQueryHandler<GetPastState> {
     const replay = new AgentReplay(agentId);
     let at = '';
     for await (const event of this.agents.events(agentId, { limit: revision + 1 })) {
-      replay.take(event);
+      replay.apply(event);
       at = event.at;
     }
     return { revision, at, ...replay.view() };
@@ -34,8 +34,8 @@ export class GetDiffHandler implements IQueryHandler<GetDiff> {
     const { revision: head } = await this.agents.loadWithDeleted(agentId, accountId);
     const first = await revisionAt(this.agents, agentId, head, from, 'from');
     const last = await revisionAt(this.agents, agentId, head, to, 'to');
-    const walk = new DiffWalk(agentId, Math.min(first, last));
-    for await (const event of this.agents.events(agentId, { limit: Math.max(first, last) + 1 })) walk.take(event);
+    const walk = new DiffBuilder(agentId, Math.min(first, last));
+    for await (const event of this.agents.events(agentId, { limit: Math.max(first, last) + 1 })) walk.apply(event);
     const { earlier, later, changes } = walk.result();
     if (first <= last) return { from: earlier, to: later, changes };
     return { from: later, to: earlier, changes: changes.map(({ before, after, ...rest }) => ({ ...rest, before: after, after: before })) };
@@ -43,7 +43,7 @@ export class GetDiffHandler implements IQueryHandler<GetDiff> {
 }
 
 /** Applies an agent's events, and records which event after a revision changed which path. */
-export class DiffWalk {
+export class DiffBuilder {
   private readonly replay: AgentReplay;
   /** Maps each path to the last event that changed it, in the order of the changes. */
   private readonly changed = new Map<string, string>();
@@ -58,8 +58,8 @@ export class DiffWalk {
   }
 
   /** Applies the next event, starting with the first. */
-  take(event: StoredEvent): void {
-    this.replay.take(event);
+  apply(event: StoredEvent): void {
+    this.replay.apply(event);
     if (event.revision < this.revision) return;
     const before = this.later?.state;
     this.later = { moment: { revision: event.revision, at: event.at }, state: comparable(this.replay.view()) };
@@ -82,7 +82,7 @@ export class DiffWalk {
 }
 
 /** Indexes variables by name, because their positions in the list have no meaning. */
-function comparable({ env, ...others }: AgentThen): object {
+function comparable({ env, ...others }: PastAgent): object {
   return { ...others, env: Object.fromEntries(env.map((variable) => [variable.key, variable])) };
 }
 
@@ -93,5 +93,5 @@ async function revisionAt(agents: Agents, agentId: string, head: number, moment:
     throw invalidField(field, `must be at most ${head}, the agent's last`);
   }
   for await (const event of agents.events(agentId, { from: head, backwards: true })) if (event.at <= moment.time) return event.revision;
-  throw new Refusal('agent_not_found', 'The agent was not there yet.');
+  throw new ProblemError('agent_not_found', 'The agent was not there yet.');
 }

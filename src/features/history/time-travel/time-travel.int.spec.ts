@@ -3,11 +3,11 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { v7 as uuidv7 } from 'uuid';
 
-import { AgentBed } from '../../../../test/support/agent-bed.ts';
-import { owner, steps, walk } from '../../../../test/support/agent-walks.ts';
+import { AgentFixture } from '../../../../test/support/agent-fixture.ts';
+import { owner, steps, walk } from '../../../../test/support/agent-arbitraries.ts';
 import { startFeatureServer } from '../../../../test/support/feature-server.ts';
 import { agentFeatures } from '../../../../test/support/features.ts';
-import type { Answer, RequestOptions, TestServer } from '../../../../test/support/http-server.ts';
+import type { TestResponse, RequestOptions, TestServer } from '../../../../test/support/http-server.ts';
 import { agentStream, type AgentCommand } from '../../agents/index.ts';
 import { Agents } from '../../agents/services.ts';
 import { conversationDecider, conversationEvents } from '../../messages/index.ts';
@@ -17,14 +17,14 @@ import { systemContext, type CommandContext } from '../../../kernel/context/comm
 import { ReadModels } from '../../../eventsourcing/projections/projection.ts';
 
 let server: TestServer;
-let agents: AgentBed;
+let agents: AgentFixture;
 
 beforeAll(async () => {
   server = await startFeatureServer({
     ...agentFeatures,
     definitions: [...agentFeatures.definitions, ...Object.values(conversationEvents)],
   });
-  agents = new AgentBed(server);
+  agents = new AgentFixture(server);
 });
 afterAll(() => server?.close());
 
@@ -32,7 +32,7 @@ const deadlineAt = '2100-01-01T00:00:00.000Z';
 const call = (method: string, path: string, options: RequestOptions = {}) =>
   server.request(method, `/api/v1/agents/${path}`, { credential: 'mk_acme', ...options });
 
-function expectProblem(answer: Answer, status: number, code: string): void {
+function expectProblem(answer: TestResponse, status: number, code: string): void {
   expect({ status: answer.status, code: answer.json?.code }).toEqual({ status, code });
 }
 

@@ -60,16 +60,16 @@ describe('batches', () => {
     await expect(batches.next()).rejects.toThrow('torn');
   });
 
-  const leaving = { out: (item: string) => item === '-', told: (count: number, last: string) => `${count} ${last}` };
+  const skipping = { skips: (item: string) => item === '-', summarize: (count: number, last: string) => `${count} ${last}` };
 
   it('report how many items were left out, at their position', async () => {
-    const batcher = new Batcher({ ...limits, leaving });
+    const batcher = new Batcher({ ...limits, skipping });
     void batcher.fill(from('a', '-', '-', 'b', '-', 'c', '-', '-', '-'));
     expect((await collect(batcher)).flat()).toEqual(['a', '2 -', 'b', '1 -', 'c', '3 -']);
   });
 
   it('report in time how much was left out, even if no item follows', async () => {
-    const batcher = new Batcher({ ...limits, maxWaitMs: 20, leaving });
+    const batcher = new Batcher({ ...limits, maxWaitMs: 20, skipping });
     let finish = () => {};
     const end = new Promise<void>((resolve) => (finish = resolve));
     void batcher.fill(
@@ -83,7 +83,7 @@ describe('batches', () => {
   });
 
   it('do not hold up the source while it leaves out much', async () => {
-    const batcher = new Batcher({ ...limits, leaving });
+    const batcher = new Batcher({ ...limits, skipping });
     await batcher.fill(from('a', 'b', 'c', ...Array.from({ length: 5_000 }, () => '-')));
     expect((await collect(batcher)).flat()).toEqual(['a', 'b', 'c', '5000 -']);
   });

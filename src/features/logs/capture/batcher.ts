@@ -7,14 +7,14 @@
  * B1. Memory is bounded: the source waits while a full batch is not dequeued.
  * B2. Every item is in a batch, in order, or is counted in an item that reports how many were left out at that place.
  * B3. An item waits for at most `maxWaitMs`. With `togetherMs` the batches of all batchers become due at the same moments.
- * B4. Items that are left out never wait for the reader, and give way to other work every IN_A_ROW items.
+ * B4. Items that are left out never wait for the reader, and give way to other work every SKIPPED_BEFORE_YIELD items.
  * B5. An error of the source reaches the reader after all items before it. A reader that leaves ends the source at its next item.
  */
 
-import { setImmediate as othersTurn } from 'node:timers/promises';
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 
 /** B4 */
-const IN_A_ROW = 1_000;
+const SKIPPED_BEFORE_YIELD = 1_000;
 
 export interface BatchLimits<Item> {
   maxItems: number;
@@ -22,7 +22,7 @@ export interface BatchLimits<Item> {
   /** B3: the longest time that an item waits for others, in ms. */
   maxWaitMs: number;
   /** B3: if given, batches become due at multiples of this time, in ms, and no later than `maxWaitMs`. */
-  togetherMs?: number;
+  alignToMs?: number;
   bytesOf(item: Item): number;
   /** Returns a promise for which the source has to wait before more of it is read, or null. */
   pace?(item: Item): Promise<void> | null;
@@ -30,7 +30,7 @@ export interface BatchLimits<Item> {
    * B2: `out` decides which items are left out although the batches could hold them. `told` makes the item that reports their number, in the place
    * of the last one.
    */
-  leaving?: { out(item: Item): boolean; told(count: number, last: Item): Item };
+  skipping?: { skips(item: Item): boolean; summarize(count: number, last: Item): Item };
 }
 
 /** Collects the items of a source into batches, by number, size and time. */
@@ -39,11 +39,11 @@ export class Batcher<Item> {
   private bytes = 0;
   private since = 0;
   private ended = false;
-  private left = false;
+  private hasReaderLeft = false;
   /** The value is true if the next item has no room in the batch. */
   private isClosed = false;
   private error: unknown = null;
-  private leftOut: { count: number; last: Item } | null = null;
+  private skipped: { count: number; last: Item } | null = null;
   private wakeReader: () => void = () => {};
   private wakeSource: () => void = () => {};
 
@@ -55,17 +55,17 @@ export class Batcher<Item> {
       for await (const item of source) {
         const pause = this.limits.pace?.(item) ?? null;
         if (pause !== null) await pause;
-        if (this.left) return;
-        if (this.limits.leaving?.out(item) === true) {
-          await this.leaveOut(item);
-          if (this.left) return;
+        if (this.hasReaderLeft) return;
+        if (this.limits.skipping?.skips(item) === true) {
+          await this.skip(item);
+          if (this.hasReaderLeft) return;
           continue;
         }
-        while (!this.hasRoomFor(item) && !this.left) await this.roomLater();
-        if (this.left) return;
-        this.tellLeftOut();
+        while (!this.hasRoomFor(item) && !this.hasReaderLeft) await this.roomLater();
+        if (this.hasReaderLeft) return;
+        this.addSummary();
         this.add(item);
-        if (this.items.length === 1 || this.full()) this.wakeReader();
+        if (this.items.length === 1 || this.isFull()) this.wakeReader();
       }
     } catch (error) {
       this.error = error;
@@ -79,26 +79,26 @@ export class Batcher<Item> {
   async *batches(): AsyncGenerator<Item[]> {
     try {
       while (true) {
-        await this.due();
-        if (this.hasSome()) yield this.take();
+        await this.waitUntilDue();
+        if (this.hasSome()) yield this.dequeue();
         else if (this.ended) {
           if (this.error !== null) throw this.error;
           return;
         }
       }
     } finally {
-      this.left = true;
+      this.hasReaderLeft = true;
       this.wakeSource();
     }
   }
 
   /** B4: counts an item that is left out. */
-  private async leaveOut(item: Item): Promise<void> {
+  private async skip(item: Item): Promise<void> {
     if (!this.hasSome()) this.since = Date.now();
-    const isFirst = this.leftOut === null;
-    this.leftOut = { count: (this.leftOut?.count ?? 0) + 1, last: item };
+    const isFirst = this.skipped === null;
+    this.skipped = { count: (this.skipped?.count ?? 0) + 1, last: item };
     if (isFirst) this.wakeReader();
-    if (this.leftOut.count % IN_A_ROW === 0) await othersTurn();
+    if (this.skipped.count % SKIPPED_BEFORE_YIELD === 0) await yieldToEventLoop();
   }
 
   /** Has the batch be taken as it is, and resolves when it was. */
@@ -108,10 +108,10 @@ export class Batcher<Item> {
     return new Promise((resolve) => (this.wakeSource = resolve));
   }
 
-  private tellLeftOut(): void {
-    const told = this.leftOut;
-    this.leftOut = null;
-    if (told !== null && this.limits.leaving !== undefined) this.add(this.limits.leaving.told(told.count, told.last));
+  private addSummary(): void {
+    const told = this.skipped;
+    this.skipped = null;
+    if (told !== null && this.limits.skipping !== undefined) this.add(this.limits.skipping.summarize(told.count, told.last));
   }
 
   private add(item: Item): void {
@@ -121,11 +121,11 @@ export class Batcher<Item> {
   }
 
   private hasSome(): boolean {
-    return this.items.length > 0 || this.leftOut !== null;
+    return this.items.length > 0 || this.skipped !== null;
   }
 
-  private take(): Item[] {
-    this.tellLeftOut();
+  private dequeue(): Item[] {
+    this.addSummary();
     const batch = this.items;
     this.items = [];
     this.bytes = 0;
@@ -136,24 +136,24 @@ export class Batcher<Item> {
 
   /** Returns the time at which the oldest item has waited long enough. */
   private dueAt(): number {
-    const { maxWaitMs, togetherMs } = this.limits;
+    const { maxWaitMs, alignToMs } = this.limits;
     const latest = this.since + maxWaitMs;
-    return togetherMs === undefined ? latest : Math.floor(latest / togetherMs) * togetherMs;
+    return alignToMs === undefined ? latest : Math.floor(latest / alignToMs) * alignToMs;
   }
 
   /** Returns whether the item may join the batch. One that is larger than a batch is a batch of its own. */
   private hasRoomFor(item: Item): boolean {
     const isFirst = this.items.length === 0;
-    return isFirst || (!this.full() && this.bytes + this.limits.bytesOf(item) <= this.limits.maxBytes);
+    return isFirst || (!this.isFull() && this.bytes + this.limits.bytesOf(item) <= this.limits.maxBytes);
   }
 
-  private full(): boolean {
+  private isFull(): boolean {
     return this.isClosed || this.items.length >= this.limits.maxItems || this.bytes >= this.limits.maxBytes;
   }
 
   /** Resolves when there is a batch to take: full, old enough, or the last one. */
-  private async due(): Promise<void> {
-    while (!this.ended && !this.full()) {
+  private async waitUntilDue(): Promise<void> {
+    while (!this.ended && !this.isFull()) {
       const waitMs = !this.hasSome() ? null : this.dueAt() - Date.now();
       if (waitMs !== null && waitMs <= 0) return;
       await new Promise<void>((resolve) => {

@@ -42,7 +42,7 @@ export function linesOfLength(length: number): number {
 }
 
 /** Returns the line that replaces `count` lines, with the cursor of the last of them. */
-export function linesLeftOut(count: number, last: LogLine): LogLine {
+export function skippedLinesSummary(count: number, last: LogLine): LogLine {
   const message = `${count} ${count === 1 ? 'line' : 'lines'} of output left out here: an agent may print ${LINES_PER_SECOND} lines a second, ${LINES_AT_ONCE} at once.`;
   return { ...last, text: JSON.stringify({ level: 'warning', message }) };
 }

@@ -35,16 +35,16 @@ import { Intervals } from '../../../kernel/config/intervals.ts';
 import type { CaptureCursor, CapturedLine } from '../output/logs.events.ts';
 import { leftOut, readLogLine } from '../output/log-line.ts';
 import { Batcher } from './batcher.ts';
-import { LineRate, linesLeftOut, linesOf, linesOfLength } from './line-rate.ts';
+import { LineRate, skippedLinesSummary, linesOf, linesOfLength } from './line-rate.ts';
 import { keptLinesOf, LineBound, totalOf } from '../retention/line-bound.ts';
 
 const CAPTURE_NAMESPACE = '0d3b1c52-94c5-4f6c-8f0c-0e6a4d2b7f1e';
 /** The longest delay before a failed follower restarts, in ms. The delay doubles with each failure. */
-const AGAIN_MS_MAX = 10_000;
+const RETRY_DELAY_MS_MAX = 10_000;
 /** The age up to which output is kept. `LineBound` bounds its number of lines as well. */
 export const RETENTION = { maxAgeSeconds: 7 * 24 * 3600 };
 /** The output of all containers is appended at multiples of this time, in ms, so that one commit holds much of it. */
-const TOGETHER_MS = 500;
+const APPEND_INTERVAL_MS = 500;
 
 /** The memory in which long lines of running agents wait for their end, in bytes. */
 const LONG_LINES_BYTES = 64 * 1024 * 1024;
@@ -56,7 +56,7 @@ interface Follower {
   done: Promise<void>;
 }
 
-interface Place {
+interface CapturePosition {
   revision: number;
   /** The number of lines up to here, since the agent's first, as `keptLinesOf` counts them. */
   total: number;
@@ -99,7 +99,10 @@ export class LogCapture {
   /** Returns whether all output of an exited container is in the log within 5 s. Must be called before the container is removed. */
   async drain(container: ContainerView, account: string): Promise<boolean> {
     const over = new AbortController();
-    const inTime = await Promise.race([this.toItsEnd(container, account), pause(this.intervals.drainMs, over.signal).then(() => false)]);
+    const inTime = await Promise.race([
+      this.captureToEnd(container, account),
+      pause(this.intervals.drainMs, over.signal).then(() => false),
+    ]);
     over.abort();
     return inTime;
   }
@@ -111,7 +114,7 @@ export class LogCapture {
   }
 
   /** Captures the output to its end. Returns false if the process stops first. A follower that ends because its lease moved is replaced. */
-  private async toItsEnd(container: ContainerView, account: string): Promise<boolean> {
+  private async captureToEnd(container: ContainerView, account: string): Promise<boolean> {
     const { signal } = this.stopping;
     for (let follower = null as Follower | null; !signal.aborted && (follower === null || follower.until.aborted);) {
       follower = await this.follower(container, account, signal);
@@ -131,7 +134,7 @@ export class LogCapture {
       await current.done;
     }
     const follower: Follower = { generation, until, done: Promise.resolve() };
-    follower.done = this.persist(container, account, until).finally(() => {
+    follower.done = this.captureWithRetries(container, account, until).finally(() => {
       if (this.followers.get(agentId) === follower) this.followers.delete(agentId);
     });
     this.followers.set(agentId, follower);
@@ -139,14 +142,14 @@ export class LogCapture {
   }
 
   /** Captures the output, and starts again after a failure as long as the container may print more. */
-  private async persist(container: ContainerView, account: string, signal: AbortSignal): Promise<void> {
-    const backoff = new Backoff({ firstMs: this.intervals.captureRetryMs, lastMs: AGAIN_MS_MAX });
+  private async captureWithRetries(container: ContainerView, account: string, signal: AbortSignal): Promise<void> {
+    const backoff = new Backoff({ firstMs: this.intervals.captureRetryMs, lastMs: RETRY_DELAY_MS_MAX });
     while (!signal.aborted) {
       const began = performance.now();
       try {
         await this.capture(container, account, signal).finally(() => {
           // A capture that ran well for a while starts again with the first delay.
-          if (performance.now() - began > AGAIN_MS_MAX) backoff.reset();
+          if (performance.now() - began > RETRY_DELAY_MS_MAX) backoff.reset();
         });
         // The stream also ends when the engine stops.
         const { containers } = await this.runtime.inspect(container.agentId, container.generation);
@@ -165,7 +168,7 @@ export class LogCapture {
 
   private async capture(container: ContainerView, account: string, signal: AbortSignal): Promise<void> {
     const stream = `log-${container.agentId}`;
-    const place = await this.place(stream);
+    const place = await this.positionOf(stream);
     if (place.cursor !== null && place.cursor.generation > container.generation) return;
     const after = place.cursor?.generation === container.generation ? place.cursor : null;
     const rate = new LineRate();
@@ -176,10 +179,10 @@ export class LogCapture {
       maxItems: 500,
       maxBytes: 128 * 1024,
       maxWaitMs: 1_000,
-      togetherMs: TOGETHER_MS,
+      alignToMs: APPEND_INTERVAL_MS,
       bytesOf: (line) => line.text.length + 40,
       pace: (line) => paced(linesOf(line.text)),
-      leaving: { out: (line) => rate.exceeds(line), told: linesLeftOut },
+      skipping: { skips: (line) => rate.exceeds(line), summarize: skippedLinesSummary },
     });
     const bounds = {
       pace: (bytes: number) => paced(linesOfLength(bytes)),
@@ -194,18 +197,18 @@ export class LogCapture {
     }
   }
 
-  private async place(stream: string): Promise<Place> {
+  private async positionOf(stream: string): Promise<CapturePosition> {
     for await (const last of this.events.readStream(stream, { backwards: true, limit: 1 }))
       return { revision: last.revision, total: totalOf(last), cursor: (last.data as { cursor?: CaptureCursor }).cursor ?? null };
     return { revision: -1, total: 0, cursor: null };
   }
 
   /** Appends lines. L5: a line that the store refuses is replaced by one that says so, because the store would refuse it again. */
-  private async append(stream: string, place: Place, lines: LogLine[]): Promise<void> {
+  private async append(stream: string, place: CapturePosition, lines: LogLine[]): Promise<void> {
     try {
       await this.store(stream, place, lines, lines.map(readLogLine));
     } catch (error) {
-      if (mayPass(error)) throw error;
+      if (isTransient(error)) throw error;
       if (lines.length === 1) return this.store(stream, place, lines, lines.map(leftOut));
       const half = lines.length / 2;
       await this.append(stream, place, lines.slice(0, half));
@@ -213,7 +216,7 @@ export class LogCapture {
     }
   }
 
-  private async store(stream: string, place: Place, lines: LogLine[], captured: CapturedLine[]): Promise<void> {
+  private async store(stream: string, place: CapturePosition, lines: LogLine[], captured: CapturedLine[]): Promise<void> {
     const last = lines.at(-1);
     if (last === undefined) return;
     const before = place.total;
@@ -229,11 +232,11 @@ export class LogCapture {
     // L1
     place.revision = (await this.events.append(stream, place.revision < 0 ? 'no_stream' : place.revision, [event])).revision;
     place.total = total;
-    await this.bound.hold(stream, place.revision, before, total);
+    await this.bound.enforce(stream, place.revision, before, total);
   }
 }
 
 /** Returns whether the store may accept the same event later. */
-function mayPass(error: unknown): boolean {
+function isTransient(error: unknown): boolean {
   return [WrongExpectedRevision, StreamClosed, OutcomeUnknown, EventStoreUnavailable].some((known) => error instanceof known);
 }

@@ -10,7 +10,7 @@ import { LogCapture } from './log-capture.service.ts';
 import { DrainedRuns } from '../output/drained-runs.ts';
 
 /** The most exited containers with possibly uncaptured output that one resync checks. */
-const UNDRAINED_AT_A_TIME = 100;
+const UNDRAINED_PER_RESYNC_MAX = 100;
 
 /** Keeps a follower for the output of every container. */
 @Injectable()
@@ -45,12 +45,12 @@ export class LogsSaga implements Saga, OnModuleInit, OnApplicationShutdown {
 
   /** Returns the agents whose running containers are not followed here, and some of those whose exited containers were not drained. */
   async resync(maxAgeMs: number): Promise<SagaKey[]> {
-    const containers = await this.listed(maxAgeMs);
+    const containers = await this.listContainers(maxAgeMs);
     if (containers === null) return [];
     const up = containers.filter(({ state }) => state === 'running' || state === 'frozen');
     const ended = containers.filter(({ state }) => state === 'exited');
-    await this.drained.keepOnly(new Set(containers.map(({ agentId }) => agentId)));
-    const undrained = await this.drained.firstMissing(ended, UNDRAINED_AT_A_TIME);
+    await this.drained.retainOnly(new Set(containers.map(({ agentId }) => agentId)));
+    const undrained = await this.drained.firstMissing(ended, UNDRAINED_PER_RESYNC_MAX);
     const found = [...up.filter((container) => !this.capture.isFollowing(container)), ...undrained];
     return [...new Set(found.map(({ agentId }) => agentId))].map((key) => ({ key, account: null }));
   }
@@ -66,14 +66,14 @@ export class LogsSaga implements Saga, OnModuleInit, OnApplicationShutdown {
       else if (!this.drained.has(container) && (await withoutSlot(() => this.capture.drain(container, account))))
         await this.drained.add(container);
     }
-    if (containers.length === 0) await this.drained.forget([agentId]);
+    if (containers.length === 0) await this.drained.delete([agentId]);
     return null;
   }
 
   /** Lists the containers of agents. Returns null if the engine is unavailable; its events report when it is back. */
-  private async listed(maxAgeMs: number): Promise<readonly ListedContainer[] | null> {
+  private async listContainers(maxAgeMs: number): Promise<readonly ListedContainer[] | null> {
     try {
-      const { containers } = await this.runtime.listed(maxAgeMs);
+      const { containers } = await this.runtime.listCached(maxAgeMs);
       return containers.filter(({ agentId }) => kindOf(agentId) === 'agent');
     } catch (error) {
       if (error instanceof RuntimeUnavailable) return null;

@@ -5,7 +5,7 @@ import type { ReadRow } from '../../../postgres/database/table.ts';
 import type { Position } from '../../../eventsourcing/event-store/event-store.ts';
 import { PAGE_BYTES_MAX } from '../../../kernel/limits/page-bytes.ts';
 import { entryId, LOG_JOURNAL, LOG_LINES } from './logs.projection.ts';
-import { AGENTS_THAT_ARE, entryOf, KEPT_DAYS, type LogTable } from './logs.table.ts';
+import { EXISTING_AGENTS, entryOf, KEPT_DAYS, type LogTable } from './logs.table.ts';
 import { ListLogEntries, type LogPage, withinJson } from './log-entries.queries.ts';
 
 /** The size of an entry without its message and fields, as JSON, in bytes. */
@@ -52,20 +52,20 @@ export class ListLogEntriesHandler implements IQueryHandler<ListLogEntries> {
 }
 
 /** The number of an agent's entries that the journal keeps, unless they are too old. */
-const KEPT_ENTRIES = 100_000;
+const KEPT_ENTRIES_MAX = 100_000;
 /** The most rows that one statement deletes. */
-const AT_ONCE = 5_000;
+const DELETED_ROWS_MAX = 5_000;
 
 /** Deletes old entries from the read models, with short statements whose cost depends on what they delete. The store trims the log itself. */
 @Injectable()
 export class LogRetention {
   /** The journal's last entry at the previous trim; null before the first trim. */
-  private lookedUpTo: string | null = null;
+  private trimmedUpTo: string | null = null;
 
   constructor(private readonly database: Database) {}
 
   /** Deletes the lines of the agent's output that are before the position in the log. */
-  async forgetLines(agentId: string, before: Position): Promise<void> {
+  async deleteLines(agentId: string, before: Position): Promise<void> {
     await this.removeAll(
       `delete from ${LOG_LINES} where id = any (array(
          select id from (select id from ${LOG_LINES} where agent_id = $2 order by timestamp, id limit $1) oldest where id < $3 collate "C"))`,
@@ -74,7 +74,7 @@ export class LogRetention {
   }
 
   /** Deletes all entries of a deleted agent. */
-  async forgetAgent(agentId: string): Promise<void> {
+  async deleteAgent(agentId: string): Promise<void> {
     for (const table of [LOG_LINES, LOG_JOURNAL])
       await this.removeAll(`delete from ${table} where id = any (array(select id from ${table} where agent_id = $2 limit $1))`, [agentId]);
   }
@@ -83,7 +83,7 @@ export class LogRetention {
    * Returns agents that have entries here but are not in the read model of agents; at most 5,000. It costs one lookup for each agent, not
    * for each entry.
    */
-  async strangers(): Promise<string[]> {
+  async agentsWithoutRow(): Promise<string[]> {
     const found = new Set<string>();
     for (const table of [LOG_LINES, LOG_JOURNAL]) {
       const rows = await this.database.query<{ agent_id: string }>(
@@ -93,12 +93,12 @@ export class LogRetention {
            select (select l.agent_id from ${table} l where l.agent_id > a.agent_id order by l.agent_id limit 1)
              from agents a where a.agent_id is not null)
          select agent_id from agents
-          where agent_id is not null and agent_id not in (${AGENTS_THAT_ARE}) limit $1`,
-        [AT_ONCE],
+          where agent_id is not null and agent_id not in (${EXISTING_AGENTS}) limit $1`,
+        [DELETED_ROWS_MAX],
       );
       for (const { agent_id } of rows) found.add(agent_id);
     }
-    return [...found].slice(0, AT_ONCE);
+    return [...found].slice(0, DELETED_ROWS_MAX);
   }
 
   /** Deletes entries that are too old, and the oldest journal entries of agents that have too many. */
@@ -116,19 +116,19 @@ export class LogRetention {
   private async trimJournal(): Promise<void> {
     const [newest] = await this.database.query<{ id: string }>(`select id from ${LOG_JOURNAL} order by id desc limit 1`);
     const agents = await this.database.query<{ agent_id: string }>(`select distinct agent_id from ${LOG_JOURNAL} where id > $1`, [
-      this.lookedUpTo ?? newest?.id ?? '',
+      this.trimmedUpTo ?? newest?.id ?? '',
     ]);
     for (const { agent_id } of agents)
       await this.removeAll(
         `delete from ${LOG_JOURNAL} where id = any (array(
            select id from ${LOG_JOURNAL} where agent_id = $2 order by timestamp desc, id desc offset $3 limit $1))`,
-        [agent_id, KEPT_ENTRIES],
+        [agent_id, KEPT_ENTRIES_MAX],
       );
-    this.lookedUpTo = newest?.id ?? this.lookedUpTo;
+    this.trimmedUpTo = newest?.id ?? this.trimmedUpTo;
   }
 
   private async removeAll(statement: string, values: unknown[]): Promise<void> {
-    for (let removed = AT_ONCE; removed === AT_ONCE;)
-      removed = (await this.database.pool.query(statement, [AT_ONCE, ...values])).rowCount ?? 0;
+    for (let removed = DELETED_ROWS_MAX; removed === DELETED_ROWS_MAX;)
+      removed = (await this.database.pool.query(statement, [DELETED_ROWS_MAX, ...values])).rowCount ?? 0;
   }
 }

@@ -7,7 +7,7 @@
  * Invariants:
  * T1. A reader misses no entry: when `follow` resolves, every entry that is not delivered here is in the read models, from which the caller
  *     reads it.
- * T2. A reader's buffer is bounded. One that is more than LAG_MAX entries behind is dropped, and its stream is ended.
+ * T2. A reader's buffer is bounded. One that is more than LAG_ENTRIES_MAX entries behind is dropped, and its stream is ended.
  * T3. Entries are computed by the same projections that fill the read models, so a followed entry and a stored one are equal.
  * T4. The subscriptions end only at an event that this program can't read. All readers are then dropped, and connect again after that
  *     event.
@@ -27,7 +27,7 @@ import { entryOf, type LogEntry, type LogTable } from './logs.table.ts';
 import { journalAgentOf, journalProjection, logLinesProjection } from './logs.projection.ts';
 
 /** The number of entries that a slow reader may lag behind before its stream is ended. */
-const LAG_MAX = 5_000;
+const LAG_ENTRIES_MAX = 5_000;
 
 interface Reader {
   agentId: string;
@@ -35,7 +35,7 @@ interface Reader {
   ended: boolean;
   wake: () => void;
   /** Ends the HTTP stream of a reader that is too slow. */
-  cut: () => void;
+  onTooSlow: () => void;
 }
 
 /** Delivers new log entries to the readers that follow them. All readers share one subscription for each event class. */
@@ -59,24 +59,24 @@ export class LogTail implements OnApplicationShutdown {
   }
 
   async onApplicationShutdown(): Promise<void> {
-    await this.end();
+    await this.stop();
   }
 
   /**
    * Returns batches of entries from now on, until the signal aborts. When this resolves, earlier entries are in the read models, where the
    * caller reads them. `cut` is called when the reader lags too far behind. Throws `read_model_behind`.
    */
-  async follow(agentId: string, signal: AbortSignal, cut: () => void): Promise<AsyncIterable<LogEntry[]>> {
-    const reader: Reader = { agentId, waiting: [], ended: false, wake: () => {}, cut };
+  async follow(agentId: string, signal: AbortSignal, onTooSlow: () => void): Promise<AsyncIterable<LogEntry[]>> {
+    const reader: Reader = { agentId, waiting: [], ended: false, wake: () => {}, onTooSlow };
     this.readers.add(reader);
-    signal.addEventListener('abort', () => this.drop(reader), { once: true });
-    if (signal.aborted) this.drop(reader);
+    signal.addEventListener('abort', () => this.remove(reader), { once: true });
+    if (signal.aborted) this.remove(reader);
     try {
       this.subscriptions ??= this.subscribe();
       await this.subscriptions;
-      await this.standing();
+      await this.waitForReadModels();
     } catch (error) {
-      this.drop(reader);
+      this.remove(reader);
       throw error;
     }
     return this.batches(reader);
@@ -86,7 +86,7 @@ export class LogTail implements OnApplicationShutdown {
    * Resolves when the read model contains what the agent has printed so far, because a stream may have shown it already. It does not wait
    * for other agents' output, and not longer than reads wait for a read model.
    */
-  async shown(agentId: string): Promise<void> {
+  async waitUntilStored(agentId: string): Promise<void> {
     const newest = this.events.readStream(`log-${agentId}`, { backwards: true, limit: 1 });
     for await (const { position } of newest) await this.readModels.waitIfRunning(logLinesProjection.name, position);
   }
@@ -100,11 +100,11 @@ export class LogTail implements OnApplicationShutdown {
         if (batch.length > 0) yield batch;
       }
     } finally {
-      this.drop(reader);
+      this.remove(reader);
     }
   }
 
-  private drop(reader: Reader): void {
+  private remove(reader: Reader): void {
     this.readers.delete(reader);
     reader.ended = true;
     reader.waiting = [];
@@ -112,7 +112,7 @@ export class LogTail implements OnApplicationShutdown {
   }
 
   /** T1: waits for the read models, because the subscriptions may already have delivered entries that the read models do not have yet. */
-  private async standing(): Promise<void> {
+  private async waitForReadModels(): Promise<void> {
     await Promise.all(
       this.projections.map(async ({ name, filter }) => this.readModels.waitFor(name, await this.events.head(filter.eventClass))),
     );
@@ -130,23 +130,23 @@ export class LogTail implements OnApplicationShutdown {
 
   private tail(projection: Projection<LogTable>, head: Position): Subscription {
     const onBatch = async (events: StoredEvent[]) => {
-      for (const event of events) this.hand(projection, event);
+      for (const event of events) this.deliver(projection, event);
     };
     const subscription = this.events.subscribe(head, projection.filter, onBatch, onlyEvents);
     // T4
-    subscription.ended.catch(() => this.end());
+    subscription.ended.catch(() => this.stop());
     return subscription;
   }
 
-  private async end(): Promise<void> {
+  private async stop(): Promise<void> {
     const subscriptions = this.subscriptions;
     this.subscriptions = null;
-    for (const reader of this.readers) this.drop(reader);
+    for (const reader of this.readers) this.remove(reader);
     const open = (await subscriptions?.catch(() => [])) ?? [];
     await Promise.all(open.map((subscription) => subscription.stop()));
   }
 
-  private hand(projection: Projection<LogTable>, event: StoredEvent): void {
+  private deliver(projection: Projection<LogTable>, event: StoredEvent): void {
     const agentId = journalAgentOf(event);
     if (agentId === null) return;
     const readers = [...this.readers].filter((reader) => reader.agentId === agentId);
@@ -160,9 +160,9 @@ export class LogTail implements OnApplicationShutdown {
     });
     for (const reader of readers) {
       // T2
-      if (reader.waiting.length + entries.length > LAG_MAX) {
-        this.drop(reader);
-        reader.cut();
+      if (reader.waiting.length + entries.length > LAG_ENTRIES_MAX) {
+        this.remove(reader);
+        reader.onTooSlow();
         continue;
       }
       reader.waiting.push(...entries);

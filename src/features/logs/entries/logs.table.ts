@@ -8,7 +8,7 @@ import type { LogLevel } from '../output/logs.events.ts';
 export const KEPT_DAYS = 7;
 
 /** Selects the agents that exist. Entries of others are removed. */
-export const AGENTS_THAT_ARE = `select agent_id from ${tableOf(agentsReadModel)}`;
+export const EXISTING_AGENTS = `select agent_id from ${tableOf(agentsReadModel)}`;
 
 /** The table for the lines that agents print, and for the journal. */
 export const logTable = {
@@ -26,7 +26,7 @@ export const logTable = {
   },
   indexes: { by_agent: '(agent_id, timestamp desc, id desc)', by_time: '(timestamp)' },
   expires: { column: 'timestamp', days: KEPT_DAYS },
-  belongs: { column: 'agent_id', to: AGENTS_THAT_ARE },
+  belongs: { column: 'agent_id', to: EXISTING_AGENTS },
 } as const satisfies ProjectionTable;
 
 export type LogTable = typeof logTable;

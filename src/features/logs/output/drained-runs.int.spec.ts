@@ -64,7 +64,7 @@ describe('the output of a container that has ended', () => {
     const runs = restarted();
     await runs.add(view('removed'));
     await runs.add(view('standing'));
-    await runs.keepOnly(new Set(['standing']));
+    await runs.retainOnly(new Set(['standing']));
     const rows = await opened.query<{ agent_id: string }>("select agent_id from drained_runs where agent_id in ('removed', 'standing')");
     expect(rows).toEqual([{ agent_id: 'standing' }]);
     expect(runs.has(view('removed'))).toBe(false);

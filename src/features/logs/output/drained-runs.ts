@@ -37,14 +37,14 @@ export class DrainedRuns {
   }
 
   /** Deletes agents that have no container any more. */
-  async forget(agentIds: readonly string[]): Promise<void> {
+  async delete(agentIds: readonly string[]): Promise<void> {
     if (agentIds.length > 0) await this.database.query('delete from drained_runs where agent_id = any($1)', [agentIds]);
     for (const agentId of agentIds) this.runs.delete(agentId);
   }
 
   /** Deletes all agents without a container. */
-  async keepOnly(standing: ReadonlySet<string>): Promise<void> {
-    await this.forget([...this.runs.keys()].filter((agentId) => !standing.has(agentId)));
+  async retainOnly(existing: ReadonlySet<string>): Promise<void> {
+    await this.delete([...this.runs.keys()].filter((agentId) => !existing.has(agentId)));
   }
 
   /** Returns the first `limit` exited containers whose output is not known to be complete. */

@@ -5,7 +5,7 @@
  * trims by it), or the rows of the read model (`LogRetention` deletes them).
  *
  * Invariants:
- * L1. At least KEPT_LINES of the latest lines are kept, and at most SLACK_LINES more.
+ * L1. At least KEPT_LINES_MAX of the latest lines are kept, and at most SLACK_LINES more.
  * L2. Retention costs what it removes: each event holds the number of lines up to it, so that the place of the cut is found by bisection,
  *     and the stream is looked at once every SLACK_LINES lines (decisions/0012).
  * L3. A removal that fails never stops the capture. It is repeated at the next cut.
@@ -18,7 +18,7 @@ import { LogRetention } from '../entries/log-entries.projection.ts';
 import type { LogEvent } from '../output/logs.events.ts';
 
 /** L1: the number of lines of an agent's output that are kept, unless they are too old. */
-export const KEPT_LINES = 100_000;
+export const KEPT_LINES_MAX = 100_000;
 /** L2: the oldest lines are removed each time this many lines were added. */
 const SLACK_LINES = 1_000;
 
@@ -44,13 +44,13 @@ export class LineBound {
    * Removes the oldest events and lines if that is due, after an append that raised the number of the stream's lines from `before` to `total`. L3:
    * it never throws.
    */
-  async hold(stream: string, last: number, before: number, total: number): Promise<void> {
-    if (total <= KEPT_LINES || Math.floor(before / SLACK_LINES) === Math.floor(total / SLACK_LINES)) return;
+  async enforce(stream: string, last: number, before: number, total: number): Promise<void> {
+    if (total <= KEPT_LINES_MAX || Math.floor(before / SLACK_LINES) === Math.floor(total / SLACK_LINES)) return;
     try {
-      const first = await firstBeyond(this.events, stream, last, total - KEPT_LINES);
+      const first = await firstBeyond(this.events, stream, last, total - KEPT_LINES_MAX);
       if (first === null) return;
       await this.events.truncateStream(stream, first.revision);
-      await this.entries.forgetLines(idOf(stream), first.position);
+      await this.entries.deleteLines(idOf(stream), first.position);
     } catch (error) {
       this.logger.warn(
         `The oldest lines of ${stream} could not be removed; this is tried again ${SLACK_LINES} lines later: ${String(error)}`,

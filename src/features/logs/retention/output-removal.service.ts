@@ -10,7 +10,7 @@ import { totalOf } from './line-bound.ts';
 import { LOG_JOURNAL_NAME, logLinesProjection } from '../entries/logs.projection.ts';
 
 const REMOVAL_NAMESPACE = '8f2f4d0e-6d0b-4a4c-9e56-5a7d4f1c2b90';
-const TRIES = 5;
+const ATTEMPTS_MAX = 5;
 
 /** Removes all output of an agent. */
 @Injectable()
@@ -25,21 +25,21 @@ export class OutputRemoval {
   /** Removes the output of an agent whose containers are removed. May be repeated. */
   async removeAll(agentId: string): Promise<void> {
     const stream = `log-${agentId}`;
-    const last = await this.emptied(stream);
+    const last = await this.closeStream(stream);
     if (last !== null) await this.events.truncateStream(stream, last.revision);
     // The read models must catch up first, or they would insert rows after the removal.
     if (last !== null) await this.readModels.waitFor(logLinesProjection.name, last.position);
     const end = await this.last(agentStream(agentId));
     if (end !== null) await this.readModels.waitFor(LOG_JOURNAL_NAME, end.position);
-    await this.retention.forgetAgent(agentId);
-    await this.drained.forget([agentId]);
+    await this.retention.deleteAgent(agentId);
+    await this.drained.delete([agentId]);
   }
 
   /**
    * Appends an event without lines, because a store keeps the last event of a stream. Returns the stream's last event; null if there is no
    * stream. A capture that still tries to append fails, reads the stream again, and finds no container.
    */
-  private async emptied(stream: string): Promise<Pick<StoredEvent, 'revision' | 'position'> | null> {
+  private async closeStream(stream: string): Promise<Pick<StoredEvent, 'revision' | 'position'> | null> {
     for (let tries = 1; ; tries++) {
       const last = await this.last(stream);
       if (last === null || (last.data.lines as unknown[]).length === 0) return last;
@@ -53,7 +53,7 @@ export class OutputRemoval {
       try {
         return await this.events.append(stream, last.revision, [event]);
       } catch (error) {
-        if (!(error instanceof WrongExpectedRevision) || tries === TRIES) throw error;
+        if (!(error instanceof WrongExpectedRevision) || tries === ATTEMPTS_MAX) throw error;
       }
     }
   }

@@ -8,7 +8,7 @@ import { OutputRemoval } from './output-removal.service.ts';
 
 const TRIM_EVERY_MS = 3_600_000;
 /** An agent that is being deleted is checked again after this time, in ms, in case no event reports that it is deleted. */
-const AGAIN_MS = 15_000;
+const RECHECK_AFTER_MS = 15_000;
 
 /** Removes output that is too old, and all output of deleted agents within a minute of their deletion. */
 @Injectable()
@@ -41,14 +41,14 @@ export class OutputRetentionSaga implements Saga, OnModuleInit {
     if (Date.now() - this.trimmedAt < TRIM_EVERY_MS) return [];
     this.trimmedAt = Date.now();
     await this.retention.trim();
-    return (await this.retention.strangers()).map((key) => ({ key, account: null }));
+    return (await this.retention.agentsWithoutRow()).map((key) => ({ key, account: null }));
   }
 
   async reconcile(agentId: string, { assertLease, setAccount }: SagaPass): Promise<Date | null> {
     const { state: agent } = await this.agents.find(agentId);
     if (agent === null) return null;
     setAccount(agent.accountId);
-    if (agent.status === 'deleting') return new Date(Date.now() + AGAIN_MS);
+    if (agent.status === 'deleting') return new Date(Date.now() + RECHECK_AFTER_MS);
     if (agent.status !== 'deleted') return null;
     assertLease();
     await this.removal.removeAll(agentId);

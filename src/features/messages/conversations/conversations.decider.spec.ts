@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import type { Sealed } from '../../../crypto/keyring.ts';
-import type { Refusal } from '../../../kernel/errors/refusal.ts';
+import type { ProblemError } from '../../../kernel/errors/problem-error.ts';
 import { given } from '../../../../test/support/decider-spec.ts';
 import {
   conversationDecider,
@@ -12,7 +12,7 @@ import {
   type ConversationCommand,
 } from './conversations.decider.ts';
 import type { Channel, ConversationEvent } from './conversations.events.ts';
-import { BUDGET_WINDOW_MS, DRAWS_MAX } from './message-budget.decider.ts';
+import { BUDGET_WINDOW_MS, DRAWS_MAX } from './message-budget.rules.ts';
 
 const sealed = (name: string): Sealed => ({ v: 1, key: 1, iv: 'iv', ct: name });
 const accept = (
@@ -314,6 +314,6 @@ function retryAfter(work: () => unknown): number | undefined {
     work();
     return undefined;
   } catch (error) {
-    return (error as Refusal).facts.retryAfterSeconds;
+    return (error as ProblemError).facts.retryAfterSeconds;
   }
 }

@@ -14,10 +14,10 @@
 
 import type { Decider } from '../../../eventsourcing/event-store/event-definition.ts';
 import type { Sealed } from '../../../crypto/keyring.ts';
-import { Refusal } from '../../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../../kernel/errors/problem-error.ts';
 import type { AcceptedData, Channel, ConversationEvent, CountedBytes, DeadLetterCode } from './conversations.events.ts';
-import { drawnInWindow, refuseBeyondBudget, type Draw, type Draws } from './message-budget.decider.ts';
-import { refuseBeyondDay, withCounted, type BytesOfHour } from './tokenless-bytes.decider.ts';
+import { drawnInWindow, refuseBeyondBudget, type Draw, type Draws } from './message-budget.rules.ts';
+import { refuseBeyondDay, withCounted, type BytesOfHour } from './tokenless-bytes.rules.ts';
 
 interface Bounds {
   messages: number;
@@ -166,7 +166,7 @@ function store(command: Store, conversation: ConversationState, now: Date): Conv
   const tokenless = draws?.tokenless !== undefined;
   const stranger = conversation !== null && (conversation.agentId !== agentId || conversation.accountId !== accountId);
   if (stranger || (conversation === null && !command.begins))
-    throw new Refusal('conversation_not_found', 'The agent has no such conversation.');
+    throw new ProblemError('conversation_not_found', 'The agent has no such conversation.');
   if (conversation?.pending.some(({ id }) => id === messageId)) return [];
   refuseBeyondBounds(conversation?.pending ?? [], boundsOf(channel, tokenless), storedBytes(text));
   if (draws !== undefined) refuseBeyondBudget(draws, conversation?.draws ?? [], now);
@@ -227,9 +227,9 @@ function boundsOf(channel: Channel, tokenless: boolean): Bounds {
 function refuseBeyondBounds(pending: PendingMessage[], most: Bounds, bytes: number): void {
   const facts = { retryAfterSeconds: 5 };
   if (pending.length >= most.messages)
-    throw new Refusal('rate_limited', `${most.messages} messages of this conversation wait for the agent already.`, facts);
+    throw new ProblemError('rate_limited', `${most.messages} messages of this conversation wait for the agent already.`, facts);
   if (pending.reduce((sum, message) => sum + message.bytes, bytes) > most.bytes)
-    throw new Refusal('rate_limited', 'The messages of this conversation that wait for the agent are too long together.', facts);
+    throw new ProblemError('rate_limited', 'The messages of this conversation that wait for the agent are too long together.', facts);
 }
 
 /** Returns the size of an encrypted text as stored, in bytes. Only its base64 depends on the text. */

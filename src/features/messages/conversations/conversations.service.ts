@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
 import { Keyring, type KeyUse, type Sealed } from '../../../crypto/keyring.ts';
-import { Aggregates, type Executed, type ExecuteOptions } from '../../../eventsourcing/aggregates/aggregates.ts';
+import { Aggregates, type CommandResult, type ExecuteOptions } from '../../../eventsourcing/aggregates/aggregates.ts';
 import type { Loaded } from '../../../eventsourcing/aggregates/dated-state.ts';
 import type { Position } from '../../../eventsourcing/event-store/event-store.ts';
 import type { CommandContext } from '../../../kernel/context/command-context.ts';
@@ -35,7 +35,7 @@ export class Conversations {
    * Resolves with true once no message of the conversation is due: none waits, or the first one waits for its retry. Resolves with false if
    * nothing happens in the conversation for that time, the signal aborts, or the service stops.
    */
-  async untilNothingIsDue(conversationId: string, timeoutMs: number, signal: AbortSignal): Promise<boolean> {
+  async waitUntilNothingIsDue(conversationId: string, timeoutMs: number, signal: AbortSignal): Promise<boolean> {
     using watch = this.waits.watch(conversationStream(conversationId));
     for (;;) {
       const { state } = await this.load(conversationId);
@@ -49,7 +49,7 @@ export class Conversations {
     command: ConversationCommand,
     context: CommandContext,
     options?: ExecuteOptions<ConversationEvent>,
-  ): Promise<Executed<ConversationState>> {
+  ): Promise<CommandResult<ConversationState>> {
     return this.aggregates.execute(conversationStream(conversationId), conversationDecider, command, context, options);
   }
 

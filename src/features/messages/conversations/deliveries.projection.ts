@@ -19,11 +19,11 @@ export const deliveriesProjection: Projection<typeof deliveriesTable> = {
   name: 'deliveries',
   version: 1,
   filter: { eventClass: 'core', categories: ['conversation'], types },
-  concerns: isNoChat,
+  concerns: isNotChat,
   table: deliveriesTable,
-  keys: (event) => (isNoChat(event) ? [(event as unknown as DeliveryEvent).data.message_id] : []),
+  keys: (event) => (isNotChat(event) ? [(event as unknown as DeliveryEvent).data.message_id] : []),
   project(stored, rows) {
-    if (!isNoChat(stored)) return;
+    if (!isNotChat(stored)) return;
     const event = stored as unknown as DeliveryEvent;
     const row = event.type === 'MessageAccepted' ? accepted(stored, event.data) : rows.get(event.data.message_id);
     if (row !== undefined && row !== null) rows.set(row.message_id, { ...row, ...changes(event, row, stored.at) });
@@ -31,7 +31,7 @@ export const deliveriesProjection: Projection<typeof deliveriesTable> = {
 };
 
 /** Returns whether the event belongs to a message that is not a chat. The events of a chat contain no channel, except the first one. */
-function isNoChat({ data }: StoredEvent): boolean {
+function isNotChat({ data }: StoredEvent): boolean {
   return data.channel !== undefined && data.channel !== 'chat';
 }
 

@@ -3,7 +3,7 @@ import { isUtf8 } from 'node:buffer';
 import fc from 'fast-check';
 
 import { TEXT_BYTES_MAX } from './conversations.decider.ts';
-import { readContent, shownText, writeContent, type MessageContent } from './message-content.ts';
+import { readContent, displayText, writeContent, type MessageContent } from './message-content.ts';
 
 const webhook = (body: Buffer, headers: Record<string, string> = {}, contentType: string | null = 'text/plain'): MessageContent => ({
   channel: 'webhook',
@@ -56,7 +56,7 @@ describe('what is stored of a message', () => {
     const attachments = [{ path: '/data/inbox/a\n"b".txt', name: 'a\n"b".txt', size: 3, contentType: 'text/plain' }];
     expectKept({ channel: 'attachment', text: 'look\nat this', attachments });
     expect(
-      shownText({ channel: 'attachment', text: 'look', attachments: [{ path: '/data/a', name: 'a', size: 3, contentType: 'x/y' }] }),
+      displayText({ channel: 'attachment', text: 'look', attachments: [{ path: '/data/a', name: 'a', size: 3, contentType: 'x/y' }] }),
     ).toBe('look\n\nAttached files:\n- /data/a (3 bytes)');
   });
 

@@ -14,7 +14,7 @@ export type MessageContent =
 type WebhookContent = Extract<MessageContent, { channel: 'webhook' }>;
 
 /** The first line of the stored form of a message that is not a chat. */
-interface Head {
+interface ContentHeader {
   content_type?: string;
   headers?: Record<string, string>;
   url?: string;
@@ -32,11 +32,13 @@ export function writeContent(content: MessageContent): string[] {
     case 'chat':
       return [content.text];
     case 'attachment':
-      return cut(withHead({ attachments: content.attachments }, Buffer.from(content.text)));
+      return splitUtf8(withHead({ attachments: content.attachments }, Buffer.from(content.text)));
     case 'webhook': {
       const body = typeof content.body === 'string' ? Buffer.from(content.body) : content.body;
       const head = webhookHead(content);
-      return cut(isUtf8(body) ? withHead(head, body) : withHead({ ...head, base64: true }, Buffer.from(body.toString('base64'), 'latin1')));
+      return splitUtf8(
+        isUtf8(body) ? withHead(head, body) : withHead({ ...head, base64: true }, Buffer.from(body.toString('base64'), 'latin1')),
+      );
     }
   }
 }
@@ -46,7 +48,7 @@ export function headBytes(webhook: WebhookContent): number {
   return Buffer.byteLength(JSON.stringify(webhookHead(webhook)));
 }
 
-function webhookHead({ contentType, headers, url }: WebhookContent): Head {
+function webhookHead({ contentType, headers, url }: WebhookContent): ContentHeader {
   return { headers, ...(url === undefined ? {} : { url }), ...(contentType === null ? {} : { content_type: contentType }) };
 }
 
@@ -55,7 +57,7 @@ export function readContent(channel: Channel, texts: readonly string[]): Message
   const whole = texts.join('');
   if (channel === 'chat') return { channel, text: whole };
   const end = whole.indexOf('\n');
-  const { content_type, headers = {}, url, base64, attachments = [] } = JSON.parse(whole.slice(0, end)) as Head;
+  const { content_type, headers = {}, url, base64, attachments = [] } = JSON.parse(whole.slice(0, end)) as ContentHeader;
   const text = whole.slice(end + 1);
   if (channel === 'attachment') return { channel, text, attachments };
   return {
@@ -68,7 +70,7 @@ export function readContent(channel: Channel, texts: readonly string[]): Message
 }
 
 /** Returns the message as its thread shows it. */
-export function shownText(content: MessageContent): string {
+export function displayText(content: MessageContent): string {
   switch (content.channel) {
     case 'chat':
       return content.text;
@@ -81,12 +83,12 @@ export function shownText(content: MessageContent): string {
   }
 }
 
-function withHead(head: Head, body: Buffer): Buffer {
+function withHead(head: ContentHeader, body: Buffer): Buffer {
   return Buffer.concat([Buffer.from(`${JSON.stringify(head)}\n`), body]);
 }
 
 /** Splits UTF-8 between characters into texts of at most `TEXT_BYTES_MAX` bytes. */
-function cut(bytes: Buffer): string[] {
+function splitUtf8(bytes: Buffer): string[] {
   const pieces: string[] = [];
   for (let from = 0; from < bytes.length || pieces.length === 0;) {
     let to = Math.min(from + TEXT_BYTES_MAX, bytes.length);

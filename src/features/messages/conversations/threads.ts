@@ -19,7 +19,7 @@ import { EventStore, type StoredEvent } from '../../../eventsourcing/event-store
 import { RETRY_DELAYS_MS, WAITING_MAX, type Conversation, type PendingMessage } from './conversations.decider.ts';
 import { isOutcomeOf, type AcceptedData, type Channel, type ConversationEvent, type Outcome } from './conversations.events.ts';
 import { Conversations, conversationStream } from './conversations.service.ts';
-import { readContent, shownText, type MessageContent } from './message-content.ts';
+import { readContent, displayText, type MessageContent } from './message-content.ts';
 
 /** The most bytes of text on one page of a thread, in UTF-8. A page contains at least one message. */
 export const PAGE_BYTES_MAX = 1_048_576;
@@ -65,7 +65,7 @@ export interface ThreadPage {
 type Stored = Pick<StoredEvent, 'revision' | 'at'> & ConversationEvent;
 
 /** The events that a thread does not show. */
-const unseen = new Set<ConversationEvent['type']>(['ConversationStarted', 'DeliveryFailed', 'MessagePartStored', 'MessageRequeued']);
+const hiddenTypes = new Set<ConversationEvent['type']>(['ConversationStarted', 'DeliveryFailed', 'MessagePartStored', 'MessageRequeued']);
 
 /** Reads the texts of conversations from their streams. The cost of reading does not depend on the length of the thread. */
 @Injectable()
@@ -87,14 +87,14 @@ export class Threads {
     let bytes = 0;
     let olderBefore: number | null = null;
     for await (const event of this.backwards(conversationId, before, limit + FEW_EVENTS)) {
-      if (isUnseen(event)) continue;
+      if (isHidden(event)) continue;
       const { message_id: id } = event.data;
       if (event.type === 'MessageDeadLettered') {
         if (!outcomes.has(id)) outcomes.set(id, 'dead_letter');
         continue;
       }
       const said = event.type === 'MessageAccepted' ? ('text' as const) : ('reply' as const);
-      const text = event.type === 'MessageAccepted' ? await this.shown(agentId, event.data) : await this.reply(agentId, event.data);
+      const text = event.type === 'MessageAccepted' ? await this.openText(agentId, event.data) : await this.reply(agentId, event.data);
       bytes += Buffer.byteLength(text ?? '');
       // T2
       if (messages.length === limit || (messages.length > 0 && bytes > PAGE_BYTES_MAX)) {
@@ -113,7 +113,7 @@ export class Threads {
     const waiting = new Set(pending.map(({ id }) => id));
     for (const message of messages) if (message.role === 'user' && waiting.has(message.id)) message.status = 'pending';
     // T3
-    if (before !== null) await this.settle(conversationId, before, EVENTS_TO_OUTCOME_MAX[channel], messages, waiting);
+    if (before !== null) await this.completeStatuses(conversationId, before, EVENTS_TO_OUTCOME_MAX[channel], messages, waiting);
     return { messages, olderBefore };
   }
 
@@ -149,7 +149,7 @@ export class Threads {
       } else if (event.type === 'MessageAccepted' && replies.has(event.data.message_id)) {
         // T4
         const { message_id: id } = event.data;
-        const text = await this.shown(agentId, event.data);
+        const text = await this.openText(agentId, event.data);
         bytes += Buffer.byteLength(text ?? '');
         const reply = replies.get(id) ?? null;
         if (bytes <= HISTORY_BYTES_MAX && text !== null && reply !== null)
@@ -175,9 +175,9 @@ export class Threads {
   }
 
   /** Returns an accepted message as its thread shows it, without the further parts of a long one; null if the agent was deleted. */
-  private async shown(agentId: string, { message_id: id, channel, text }: AcceptedData): Promise<string | null> {
+  private async openText(agentId: string, { message_id: id, channel, text }: AcceptedData): Promise<string | null> {
     const opened = await this.conversations.open(agentId, id, 'text', text);
-    return opened === null ? null : shownText(readContent(channel, [opened]));
+    return opened === null ? null : displayText(readContent(channel, [opened]));
   }
 
   private reply(
@@ -194,7 +194,7 @@ export class Threads {
   }
 
   /** Sets the status of messages whose outcome is on a later page. */
-  private async settle(
+  private async completeStatuses(
     conversationId: string,
     from: number,
     eventsMax: number,
@@ -235,6 +235,6 @@ export class Threads {
   }
 }
 
-function isUnseen(event: Stored): event is Exclude<Stored, { type: 'MessageAccepted' | Outcome['type'] }> {
-  return unseen.has(event.type);
+function isHidden(event: Stored): event is Exclude<Stored, { type: 'MessageAccepted' | Outcome['type'] }> {
+  return hiddenTypes.has(event.type);
 }

@@ -1,5 +1,5 @@
 import type { Config } from '../../../kernel/config/config.ts';
-import { TOLERATED } from './broken-answers.ts';
+import { TOLERATED_FAILURES } from './failing-agent-backoff.ts';
 import { DeliveryLanes } from './delivery-lanes.ts';
 
 const lanes = (deliveriesMax = 8) => {
@@ -13,7 +13,7 @@ const of = (agent: string) => ({ account: 'acme', agent });
 describe('the places of messages', () => {
   const runningOf = (deliveriesMax: number, agents: number) => {
     const { known } = lanes(deliveriesMax);
-    for (let count = 0; count < 2_100; count += 1) void known.places.run(of(`agent ${count % agents}`), signal(), forever);
+    for (let count = 0; count < 2_100; count += 1) void known.slots.run(of(`agent ${count % agents}`), signal(), forever);
     return known.stats().running;
   };
 
@@ -28,18 +28,18 @@ describe('messages other than webhooks without a token', () => {
 
   it('do not wait for a slot, however many of those have one', async () => {
     const { known, tokenless } = lanes();
-    for (const agent of ['a', 'a', 'b', 'c']) void tokenless.places.run(of(agent), signal(), forever);
+    for (const agent of ['a', 'a', 'b', 'c']) void tokenless.slots.run(of(agent), signal(), forever);
     expect(tokenless.stats()).toMatchObject({ running: 1, waiting: 3 });
-    void known.places.run(of('a'), signal(), forever);
+    void known.slots.run(of('a'), signal(), forever);
     expect(known.stats()).toMatchObject({ running: 1, waiting: 0 });
   });
 
   it('do not wait after answers to webhooks without a token that could not be used', async () => {
     const { known, tokenless } = lanes();
-    for (let n = 0; n < TOLERATED + 10; n += 1) tokenless.broken.unusable('a');
+    for (let n = 0; n < TOLERATED_FAILURES + 10; n += 1) tokenless.backoff.recordFailure('a');
     jest.useFakeTimers();
     const onTurn = jest.fn();
-    void known.broken.turn('a', null, signal()).then(onTurn);
+    void known.backoff.waitForTurn('a', null, signal()).then(onTurn);
     await jest.advanceTimersByTimeAsync(0);
     expect(onTurn).toHaveBeenCalled();
   });

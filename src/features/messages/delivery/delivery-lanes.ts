@@ -1,7 +1,7 @@
 import { type Limits, sharesOf } from '../../../kernel/limits/account-counter.ts';
 import { FairLimiter, type FairLimiterStats } from '../../../kernel/limits/fair-limiter.ts';
 import type { Config } from '../../../kernel/config/config.ts';
-import { BrokenAnswers } from './broken-answers.ts';
+import { FailingAgentBackoff } from './failing-agent-backoff.ts';
 
 /**
  * The largest size in memory, in bytes, of the texts of messages and replies in delivery, of which an account may have a quarter. What is built
@@ -16,19 +16,19 @@ const TOKENLESS_PART = 1 / 4;
 
 /** The limits on concurrent deliveries that share them, and the pauses for agents with unusable answers. */
 export class DeliveryLane {
-  readonly places: FairLimiter;
+  readonly slots: FairLimiter;
   /** The bytes of texts that are in memory. */
   readonly texts: FairLimiter;
-  readonly broken = new BrokenAnswers();
+  readonly backoff = new FailingAgentBackoff();
 
   constructor(limits: Limits, part: number) {
-    this.places = new FairLimiter(limits);
+    this.slots = new FairLimiter(limits);
     this.texts = new FairLimiter(sharesOf(TEXT_BYTES_MAX * part));
   }
 
   /** Returns the numbers of deliveries in progress and waiting for a slot, by account, and the bytes of their texts. */
   stats(): FairLimiterStats & { bytes: number } {
-    return { ...this.places.stats(), bytes: this.texts.inUse };
+    return { ...this.slots.stats(), bytes: this.texts.inUse };
   }
 }
 
@@ -37,17 +37,17 @@ export class DeliveryLane {
  * a token, which anybody may send, never delay other messages. An agent gets one webhook without a token at a time.
  */
 export class DeliveryLanes {
-  readonly known: DeliveryLane;
+  readonly trusted: DeliveryLane;
   private readonly tokenless: DeliveryLane;
 
   constructor({ deliveriesMax }: Config) {
     const known = sharesOf(deliveriesMax, PLACES_PARTS);
-    this.known = new DeliveryLane({ ...known, agent: Math.max(known.agent ?? 0, PLACES_OF_AGENT_MIN) }, 1);
+    this.trusted = new DeliveryLane({ ...known, agent: Math.max(known.agent ?? 0, PLACES_OF_AGENT_MIN) }, 1);
     const tokenless = sharesOf(Math.ceil(deliveriesMax * TOKENLESS_PART), PLACES_PARTS);
     this.tokenless = new DeliveryLane({ ...tokenless, agent: 1 }, TOKENLESS_PART);
   }
 
   of({ tokenless }: { tokenless: boolean }): DeliveryLane {
-    return tokenless ? this.tokenless : this.known;
+    return tokenless ? this.tokenless : this.trusted;
   }
 }

@@ -10,13 +10,13 @@
  *     the message is sent.
  * D2. No text of a message is in memory while an attempt waits for a slot, for the agent or for the reply. The text is read from the log
  *     right before it is sent, and nothing here keeps a reference to it afterwards.
- * D3. The bytes of all messages and replies in flight are bounded, with a share for each account (`MessageMemory`).
+ * D3. The bytes of all messages and replies in flight are bounded, with a share for each account (`MemoryReservation`).
  * D4. An attempt that may have reached the agent is repeated only if the agent recognizes the repeat by the message id, so never for a
  *     chat.
  * D5. An agent whose answers can't be used gets its next messages after growing pauses, so that it does not keep the process busy.
  */
 
-import { setImmediate as othersTurn } from 'node:timers/promises';
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 
 import { Injectable } from '@nestjs/common';
 
@@ -37,14 +37,14 @@ import {
   type ProtocolSpec,
 } from '../../../agent-protocol/protocol.ts';
 import { systemContext } from '../../../kernel/context/command-context.ts';
-import { Refusal } from '../../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../../kernel/errors/problem-error.ts';
 import { ContainerGone, RuntimeRefused, RuntimeUnavailable } from '../../../runtime/runtime.errors.ts';
 import { TEXT_BYTES_MAX, type Conversation, type PendingMessage } from '../conversations/conversations.decider.ts';
 import type { Channel, DeadLetterCode } from '../conversations/conversations.events.ts';
 import type { MessageContent } from '../conversations/message-content.ts';
 import { AgentEndpoints } from './agent-endpoints.service.ts';
 import { DeliveryLanes } from './delivery-lanes.ts';
-import { MessageMemory } from './message-memory.ts';
+import { MemoryReservation } from './memory-reservation.ts';
 import { ReplyReaders } from './reply-readers.ts';
 import { HISTORY_BYTES_MAX, Threads } from '../conversations/threads.ts';
 
@@ -60,7 +60,7 @@ export interface Attempt {
   conversationId: string;
   conversation: Conversation;
   message: PendingMessage;
-  memory: MessageMemory;
+  memory: MemoryReservation;
   signal: AbortSignal;
   /** Throws if another process may deliver the message by now. */
   assertLease: () => void;
@@ -82,13 +82,13 @@ export class MessageDelivery {
   }
 
   /** Returns the memory budget for one attempt. */
-  memoryFor(conversation: Conversation): MessageMemory {
-    return new MessageMemory(this.lanes.of(conversation).texts, conversation.accountId);
+  memoryFor(conversation: Conversation): MemoryReservation {
+    return new MemoryReservation(this.lanes.of(conversation).texts, conversation.accountId);
   }
 
   /** Returns the numbers of deliveries other than webhooks without a token. See `DeliveryLane.stats`. */
   stats() {
-    return this.lanes.known.stats();
+    return this.lanes.trusted.stats();
   }
 
   /**
@@ -98,36 +98,36 @@ export class MessageDelivery {
    */
   async deliver(attempt: Attempt): Promise<DeliveryOutcome> {
     const { conversation, message } = attempt;
-    const { places, broken } = this.lanes.of(conversation);
+    const { slots, backoff } = this.lanes.of(conversation);
     // D1: this signal ends every wait below when the sender stops waiting.
-    using patience = new ReplyDeadline(message.replyBy, attempt.signal);
+    using deadline = new ReplyDeadline(message.replyBy, attempt.signal);
     try {
-      if (message.channel === 'chat') await untilTime(message.retryAt, patience.signal);
+      if (message.channel === 'chat') await waitUntil(message.retryAt, deadline.signal);
       // D5
-      await broken.turn(conversation.agentId, message.replyBy, patience.signal);
+      await backoff.waitForTurn(conversation.agentId, message.replyBy, deadline.signal);
       const share = { account: conversation.accountId, agent: conversation.agentId };
-      const outcome = await places.run(share, patience.signal, () => this.awake({ ...attempt, signal: patience.signal }));
-      if (outcome.kind === 'replied') broken.usable(conversation.agentId);
+      const outcome = await slots.run(share, deadline.signal, () => this.deliverAwake({ ...attempt, signal: deadline.signal }));
+      if (outcome.kind === 'replied') backoff.recordSuccess(conversation.agentId);
       return outcome;
     } catch (error) {
-      if (isUnusable(error)) broken.unusable(conversation.agentId);
+      if (isUnusable(error)) backoff.recordFailure(conversation.agentId);
       attempt.signal.throwIfAborted();
-      if (patience.isOver) return { kind: 'given_up', code: 'reply_timeout', reason: NOT_IN_TIME };
+      if (deadline.isOver) return { kind: 'given_up', code: 'reply_timeout', reason: TIMEOUT_REASON };
       return outcomeOf(error, message.channel);
     }
   }
 
-  private async awake(attempt: Attempt): Promise<DeliveryOutcome> {
+  private async deliverAwake(attempt: Attempt): Promise<DeliveryOutcome> {
     const { conversation, message, signal } = attempt;
     const { agentId, accountId } = conversation;
     attempt.assertLease();
     const context = systemContext('messages', accountId, message.id);
-    const work = (agent: Agent) => this.hand(attempt, agent);
+    const work = (agent: Agent) => this.deliverTo(attempt, agent);
     const { result } = await this.wakes.whileAwake({ sandboxId: agentId, accountId, trigger: message.channel, context, signal }, work);
     return result;
   }
 
-  private async hand(attempt: Attempt, agent: Agent): Promise<DeliveryOutcome> {
+  private async deliverTo(attempt: Attempt, agent: Agent): Promise<DeliveryOutcome> {
     const { conversation, message, memory, signal } = attempt;
     const { endpoint, protocol } = this.endpoints.of(conversation.agentId, agent);
     const exchange = { endpoint, timeoutMs: this.config.replyTimeoutSeconds * 1000, signal, memory };
@@ -136,7 +136,7 @@ export class MessageDelivery {
     memory.releaseReply();
     // D3
     await memory.reserveRequest(message.bytes + (needsHistory(protocol) ? HISTORY_BYTES_MAX : 0), signal);
-    const reply = await this.say(attempt, { deliver, exchange, protocol });
+    const reply = await this.send(attempt, { deliver, exchange, protocol });
     if (reply === null) return { kind: 'given_up', code: 'agent_unavailable', reason: 'The agent was deleted.' };
     if (Buffer.byteLength(reply.response) > TEXT_BYTES_MAX)
       return { kind: 'given_up', code: 'agent_failed', reason: `The reply was longer than ${TEXT_BYTES_MAX} bytes.` };
@@ -148,7 +148,7 @@ export class MessageDelivery {
    *
    * D2: the method is not `async`, because an async function would keep the text in memory while it waits for the reply.
    */
-  private say(
+  private send(
     { conversationId, conversation: { agentId }, message, signal, assertLease }: Attempt,
     { deliver, exchange, protocol }: { deliver: Deliver; exchange: Exchange; protocol: ProtocolSpec },
   ): Promise<AgentReply | null> {
@@ -156,18 +156,18 @@ export class MessageDelivery {
     const history = needsHistory(protocol) ? this.threads.history(conversationId, agentId) : Promise.resolve([]);
     const read = Promise.all([this.threads.contentOf(conversationId, agentId, message), history]);
     // Reading a large message and sending it both take long, so other work runs in between.
-    return read.then(othersTurn).then(([content, turns]) => {
+    return read.then(yieldToEventLoop).then(([content, turns]) => {
       if (content === null) return null;
       // D1
       signal.throwIfAborted();
       assertLease();
-      const told = { id, channel, conversationId, ...toldOf(content) };
+      const told = { id, channel, conversationId, ...contentFieldsOf(content) };
       return deliver({ ...exchange, message: told, history: turns, protocol, onText: this.readers.listenerOf(id) });
     });
   }
 }
 
-const NOT_IN_TIME = 'The agent did not reply in time.';
+const TIMEOUT_REASON = 'The agent did not reply in time.';
 
 /** A signal that aborts with the attempt, or when the sender of the message stops waiting. It must be disposed of. */
 class ReplyDeadline implements Disposable {
@@ -199,11 +199,11 @@ class ReplyDeadline implements Disposable {
 
   private end(): void {
     this.isOver = true;
-    this.ending.abort(new Error(NOT_IN_TIME));
+    this.ending.abort(new Error(TIMEOUT_REASON));
   }
 }
 
-async function untilTime(at: string | null, signal: AbortSignal): Promise<void> {
+async function waitUntil(at: string | null, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();
   const leftMs = at === null ? 0 : Date.parse(at) - Date.now();
   if (leftMs > 0) await pause(leftMs, signal);
@@ -216,7 +216,9 @@ function isUnusable(error: unknown): boolean {
 }
 
 /** Returns the content members of a message. A webhook's body is a string, exactly as it was sent, unless it is not UTF-8. */
-function toldOf(content: MessageContent): Pick<AgentMessage, 'text' | 'payload' | 'contentType' | 'headers' | 'url' | 'attachments'> {
+function contentFieldsOf(
+  content: MessageContent,
+): Pick<AgentMessage, 'text' | 'payload' | 'contentType' | 'headers' | 'url' | 'attachments'> {
   switch (content.channel) {
     case 'chat':
       return { text: content.text };
@@ -235,7 +237,7 @@ function outcomeOf(error: unknown, channel: Channel): DeliveryOutcome {
     return { kind: 'unreachable', code: 'agent_unavailable', reason: 'The agent did not answer.' };
   if (error instanceof RuntimeUnavailable)
     return { kind: 'unreachable', code: 'runtime_unavailable', reason: 'The container engine does not answer.' };
-  const ended = endOf(error);
+  const ended = failureOf(error);
   return ended.isRepeatable && channel !== 'chat' ? { ...ended.end, kind: 'unreachable' } : { ...ended.end, kind: 'given_up' };
 }
 
@@ -245,11 +247,11 @@ function outcomeOf(error: unknown, channel: Channel): DeliveryOutcome {
  * D4: a chat is then given up, because the agent may have begun the work. Any other message is delivered again if the next attempt may end
  * differently; the agent recognizes it by its id.
  */
-function endOf(error: unknown): { isRepeatable: boolean; end: { code: DeadLetterCode; reason: string } } {
-  if (error instanceof ReplyTimeout) return { isRepeatable: true, end: { code: 'reply_timeout', reason: NOT_IN_TIME } };
+function failureOf(error: unknown): { isRepeatable: boolean; end: { code: DeadLetterCode; reason: string } } {
+  if (error instanceof ReplyTimeout) return { isRepeatable: true, end: { code: 'reply_timeout', reason: TIMEOUT_REASON } };
   if (error instanceof AgentErrorResponse) return { isRepeatable: error.retryable, end: { code: 'agent_failed', reason: error.message } };
   if (error instanceof AgentBrokeConnection) return { isRepeatable: true, end: { code: 'agent_failed', reason: error.message } };
-  if (error instanceof Refusal && (error.code === 'agent_unavailable' || error.code === 'agent_not_found'))
+  if (error instanceof ProblemError && (error.code === 'agent_unavailable' || error.code === 'agent_not_found'))
     return { isRepeatable: error.code === 'agent_unavailable', end: { code: 'agent_unavailable', reason: error.message } };
   throw error;
 }

@@ -40,12 +40,12 @@ import { MessageDelivery, type DeliveryOutcome } from './message-delivery.servic
 /** Derived event ids make a record that is repeated after a crash the same event. */
 const RECORD_NAMESPACE = '5f0f6f0e-7c0e-4a53-9d0b-0e8f1d6c2a11';
 /** The number of attempts after which a pass ends, so that another one begins with the newest state. */
-const ATTEMPTS_OF_PASS = 100;
+const ATTEMPTS_PER_PASS_MAX = 100;
 /** A webhook without a token waits this long, in ms, for an outcome of one with the token, and tries again after the second time. */
-const STANDS_BACK_MS = 120_000;
-const STANDS_BACK_AGAIN_MS = 1_000;
+const TOKENLESS_WAIT_MS = 120_000;
+const TOKENLESS_RETRY_MS = 1_000;
 /** The most conversations of webhooks without a token that wait like this in one process. Further ones try again later. */
-const STANDING_BACK_MAX = 1_000;
+const TOKENLESS_WAITS_MAX = 1_000;
 
 /**
  * Delivers accepted messages, in order within a conversation and concurrently across conversations. Thousands of passes may wait without a
@@ -56,7 +56,7 @@ export class MessagesSaga implements Saga, OnModuleInit {
   readonly name = 'messages';
   readonly filter = { eventClass: 'core' as const, categories: ['conversation'], types: ['MessageAccepted', 'MessageRequeued'] };
   readonly concurrency = 32;
-  private standingBack = 0;
+  private waitingTokenless = 0;
 
   constructor(
     private readonly sagas: Sagas,
@@ -82,28 +82,28 @@ export class MessagesSaga implements Saga, OnModuleInit {
     // Each turn of the loop makes at least one attempt. Other writers only add messages, and a new message wakes the saga again, so the state
     // after the record is new enough.
     let { state: conversation } = await this.conversations.load(conversationId, pass.seenUpTo);
-    for (let turn = 0; turn < ATTEMPTS_OF_PASS && !pass.signal.aborted; turn++) {
+    for (let turn = 0; turn < ATTEMPTS_PER_PASS_MAX && !pass.signal.aborted; turn++) {
       const now = this.clock.now();
       const message = conversation === null ? undefined : nextMessage(conversation, now);
       if (conversation === null || message === undefined) return null;
       // M5
       if (isPostponed(message, now) && message.retryAt !== null) return new Date(message.retryAt);
       pass.setAccount(conversation.accountId);
-      if (conversation.tokenless && !(await this.standBack(conversation, pass)))
-        return new Date(this.clock.now().getTime() + STANDS_BACK_AGAIN_MS);
+      if (conversation.tokenless && !(await this.waitForTokenWebhooks(conversation, pass)))
+        return new Date(this.clock.now().getTime() + TOKENLESS_RETRY_MS);
       conversation = await this.deliver(conversationId, pass, conversation, message);
     }
     return new Date();
   }
 
   /** M4: waits until no webhook with the agent's token is due. Returns false if that takes too long. */
-  private async standBack({ agentId }: Conversation, { signal, withoutSlot }: SagaPass): Promise<boolean> {
-    if (this.standingBack >= STANDING_BACK_MAX) return false;
-    this.standingBack += 1;
+  private async waitForTokenWebhooks({ agentId }: Conversation, { signal, withoutSlot }: SagaPass): Promise<boolean> {
+    if (this.waitingTokenless >= TOKENLESS_WAITS_MAX) return false;
+    this.waitingTokenless += 1;
     try {
-      return await withoutSlot(() => this.conversations.untilNothingIsDue(webhookConversation(agentId), STANDS_BACK_MS, signal));
+      return await withoutSlot(() => this.conversations.waitUntilNothingIsDue(webhookConversation(agentId), TOKENLESS_WAIT_MS, signal));
     } finally {
-      this.standingBack -= 1;
+      this.waitingTokenless -= 1;
     }
   }
 
@@ -122,7 +122,7 @@ export class MessagesSaga implements Saga, OnModuleInit {
     // M3
     if (outcome.kind !== 'replied') assertLease();
     sagaStep(this.name, conversationId, 'delivered');
-    const command = await this.record(conversation.agentId, message, outcome);
+    const command = await this.recordOf(conversation.agentId, message, outcome);
     const context = systemContext('messages', conversation.accountId, message.id);
     // M2
     const { state } = await this.conversations.execute(conversationId, command, context, {
@@ -132,7 +132,7 @@ export class MessagesSaga implements Saga, OnModuleInit {
     return state;
   }
 
-  private async record(agentId: string, message: PendingMessage, outcome: DeliveryOutcome): Promise<ConversationCommand> {
+  private async recordOf(agentId: string, message: PendingMessage, outcome: DeliveryOutcome): Promise<ConversationCommand> {
     const messageId = message.id;
     switch (outcome.kind) {
       case 'replied': {

@@ -3,7 +3,7 @@ import { v5 as uuidv5 } from 'uuid';
 
 import { Agents } from '../../agents/services.ts';
 import { Config } from '../../../kernel/config/config.ts';
-import { Refusal } from '../../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../../kernel/errors/problem-error.ts';
 import { ContainerRuntime } from '../../../runtime/runtime.ts';
 import type { Chat } from './chat.ts';
 import { MessageRate } from './message-rate.ts';
@@ -34,11 +34,11 @@ export class ChatIntake {
    * because the text need not stay in memory while the caller waits for the reply. Throws `invalid_request`, `rate_limited`,
    * `agent_not_found`, `conversation_not_found`, `runtime_unavailable`, `agent_unavailable`.
    */
-  async take(chat: Chat, replyBy: string): Promise<{ wasActive: boolean }> {
+  async accept(chat: Chat, replyBy: string): Promise<{ wasActive: boolean }> {
     if (Buffer.byteLength(chat.text) > TEXT_BYTES_MAX) throw textTooLong();
-    const takeBack = this.rate.take(chat.accountId, 'chat', chat.ids.messageId);
+    const takeBack = this.rate.consume(chat.accountId, 'chat', chat.ids.messageId);
     try {
-      const wasActive = await this.ready(chat);
+      const wasActive = await this.requireReady(chat);
       await this.append(chat, replyBy);
       return { wasActive };
     } catch (error) {
@@ -48,13 +48,13 @@ export class ChatIntake {
   }
 
   /** Checks that the agent can receive the message, and starts waking it if it sleeps, without waiting. Returns whether it was active. */
-  private async ready({ accountId, agentId, ids, begins, context }: Chat): Promise<boolean> {
+  private async requireReady({ accountId, agentId, ids, begins, context }: Chat): Promise<boolean> {
     const [{ status }, conversation] = await Promise.all([
       this.agents.load(agentId, accountId, context.seenUpTo),
       begins ? null : this.conversations.load(ids.conversationId, context.seenUpTo),
     ]);
-    if (conversation !== null) conversationOf(conversation.state, agentId);
-    if (!(await this.runtime.available())) throw engineAway();
+    if (conversation !== null) requireConversation(conversation.state, agentId);
+    if (!(await this.runtime.available())) throw engineUnavailable();
     if (status === 'active') return true;
     const { startTimeoutSeconds } = this.config;
     const wake = { type: 'WakeAgent' as const, accountId, trigger: 'chat', startTimeoutSeconds };
@@ -86,16 +86,16 @@ export class ChatIntake {
 }
 
 /** Returns the conversation if it belongs to the agent. Throws `conversation_not_found`. */
-export function conversationOf(state: Conversation | null, agentId: string): Conversation {
-  if (state === null || state.agentId !== agentId) throw new Refusal('conversation_not_found', 'The agent has no such conversation.');
+export function requireConversation(state: Conversation | null, agentId: string): Conversation {
+  if (state === null || state.agentId !== agentId) throw new ProblemError('conversation_not_found', 'The agent has no such conversation.');
   return state;
 }
 
-function engineAway(): Refusal {
-  return new Refusal('runtime_unavailable', 'The container engine does not answer; the message was not taken.');
+function engineUnavailable(): ProblemError {
+  return new ProblemError('runtime_unavailable', 'The container engine does not answer; the message was not taken.');
 }
 
-function textTooLong(): Refusal {
+function textTooLong(): ProblemError {
   const message = `must be at most ${TEXT_BYTES_MAX} bytes of UTF-8`;
-  return new Refusal('invalid_request', 'The message is too long.', { errors: [{ field: 'message', message }] });
+  return new ProblemError('invalid_request', 'The message is too long.', { errors: [{ field: 'message', message }] });
 }

@@ -1,6 +1,6 @@
 import { v5 as uuidv5 } from 'uuid';
 
-import type { IdempotentTry } from '../../../http/requests/request.ts';
+import type { IdempotentAttempt } from '../../../http/requests/request.ts';
 import type { CommandContext } from '../../../kernel/context/command-context.ts';
 import { newId } from '../../../kernel/ids.ts';
 
@@ -16,7 +16,7 @@ export interface Chat {
   /** True if the message begins its conversation. */
   readonly begins: boolean;
   /** The try under the caller's `Idempotency-Key`; null if there is none. */
-  readonly attempt: IdempotentTry | null;
+  readonly attempt: IdempotentAttempt | null;
 }
 
 export interface ChatIds {
@@ -25,7 +25,7 @@ export interface ChatIds {
 }
 
 /** Returns the ids of a message and its conversation, which are the same for every try under one Idempotency-Key. */
-export function chatIds(attempt: IdempotentTry | null, conversationId: string | null): ChatIds {
+export function chatIds(attempt: IdempotentAttempt | null, conversationId: string | null): ChatIds {
   const make = (what: string) => (attempt === null ? newId() : uuidv5(what, attempt.id));
   return { conversationId: conversationId ?? make('conversation'), messageId: make('message') };
 }

@@ -2,13 +2,13 @@ import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/com
 import { LRUCache } from 'lru-cache';
 
 import { Config } from '../../../kernel/config/config.ts';
-import type { SpentBudget } from '../../../kernel/context/caller.ts';
-import type { Refusal } from '../../../kernel/errors/refusal.ts';
+import type { ExhaustedBudget } from '../../../kernel/context/caller.ts';
+import type { ProblemError } from '../../../kernel/errors/problem-error.ts';
 import type { StoredEvent } from '../../../eventsourcing/event-store/event-store.ts';
 import { LogFollower } from '../../../eventsourcing/log/log-follower.ts';
 import type { ConversationEvent } from '../conversations/conversations.events.ts';
-import { BUDGET_WINDOW_MS, type Draws } from '../conversations/message-budget.decider.ts';
-import { countedBytes } from '../conversations/tokenless-bytes.decider.ts';
+import { BUDGET_WINDOW_MS, type Draws } from '../conversations/message-budget.rules.ts';
+import { countedBytes } from '../conversations/tokenless-bytes.rules.ts';
 
 /** The number of agents whose chats are remembered, and of callers that were refused. */
 const AGENTS_MAX = 10_000;
@@ -52,7 +52,7 @@ export class MessageBudgets implements OnModuleInit, OnModuleDestroy {
   }
 
   /** Returns the refusal of the caller that still holds, so that it costs neither a body nor a look at the log; null if there is none. */
-  refusalOf(agentId: string, caller: string): SpentBudget | null {
+  refusalOf(agentId: string, caller: string): ExhaustedBudget | null {
     const key = `${agentId} ${caller}`;
     const leftMs = (this.refused.get(key) ?? 0) - performance.now();
     if (leftMs > 0) return refusal('The agent takes no more messages of this caller for now.', leftMs);
@@ -61,7 +61,7 @@ export class MessageBudgets implements OnModuleInit, OnModuleDestroy {
   }
 
   /** Returns a refusal while it is known that the agent's day has no room for a webhook without a token of that length; else null. */
-  refusalOfDay(agentId: string, bodyBytes: number): SpentBudget | null {
+  refusalOfDay(agentId: string, bodyBytes: number): ExhaustedBudget | null {
     const spent = this.spentDays.get(agentId);
     if (spent === undefined || countedBytes(bodyBytes, 0) < spent.bytes) return null;
     const leftMs = spent.until - performance.now();
@@ -74,7 +74,7 @@ export class MessageBudgets implements OnModuleInit, OnModuleDestroy {
    * Remembers a refusal for as long as the caller was told to wait. One that waits longer than the window is that of the agent's day, which holds for
    * all callers without a token whose webhooks are not smaller.
    */
-  noteRefusal(agentId: string, { caller, tokenless }: Draws, { code, facts: { retryAfterSeconds = 0 } }: Refusal): void {
+  rememberRefusal(agentId: string, { caller, tokenless }: Draws, { code, facts: { retryAfterSeconds = 0 } }: ProblemError): void {
     if (code !== 'rate_limited') return;
     const waitMs = retryAfterSeconds * 1_000;
     const until = performance.now() + waitMs;
@@ -97,6 +97,6 @@ export class MessageBudgets implements OnModuleInit, OnModuleDestroy {
   }
 }
 
-function refusal(detail: string, leftMs: number): SpentBudget {
+function refusal(detail: string, leftMs: number): ExhaustedBudget {
   return { detail, retryAfterSeconds: leftMs / 1_000 };
 }

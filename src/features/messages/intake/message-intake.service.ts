@@ -3,19 +3,19 @@ import { QueryBus } from '@nestjs/cqrs';
 import { v5 as uuidv5 } from 'uuid';
 
 import type { CommandContext } from '../../../kernel/context/command-context.ts';
-import { Refusal } from '../../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../../kernel/errors/problem-error.ts';
 import type { ConversationCommand } from '../conversations/conversations.decider.ts';
 import { LatestConversation } from '../conversations/conversations.queries.ts';
 import { Conversations } from '../conversations/conversations.service.ts';
-import type { Draws } from '../conversations/message-budget.decider.ts';
+import type { Draws } from '../conversations/message-budget.rules.ts';
 import { headBytes, writeContent, type MessageContent } from '../conversations/message-content.ts';
-import { countedBytes } from '../conversations/tokenless-bytes.decider.ts';
+import { countedBytes } from '../conversations/tokenless-bytes.rules.ts';
 import { tokenlessConversation, webhookConversation } from '../conversations/webhook-lanes.ts';
 import { MessageBudgets } from './message-budgets.ts';
 import { MessageRate } from './message-rate.ts';
 
 /** A message whose sender does not wait for a reply, to an agent that exists and belongs to the account. */
-interface Posted {
+interface MessageSubmission {
   readonly context: CommandContext;
   readonly accountId: string;
   readonly agentId: string;
@@ -24,7 +24,7 @@ interface Posted {
   readonly isRepeatable: boolean;
 }
 
-export interface PostedWebhook extends Posted {
+export interface WebhookSubmission extends MessageSubmission {
   /** The caller on whose budget the message draws. */
   readonly caller: string;
   /** The value is true if the caller brought the agent's token. */
@@ -32,7 +32,7 @@ export interface PostedWebhook extends Posted {
   readonly content: Extract<MessageContent, { channel: 'webhook' }>;
 }
 
-export interface PostedAttachments extends Posted {
+export interface AttachmentsSubmission extends MessageSubmission {
   readonly content: Extract<MessageContent, { channel: 'attachment' }>;
 }
 
@@ -53,9 +53,9 @@ export class MessageIntake {
    * Stores a webhook in the conversation of the agent's webhooks, so that they are delivered in order. Those without the agent's token are
    * a conversation of their own, with smaller limits. Throws `rate_limited`.
    */
-  async webhook(webhook: PostedWebhook): Promise<void> {
+  async webhook(webhook: WebhookSubmission): Promise<void> {
     const { accountId, agentId, messageId, caller, hasToken } = webhook;
-    const takeBack = this.rate.take(accountId, hasToken ? 'webhook' : 'tokenless', messageId);
+    const takeBack = this.rate.consume(accountId, hasToken ? 'webhook' : 'tokenless', messageId);
     const [conversationId, draws] = hasToken
       ? [webhookConversation(agentId), this.budgets.drawsOf(agentId, caller)]
       : [tokenlessConversation(agentId), this.budgets.tokenlessDrawsOf(agentId, caller, sizeOf(webhook))];
@@ -63,7 +63,7 @@ export class MessageIntake {
       if (!(await this.append(webhook, conversationId, draws))) takeBack();
     } catch (error) {
       takeBack();
-      if (error instanceof Refusal) this.budgets.noteRefusal(agentId, draws, error);
+      if (error instanceof ProblemError) this.budgets.rememberRefusal(agentId, draws, error);
       throw error;
     }
   }
@@ -72,7 +72,7 @@ export class MessageIntake {
    * Stores a message about files in the agent's most recent conversation, or starts one. Returns the conversation's id. Throws
    * `rate_limited`.
    */
-  async attachments(attachments: PostedAttachments): Promise<string> {
+  async attachments(attachments: AttachmentsSubmission): Promise<string> {
     const { agentId, messageId } = attachments;
     const latest = await this.queries.execute(new LatestConversation(agentId));
     const conversationId = latest ?? uuidv5('conversation', messageId);
@@ -81,7 +81,11 @@ export class MessageIntake {
   }
 
   /** Returns false if the message was accepted before. */
-  private async append({ content, ...posted }: PostedWebhook | PostedAttachments, conversationId: string, draws: Draws): Promise<boolean> {
+  private async append(
+    { content, ...posted }: WebhookSubmission | AttachmentsSubmission,
+    conversationId: string,
+    draws: Draws,
+  ): Promise<boolean> {
     const { context, accountId, agentId, messageId } = posted;
     const [first = '', ...others] = writeContent(content);
     const common = { agentId, accountId, messageId, channel: content.channel, begins: true, draws };
@@ -106,6 +110,6 @@ export class MessageIntake {
   }
 }
 
-function sizeOf({ content }: PostedWebhook): number {
+function sizeOf({ content }: WebhookSubmission): number {
   return countedBytes(Buffer.byteLength(content.body), headBytes(content));
 }

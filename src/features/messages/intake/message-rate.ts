@@ -3,7 +3,7 @@ import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/com
 import { Config } from '../../../kernel/config/config.ts';
 import type { StoredEvent } from '../../../eventsourcing/event-store/event-store.ts';
 import { LogFollower } from '../../../eventsourcing/log/log-follower.ts';
-import { Refusal } from '../../../kernel/errors/refusal.ts';
+import { ProblemError } from '../../../kernel/errors/problem-error.ts';
 import type { ConversationEvent } from '../conversations/conversations.events.ts';
 
 const WINDOW_MS = 60_000;
@@ -25,9 +25,9 @@ const TOKENLESS_PART = 1 / 4;
 export class MessageRate implements OnModuleInit, OnModuleDestroy {
   private endsAt = 0;
   /** Maps an account and a channel to their number of messages in the current window. */
-  private readonly taken = new Map<string, number>();
+  private readonly counts = new Map<string, number>();
   /** Messages that were counted here and have not arrived from the log yet. */
-  private readonly own = new Set<string>();
+  private readonly countedHere = new Set<string>();
   private stopListening = () => {};
 
   constructor(
@@ -36,7 +36,7 @@ export class MessageRate implements OnModuleInit, OnModuleDestroy {
   ) {}
 
   onModuleInit(): void {
-    this.stopListening = this.follower.listen({ onEvents: (events) => this.onEvents(events), onGap: () => this.own.clear() });
+    this.stopListening = this.follower.listen({ onEvents: (events) => this.onEvents(events), onGap: () => this.countedHere.clear() });
   }
 
   onModuleDestroy(): void {
@@ -44,18 +44,18 @@ export class MessageRate implements OnModuleInit, OnModuleDestroy {
   }
 
   /** Counts a message. Returns a function that reverts this if the message is refused after all. Throws `rate_limited`. */
-  take(accountId: string, channel: CountedChannel, messageId: string): () => void {
+  consume(accountId: string, channel: CountedChannel, messageId: string): () => void {
     const key = keyOf(accountId, channel);
     const count = this.countOf(key);
     const most = channel === 'tokenless' ? Math.ceil(this.config.chatsPerMinute * TOKENLESS_PART) : this.config.chatsPerMinute;
     if (count >= most)
-      throw new Refusal('rate_limited', `An account may send ${most} messages a minute.`, {
+      throw new ProblemError('rate_limited', `An account may send ${most} messages a minute.`, {
         retryAfterSeconds: Math.max(1, Math.ceil((this.endsAt - performance.now()) / 1_000)),
       });
-    this.taken.set(key, count + 1);
-    this.own.add(messageId);
+    this.counts.set(key, count + 1);
+    this.countedHere.add(messageId);
     return () => {
-      if (this.own.delete(messageId)) this.taken.set(key, Math.max(0, this.countOf(key) - 1));
+      if (this.countedHere.delete(messageId)) this.counts.set(key, Math.max(0, this.countOf(key) - 1));
     };
   }
 
@@ -65,19 +65,19 @@ export class MessageRate implements OnModuleInit, OnModuleDestroy {
       const event = stored as unknown as Extract<ConversationEvent, { type: 'MessageAccepted' }>;
       const { account_id: accountId } = stored.metadata;
       const { channel, message_id: messageId, draws } = event.data;
-      if (channel === 'attachment' || accountId === null || this.own.delete(messageId)) continue;
+      if (channel === 'attachment' || accountId === null || this.countedHere.delete(messageId)) continue;
       const key = keyOf(accountId, draws?.tokenless === true ? 'tokenless' : channel);
-      this.taken.set(key, this.countOf(key) + 1);
+      this.counts.set(key, this.countOf(key) + 1);
     }
   }
 
   private countOf(key: string): number {
     const now = performance.now();
     if (now >= this.endsAt) {
-      this.taken.clear();
+      this.counts.clear();
       this.endsAt = now + WINDOW_MS;
     }
-    return this.taken.get(key) ?? 0;
+    return this.counts.get(key) ?? 0;
   }
 }
 

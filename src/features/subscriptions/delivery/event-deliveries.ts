@@ -11,7 +11,7 @@
  * S3. An attempt is recorded only if no other process has recorded one since the row was read (`attempts` is compared).
  * S4. Orders of the subscription's stream (redeliveries, switching on) are applied once: the cursor's revision moves in the same
  *     transaction.
- * S5. A subscription has at most KEPT_MAX rows of finished deliveries; older ones are deleted. Pending ones are bounded by `EventIntake`.
+ * S5. A subscription has at most FINISHED_DELIVERIES_MAX rows of finished deliveries; older ones are deleted. Pending ones are bounded by `EventIntake`.
  */
 
 import { Injectable } from '@nestjs/common';
@@ -77,11 +77,11 @@ export interface Orders {
 }
 
 /** The number of deliveries of a subscription that are kept after their end. */
-const KEPT_MAX = 5_000;
+const FINISHED_DELIVERIES_MAX = 5_000;
 const COLUMNS = 'event_id, position, agent_id, type, status, round, attempts, response_status, at, next_attempt_at';
 
 /** S1: one statement inserts the events and moves the cursor. */
-const TAKE_UP = `
+const ENQUEUE = `
   with taken as (
     insert into event_deliveries (subscription_id, event_id, position, agent_id, type, next_attempt_at)
     select $1, event_id, position, agent_id, type, now()
@@ -90,9 +90,9 @@ const TAKE_UP = `
   update subscription_cursors set position = $6 where subscription_id = $1 and position < $6`;
 
 /** S5: deletes the oldest finished deliveries beyond the bound. */
-const FORGET_OLD = `
+const DELETE_OLD = `
   delete from event_deliveries where subscription_id = $1 and status <> 'pending' and position < (
-    select position from event_deliveries where subscription_id = $1 order by position desc offset ${KEPT_MAX} limit 1)`;
+    select position from event_deliveries where subscription_id = $1 order by position desc offset ${FINISHED_DELIVERIES_MAX} limit 1)`;
 
 /** S2: selects the first pending event of each agent. The events that concern no agent are one group. */
 const DUE = `
@@ -133,14 +133,14 @@ export class EventDeliveries {
   }
 
   /** Stores the wanted events as pending, and that the log was searched up to the position. Repeating it changes nothing. */
-  async takeUp(subscriptionId: string, wanted: WantedEvent[], upTo: Position): Promise<void> {
+  async enqueue(subscriptionId: string, wanted: WantedEvent[], upTo: Position): Promise<void> {
     const column = (name: keyof WantedEvent) => wanted.map((event) => event[name]);
-    await this.database.query(TAKE_UP, [subscriptionId, column('event_id'), column('position'), column('agent_id'), column('type'), upTo]);
-    if (wanted.length > 0) await this.database.query(FORGET_OLD, [subscriptionId]);
+    await this.database.query(ENQUEUE, [subscriptionId, column('event_id'), column('position'), column('agent_id'), column('type'), upTo]);
+    if (wanted.length > 0) await this.database.query(DELETE_OLD, [subscriptionId]);
   }
 
   /** Carries out orders of the subscription's stream, unless they were carried out before. */
-  async carryOut(subscriptionId: string, { from, upTo, again, switchedOn }: Orders): Promise<void> {
+  async applyOrders(subscriptionId: string, { from, upTo, again, switchedOn }: Orders): Promise<void> {
     await this.database.transaction(async (client) => {
       // S4
       const moved = await client.query(
@@ -199,7 +199,7 @@ export class EventDeliveries {
   }
 
   /** Deletes all rows of a deleted subscription. */
-  async forget(subscriptionId: string): Promise<void> {
+  async deleteAll(subscriptionId: string): Promise<void> {
     await this.database.query('delete from event_deliveries where subscription_id = $1', [subscriptionId]);
     await this.database.query('delete from subscription_cursors where subscription_id = $1', [subscriptionId]);
   }

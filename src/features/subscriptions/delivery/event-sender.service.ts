@@ -13,7 +13,7 @@ import { EventCatalogue } from '../../../eventsourcing/event-store/event-catalog
 import { EventStore } from '../../../eventsourcing/event-store/event-store.ts';
 import { version } from '../../../kernel/version.ts';
 import type { EventDelivery } from './event-deliveries.ts';
-import { type Posted, Targets } from './targets.ts';
+import { type PostResult, Targets } from './targets.ts';
 
 /** The timeout of a request to a target, in ms. */
 const ATTEMPT_TIMEOUT_MS = 15_000;
@@ -42,7 +42,7 @@ export function sealingContext(subscriptionId: string, member: 'url' | 'secret')
 /** Sends single events to subscribed addresses, signed according to Standard Webhooks. */
 @Injectable()
 export class EventSender {
-  private readonly places = new FairLimiter(REQUESTS);
+  private readonly slots = new FairLimiter(REQUESTS);
 
   constructor(
     private readonly store: EventStore,
@@ -56,9 +56,9 @@ export class EventSender {
    * Makes one attempt, which `mayStart` can prevent by throwing right before it. Returns the result; null if the subscription's key was
    * destroyed meanwhile. Throws if the signal aborts before the attempt, or if the event can't be read.
    */
-  send(receiver: Receiver, delivery: EventDelivery, signal: AbortSignal, mayStart: () => void): Promise<Posted | null> {
+  send(receiver: Receiver, delivery: EventDelivery, signal: AbortSignal, mayStart: () => void): Promise<PostResult | null> {
     const { accountId: account, subscriptionId: agent } = receiver;
-    return this.places.run({ account, agent }, signal, async () => {
+    return this.slots.run({ account, agent }, signal, async () => {
       const [url, secret] = await Promise.all([this.open(receiver, 'url'), this.open(receiver, 'secret')]);
       if (url === null || secret === null) return null;
       const body = await this.bodyOf(delivery);

@@ -10,7 +10,7 @@ import { addressesOf, hostOf, isPublic, PrivateAddress, publicLookup } from '../
 
 const URL_CHARACTERS_MAX = 2_000;
 
-export interface Posted {
+export interface PostResult {
   /** The status of the response; null if there was none. */
   status: number | null;
   /** The reason of the failure, without any address; null if it succeeded. */
@@ -27,7 +27,7 @@ export class Targets {
   }
 
   /** Returns what is wrong with the address, or null. A name that is not resolved in time is accepted, and checked at each delivery. */
-  async message(text: string): Promise<string | null> {
+  async problemOf(text: string): Promise<string | null> {
     if (text.length > URL_CHARACTERS_MAX || !URL.canParse(text)) return `must be an address of at most ${URL_CHARACTERS_MAX} characters`;
     // The URL parser silently removes some of these characters.
     if (/[\p{Cc} ]/u.test(text)) return 'must not contain spaces or control characters';
@@ -43,7 +43,7 @@ export class Targets {
   }
 
   /** Posts the body, without following redirects. It never throws: every error is a failure of the target. */
-  async post(address: string, headers: Record<string, string>, body: Buffer, signal: AbortSignal): Promise<Posted> {
+  async post(address: string, headers: Record<string, string>, body: Buffer, signal: AbortSignal): Promise<PostResult> {
     try {
       const status = await this.statusOf(new URL(address), headers, body, signal);
       return { status, failure: status >= 200 && status < 300 ? null : `the target answered ${status}` };
@@ -72,7 +72,7 @@ export class Targets {
           response.destroy();
         },
       );
-      onTooManyInformational(call, () => call.destroy(new EndlessAnswer()));
+      onTooManyInformational(call, () => call.destroy(new EndlessResponse()));
       call.once('error', reject);
       // If a target switches to another protocol, the connection is closed without an error event.
       call.once('close', () => reject(new Error('the connection closed before an answer')));
@@ -87,11 +87,11 @@ export class Targets {
   }
 }
 
-class EndlessAnswer extends Error {}
+class EndlessResponse extends Error {}
 
 function failureOf(error: unknown): string {
   if (error instanceof PrivateAddress) return 'the target has a private address';
-  if (error instanceof EndlessAnswer) return 'the target did not come to an answer';
+  if (error instanceof EndlessResponse) return 'the target did not come to an answer';
   const { name, code } = error as NodeJS.ErrnoException;
   if (name === 'TimeoutError' || name === 'AbortError') return 'the target did not answer in time';
   return `the target could not be reached${code === undefined ? '' : ` (${code})`}`;

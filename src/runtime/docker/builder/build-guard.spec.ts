@@ -15,7 +15,7 @@ describe('a build is aborted', () => {
     expect(excessOf({ ...sound, usedKb: 1, measuredAt: at }, 1024, at + 100_000)).toMatch(/could not be measured/);
   });
 
-  it('when it makes very many files, or leaves the disk hardly any room', () => {
+  it('when it creates very many files, or leaves hardly any disk space', () => {
     expect(excessOf({ ...sound, usedKb: Infinity, hasTooManyFiles: true }, 1024, at)).toMatch(/more than 131072 files/);
     const disk = (freeGb: number, sizeGb: number) => ({ ...sound, disk: { freeKb: freeGb * 1024 ** 2, sizeKb: sizeGb * 1024 ** 2 } });
     expect(excessOf(disk(3.9, 1_000), 1024, at)).toMatch(/nearly full/);

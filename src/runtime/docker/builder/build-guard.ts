@@ -4,7 +4,7 @@ import { statusOf } from '../engine/engine.ts';
 import type { Builder } from './builder.ts';
 
 /** The pause between two checks of the builder's reports, in ms. */
-const LOOK_MS = 250;
+const CHECK_INTERVAL_MS = 250;
 /** The most files of a cache per MiB of its bound. */
 const FILES_PER_MB = 128;
 /**
@@ -74,7 +74,7 @@ export async function guarded<T>(builder: Builder, cacheMb: number, signal: Abor
   const timer = setInterval(() => {
     const excess = excessOf(builder, cacheMb, performance.now());
     if (excess !== null) stop(new BuildExceeds(excess));
-  }, LOOK_MS);
+  }, CHECK_INTERVAL_MS);
   void builder.ended.then(() => stop(new BuilderLost()));
   const doing = work();
   doing.catch(() => undefined);

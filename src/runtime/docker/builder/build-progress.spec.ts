@@ -9,7 +9,7 @@ const logs = (vertex: string, text: string): string =>
 function told(...pieces: (string | Buffer)[]) {
   const lines: string[] = [];
   const progress = new BuildProgress((line) => lines.push(line));
-  for (const piece of pieces) progress.take(Buffer.from(piece));
+  for (const piece of pieces) progress.push(Buffer.from(piece));
   progress.end();
   return { lines, progress };
 }

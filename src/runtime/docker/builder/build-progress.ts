@@ -26,7 +26,7 @@ interface Status {
 
 interface Step {
   name: string;
-  isTold: boolean;
+  isLogged: boolean;
   lines: OutputLines;
   reason: FailureReason;
 }
@@ -38,15 +38,15 @@ export class BuildProgress {
   private rest = '';
   private isSkipping = false;
   private failed: { name: string; error: string; reason: string } | null = null;
-  private said = '';
+  private lastError = '';
 
   constructor(private readonly log: (line: string) => void) {}
 
-  take(bytes: Uint8Array): void {
+  push(bytes: Uint8Array): void {
     const lines = (this.rest + this.decoder.write(Buffer.from(bytes))).split('\n');
     this.rest = lines.pop() ?? '';
     for (const line of lines) {
-      if (!this.isSkipping) this.takeLine(line);
+      if (!this.isSkipping) this.pushLine(line);
       this.isSkipping = false;
     }
     if (this.rest.length <= LINE_CHARACTERS_MAX) return;
@@ -56,7 +56,7 @@ export class BuildProgress {
 
   /** Passes on the last line if it has no line end. */
   end(): void {
-    if (!this.isSkipping && this.rest !== '') this.takeLine(this.rest);
+    if (!this.isSkipping && this.rest !== '') this.pushLine(this.rest);
     this.rest = '';
     for (const { lines } of this.steps.values()) lines.end();
   }
@@ -68,29 +68,29 @@ export class BuildProgress {
 
   /** Returns the last error that BuildKit gave for the build as a whole. */
   get error(): string {
-    return this.said;
+    return this.lastError;
   }
 
-  private takeLine(line: string): void {
+  private pushLine(line: string): void {
     const status = statusOf(line);
     if (status === null) {
       const error = /^error: (?:failed to build: |failed to solve: )*(.*)$/is.exec(line)?.[1];
-      if (error !== undefined) this.said = error.slice(0, ERROR_CHARACTERS_MAX);
+      if (error !== undefined) this.lastError = error.slice(0, ERROR_CHARACTERS_MAX);
       return;
     }
-    for (const vertex of list(status.vertexes)) this.takeVertex(vertex);
+    for (const vertex of list(status.vertexes)) this.applyVertex(vertex);
     for (const { vertex, data } of list(status.logs))
-      if (typeof data === 'string') this.stepOf(vertex).lines.take(Buffer.from(data, 'base64'));
+      if (typeof data === 'string') this.stepOf(vertex).lines.push(Buffer.from(data, 'base64'));
   }
 
-  private takeVertex({ digest, name, started, completed, cached, error }: Vertex): void {
+  private applyVertex({ digest, name, started, completed, cached, error }: Vertex): void {
     const step = this.stepOf(digest);
     if (typeof name === 'string') step.name = name.replaceAll(/\s+/g, ' ').slice(0, NAME_CHARACTERS_MAX);
     const isOurs = /^\[(?!internal\]|context )/.test(step.name);
-    if (isOurs && !step.isTold && (started !== undefined || cached === true)) {
+    if (isOurs && !step.isLogged && (started !== undefined || cached === true)) {
       if (cached !== true && completed === undefined) this.log(step.name);
       else this.log(cached === true ? `Using cache: ${step.name}` : step.name);
-      step.isTold = true;
+      step.isLogged = true;
     }
     if (completed !== undefined) step.lines.end();
     if (typeof error === 'string' && error !== '' && !/^(context canceled|rpc error: code = Canceled)/i.test(error))
@@ -101,14 +101,19 @@ export class BuildProgress {
     const key = digest !== undefined && (this.steps.has(digest) || this.steps.size < STEPS_MAX) ? digest : '';
     const found = this.steps.get(key);
     if (found !== undefined) return found;
-    const step: Step = { name: '', isTold: false, lines: new OutputLines((line) => this.tell(step, line)), reason: new FailureReason() };
+    const step: Step = {
+      name: '',
+      isLogged: false,
+      lines: new OutputLines((line) => this.logLine(step, line)),
+      reason: new FailureReason(),
+    };
     this.steps.set(key, step);
     return step;
   }
 
-  private tell(step: Step, line: string): void {
+  private logLine(step: Step, line: string): void {
     if (line === '') return;
-    step.reason.take(line);
+    step.reason.push(line);
     this.log(line);
   }
 }

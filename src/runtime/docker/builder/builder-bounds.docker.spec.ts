@@ -5,15 +5,15 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
 import { BUILDER_IMAGE_MS } from '../../../../test/support/builder-image.ts';
-import { BuilderBed } from '../../../../test/support/builder-bed.ts';
+import { BuilderFixture } from '../../../../test/support/builder-fixture.ts';
 import { until } from '../../../../test/support/until.ts';
 
 describe('a build', () => {
-  let bed: BuilderBed;
-  beforeAll(async () => (bed = await BuilderBed.open({ cacheMb: 400 })), BUILDER_IMAGE_MS);
+  let bed: BuilderFixture;
+  beforeAll(async () => (bed = await BuilderFixture.open({ cacheMb: 400 })), BUILDER_IMAGE_MS);
   afterAll(() => bed.close());
 
-  it('that is canceled ends while its step still sleeps, and nothing of it is left but its account’s cache', async () => {
+  it('that is canceled ends while its step still sleeps, and leaves only its account’s cache', async () => {
     const cancel = new AbortController();
     const log: string[] = [];
     const building = bed.lines(['RUN echo begun; sleep 271'], { accountId: 'canceled', signal: cancel.signal, log });
@@ -43,7 +43,7 @@ describe('a build', () => {
     120_000,
   );
 
-  it('whose step makes very many empty files ends alone, and its cache is emptied', async () => {
+  it('whose step creates very many empty files fails alone, and its cache is cleared', async () => {
     const step = 'RUN mkdir /many; i=0; while [ $i -lt 80000 ]; do : >/many/$i; i=$((i+1)); done; sleep 30';
     await expect(bed.lines([step], { accountId: 'files' })).rejects.toThrow(/more than 51200 files/);
     expect(await bed.caches('files')).toEqual([]);

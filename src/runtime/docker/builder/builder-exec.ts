@@ -8,7 +8,7 @@ import { frames, type Frame } from '../engine/frames.ts';
 import { BUSYBOX } from './builder-start.ts';
 
 /** The most checks of a command whose output has ended, 10 ms apart. */
-const END_LOOKS_MAX = 500;
+const END_CHECKS_MAX = 500;
 const OUTPUT_BYTES_MAX = 8 * 1024 * 1024;
 const SAID_BYTES_MAX = 4 * 1024;
 
@@ -57,7 +57,7 @@ export async function* execInBuilder(
   }
   const failure = broken();
   if (failure !== null) throw failure;
-  return exitCodeOf(exec, container.id, END_LOOKS_MAX);
+  return exitCodeOf(exec, container.id, END_CHECKS_MAX);
 }
 
 /** Runs a command to its end. Throws `RuntimeUnavailable` if it prints more than 8 MiB. */

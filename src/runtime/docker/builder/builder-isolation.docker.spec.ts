@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type AddressInfo, type Server } from 'node:net';
 
 import { BUILDER_IMAGE_MS } from '../../../../test/support/builder-image.ts';
-import { BuilderBed } from '../../../../test/support/builder-bed.ts';
+import { BuilderFixture } from '../../../../test/support/builder-fixture.ts';
 import { until } from '../../../../test/support/until.ts';
 import { networkName } from '../engine/names.ts';
 
@@ -10,8 +10,8 @@ import { networkName } from '../engine/names.ts';
 const ask = (host: string, port: number): string => `printf 'GET / HTTP/1.0\\\\r\\\\n\\\\r\\\\n' | nc -w 5 ${host} ${port} 2>&1`;
 
 describe('a step of a build', () => {
-  let bed: BuilderBed;
-  beforeAll(async () => (bed = await BuilderBed.open()), BUILDER_IMAGE_MS);
+  let bed: BuilderFixture;
+  beforeAll(async () => (bed = await BuilderFixture.open()), BUILDER_IMAGE_MS);
   afterAll(() => bed.close());
 
   /** Returns what the engine tells of the only builder. */
@@ -19,7 +19,7 @@ describe('a step of a build', () => {
   const addressOf = async (container: Awaited<ReturnType<typeof builder>>): Promise<string> =>
     container.NetworkSettings.Networks[networkName(bed.bed.instance, 'builds')]?.IPAddress ?? '';
 
-  it('has no right outside of the user namespace of its account, and the limits of its builder', async () => {
+  it('has no privileges outside of the user namespace of its account, and the limits of its builder', async () => {
     const log = await bed.lines([
       "RUN grep -E '^(CapEff|NoNewPrivs|Seccomp|Seccomp_filters):' /proc/self/status; cat /proc/self/uid_map; cat /proc/self/cgroup",
       'RUN cut -d" " -f2,3,4 /proc/mounts',
@@ -84,12 +84,12 @@ describe('a step of a build', () => {
 });
 
 describe('a build', () => {
-  let bed: BuilderBed;
+  let bed: BuilderFixture;
   let server: Server;
   let asked = 0;
   let place: [host: string, port: number];
   beforeAll(async () => {
-    bed = await BuilderBed.open();
+    bed = await BuilderFixture.open();
     await bed.lines(['RUN true']);
     const network = await bed.bed.docker.getNetwork(networkName(bed.bed.instance, 'builds')).inspect();
     server = createServer((socket) => {
@@ -132,7 +132,7 @@ describe('a build', () => {
     ['RUN --network=host true', /rights on the host|network\.host/],
     ['RUN --network=none true', /sets the network of a step/],
     ['RUN --mount=type=ssh,required=true true', /ssh/i],
-  ])('gets no right by %s', async (line, reason) => {
+  ])('gets no privilege by %s', async (line, reason) => {
     await expect(bed.lines([line])).rejects.toThrow(reason);
   });
 

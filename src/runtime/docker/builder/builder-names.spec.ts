@@ -9,7 +9,7 @@ describe('the names and the user ids of a builder', () => {
     return [builderName(place), cacheName(place), String(firstIdOf(place))];
   };
 
-  it('can’t be computed by somebody who knows the account and the installation, but not its key', () => {
+  it('can’t be computed from the account and the installation without its key', () => {
     const [one, other] = [namesWith('one'), namesWith('other')];
     expect(namesWith('one')).toEqual(one);
     for (const [at, name] of one.entries()) expect(name).not.toBe(other[at]);

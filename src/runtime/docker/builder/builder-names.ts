@@ -10,7 +10,7 @@ export const IDS_PER_BUILDER = 65_536;
 const ID_RANGES = 4_096;
 
 /** One builder of an account. Each process that builds for the account at the same time has another slot, and so another cache. */
-export interface BuilderPlace {
+export interface BuilderIdentity {
   instance: string;
   accountId: string;
   slot: number;
@@ -20,12 +20,12 @@ export interface BuilderPlace {
   code: string;
 }
 
-export const builderName = ({ code, slot }: BuilderPlace): string => `mooring-builder-${code.slice(0, 24)}-${slot}`;
+export const builderName = ({ code, slot }: BuilderIdentity): string => `mooring-builder-${code.slice(0, 24)}-${slot}`;
 
 /** No name of an agent's volume begins like this. */
-export const cacheName = ({ code, slot }: BuilderPlace): string => `mooring_builder_${code.slice(0, 24)}_${slot}`;
+export const cacheName = ({ code, slot }: BuilderIdentity): string => `mooring_builder_${code.slice(0, 24)}_${slot}`;
 
-export const builderLabels = ({ instance, accountId }: Pick<BuilderPlace, 'instance' | 'accountId'>): Labels => ({
+export const builderLabels = ({ instance, accountId }: Pick<BuilderIdentity, 'instance' | 'accountId'>): Labels => ({
   [labels.instance]: instance,
   [ACCOUNT_LABEL]: accountId,
 });
@@ -36,4 +36,5 @@ export const ownFilter = (instance: string): string[] => [`${labels.instance}=${
 export const accountOf = (found: Labels): string => found[ACCOUNT_LABEL] ?? '';
 
 /** Returns the user id, on the host, of root in the builder's user namespace. */
-export const firstIdOf = ({ code }: BuilderPlace): number => FIRST_ID + IDS_PER_BUILDER * (Number.parseInt(code.slice(-8), 16) % ID_RANGES);
+export const firstIdOf = ({ code }: BuilderIdentity): number =>
+  FIRST_ID + IDS_PER_BUILDER * (Number.parseInt(code.slice(-8), 16) % ID_RANGES);

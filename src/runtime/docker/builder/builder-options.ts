@@ -3,7 +3,7 @@ import type Dockerode from 'dockerode';
 
 import { capabilitiesOf, networkName } from '../engine/names.ts';
 import { profileIn } from '../engine/seccomp-profile.ts';
-import { builderLabels, builderName, cacheName, firstIdOf, type BuilderPlace } from './builder-names.ts';
+import { builderLabels, builderName, cacheName, firstIdOf, type BuilderIdentity } from './builder-names.ts';
 import { CACHE_FOLDER, startCommand } from './builder-start.ts';
 
 /** The most processes of a builder and its steps together. */
@@ -12,7 +12,7 @@ const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 /** Folders in memory, with their sizes in MiB. Files that steps write below /tmp are not there, but in the cache. */
 const tmpfs = { '/tmp': 256, '/run': 64 };
 
-export interface BuilderMeans {
+export interface BuilderConfig {
   image: string;
   memoryBytes: number;
   cpus: number;
@@ -32,7 +32,7 @@ export interface BuilderMeans {
  * Returns the options of a builder's container. Its root has two capabilities, for the first two steps of its start, and nothing else may
  * ever run as root: /proc is not masked, which a user namespace needs to mount its own, so root could write the host's settings there.
  */
-export function builderOptions(place: BuilderPlace, means: BuilderMeans): Dockerode.ContainerCreateOptions {
+export function builderOptions(place: BuilderIdentity, means: BuilderConfig): Dockerode.ContainerCreateOptions {
   return {
     name: builderName(place),
     Image: means.image,

@@ -20,7 +20,7 @@ import { removeUntilGone } from '../engine/own-containers.ts';
 import { isFull } from './build-guard.ts';
 import { Builder } from './builder.ts';
 import { accountOf, cacheName, ownFilter } from './builder-names.ts';
-import type { BuilderMeans } from './builder-options.ts';
+import type { BuilderConfig } from './builder-options.ts';
 
 /** B2: The time for which a builder without work is kept for the next build of its account, in ms. */
 const IDLE_MS = 3 * 60_000;
@@ -51,7 +51,7 @@ export class BuilderPool {
   private readonly working = new Set<Builder>();
   private starting = 0;
   /** The accounts that built here, the last one at the end. */
-  private readonly used = new Set<string>();
+  private readonly recentAccounts = new Set<string>();
   private isClosed = false;
 
   constructor(
@@ -68,9 +68,9 @@ export class BuilderPool {
    */
   use<T>(
     accountId: string,
-    prepare: () => Promise<BuilderMeans>,
+    prepare: () => Promise<BuilderConfig>,
     signal: AbortSignal,
-    work: (builder: Builder, means: BuilderMeans) => Promise<T>,
+    work: (builder: Builder, means: BuilderConfig) => Promise<T>,
   ): Promise<T> {
     return this.limiter.run({ account: accountId }, signal, async () => {
       const means = await prepare();
@@ -94,7 +94,7 @@ export class BuilderPool {
   /** Removes the builder with its cache. The next build begins with an empty one. */
   async discard(builder: Builder): Promise<void> {
     await builder.remove();
-    await this.removeCache(cacheName(builder.place));
+    await this.removeCache(cacheName(builder.identity));
   }
 
   /** Ends all builders. */
@@ -109,13 +109,13 @@ export class BuilderPool {
     return this.identities.instance;
   }
 
-  private async acquire(accountId: string, means: BuilderMeans, signal: AbortSignal): Promise<Builder> {
+  private async acquire(accountId: string, means: BuilderConfig, signal: AbortSignal): Promise<Builder> {
     const found = this.idle.get(accountId);
     this.idle.delete(accountId);
     clearTimeout(found?.timer);
-    this.used.delete(accountId);
-    this.used.add(accountId);
-    for (const oldest of this.used) if (this.used.size > USED_MAX) this.used.delete(oldest);
+    this.recentAccounts.delete(accountId);
+    this.recentAccounts.add(accountId);
+    for (const oldest of this.recentAccounts) if (this.recentAccounts.size > USED_MAX) this.recentAccounts.delete(oldest);
     if (found !== undefined) {
       const { builder } = found;
       const hasRoom = !isFull(builder.usedKb, this.limits.cacheMb);
@@ -130,7 +130,7 @@ export class BuilderPool {
     }
   }
 
-  private async start(accountId: string, means: BuilderMeans, signal: AbortSignal): Promise<Builder> {
+  private async start(accountId: string, means: BuilderConfig, signal: AbortSignal): Promise<Builder> {
     if (this.idle.size + this.working.size + this.starting > this.limits.builders) await this.endIdle([...this.idle.keys()][0]);
     await this.removeLeftBehind();
     signal.throwIfAborted();
@@ -138,7 +138,7 @@ export class BuilderPool {
       this.docker,
       { instance: this.instance, accountId, code: this.identities.builderCodeOf(accountId) },
       means,
-      () => this.makeRoom(),
+      () => this.evictCaches(),
     );
     if (!this.isClosed) return builder;
     await builder.remove();
@@ -168,9 +168,9 @@ export class BuilderPool {
   }
 
   /** B3: Removes unused caches until one more may be created. */
-  private async makeRoom(): Promise<void> {
+  private async evictCaches(): Promise<void> {
     const caches = await eachVolume(this.docker, ownFilter(this.instance), ({ Name, Labels }) => ({ Name, accountId: accountOf(Labels) }));
-    const ranks = new Map([...this.used].map((account, at) => [account, at] as const));
+    const ranks = new Map([...this.recentAccounts].map((account, at) => [account, at] as const));
     const rank = ({ accountId }: { accountId: string }): number => ranks.get(accountId) ?? -1;
     let left = caches.length;
     for (const { Name } of caches.toSorted((a, b) => rank(a) - rank(b))) {

@@ -24,7 +24,7 @@ describe('the probe of a host for Dockerfile builds', () => {
     ['packet: Sent 1 probe(s) (0 broadcast(s))', /packets in the name of others/],
     ['packet:', /packets in the name of others/],
     ['host: open', /settings of the host/],
-  ])('is not so where a step answers %j', (line, reason) => {
+  ])('fails if a step prints %j', (line, reason) => {
     expect(lackOfAnswers(but(line), user)).toMatch(reason);
   });
 

@@ -17,17 +17,17 @@ import { frames } from '../engine/frames.ts';
 import { removeUntilGone } from '../engine/own-containers.ts';
 import { ensureLabelledVolume, findVolume } from '../volumes/volumes.ts';
 import type { InsideBuilder } from './builder-exec.ts';
-import { builderLabels, cacheName, firstIdOf, type BuilderPlace } from './builder-names.ts';
-import { builderOptions, wrongBuilderSettings, type BuilderMeans } from './builder-options.ts';
+import { builderLabels, cacheName, firstIdOf, type BuilderIdentity } from './builder-names.ts';
+import { builderOptions, wrongBuilderSettings, type BuilderConfig } from './builder-options.ts';
 import { lackOfStart } from './builder-probe.ts';
 
 const READY_MS = 30_000;
-const SAID_CHARACTERS_MAX = 4_000;
+const ERROR_CHARACTERS_MAX = 4_000;
 /** The most replicas that build for one account at once, each with a builder and a cache of its own. */
 const SLOTS = 8;
 /** The attempts to create a builder in a slot that is in use, and the pause between them, in ms. */
-const TAKEN_TRIES = 10;
-const TAKEN_AGAIN_MS = 200;
+const SLOT_ATTEMPTS = 10;
+const SLOT_RETRY_MS = 200;
 
 /** A builder. See B1 to B3. */
 export class Builder implements InsideBuilder {
@@ -45,17 +45,17 @@ export class Builder implements InsideBuilder {
   readonly ended: Promise<void>;
   isOver = false;
   readonly user: number;
-  private said = '';
+  private errorText = '';
   private onReady: () => void = () => undefined;
   private readonly ready = new Promise<void>((resolve) => (this.onReady = resolve));
   private removal: Promise<void> | null = null;
 
   private constructor(
-    readonly place: BuilderPlace,
+    readonly identity: BuilderIdentity,
     readonly container: Dockerode.Container,
-    private readonly held: Duplex,
+    private readonly attached: Duplex,
   ) {
-    this.user = firstIdOf(place);
+    this.user = firstIdOf(identity);
     this.ended = this.read().finally(() => (this.isOver = true));
   }
 
@@ -65,8 +65,8 @@ export class Builder implements InsideBuilder {
    */
   static async start(
     docker: Dockerode,
-    owner: Omit<BuilderPlace, 'slot'>,
-    means: BuilderMeans,
+    owner: Omit<BuilderIdentity, 'slot'>,
+    means: BuilderConfig,
     makeRoom: () => Promise<void>,
   ): Promise<Builder> {
     for (let slot = 0; slot < SLOTS; slot += 1) {
@@ -78,7 +78,7 @@ export class Builder implements InsideBuilder {
     throw new RuntimeUnavailable(new Error('all slots for builders of an account are in use'));
   }
 
-  private static async run(container: Dockerode.Container, place: BuilderPlace): Promise<Builder> {
+  private static async run(container: Dockerode.Container, place: BuilderIdentity): Promise<Builder> {
     const options = { stream: true, stdin: true, stdout: true, stderr: true, hijack: true };
     let builder: Builder | null = null;
     try {
@@ -101,7 +101,7 @@ export class Builder implements InsideBuilder {
   /** Ends the builder with all processes in it. Its cache stays. */
   remove(): Promise<void> {
     this.isOver = true;
-    this.removal ??= removeUntilGone(this.container).finally(() => this.held.destroy());
+    this.removal ??= removeUntilGone(this.container).finally(() => this.attached.destroy());
     return this.removal;
   }
 
@@ -110,16 +110,16 @@ export class Builder implements InsideBuilder {
     const late = new Promise<'late'>((resolve) => (timer = setTimeout(() => resolve('late'), READY_MS)));
     const first = await Promise.race([this.ready.then(() => 'ready' as const), this.ended.then(() => 'ended' as const), late]);
     clearTimeout(timer);
-    if (first === 'ended') throw new RuntimeRefused(this.said.trim() || 'the builder ended at its start without an error message');
-    if (first === 'late') throw new RuntimeUnavailable(new Error(`a builder was not ready within ${READY_MS} ms: ${this.said}`));
+    if (first === 'ended') throw new RuntimeRefused(this.errorText.trim() || 'the builder ended at its start without an error message');
+    if (first === 'late') throw new RuntimeUnavailable(new Error(`a builder was not ready within ${READY_MS} ms: ${this.errorText}`));
   }
 
   private async read(): Promise<void> {
     const lines = new OutputLines((line) => this.apply(line));
     try {
-      for await (const { stream, payload } of frames(this.held)) {
-        if (stream === 'stdout') lines.take(payload);
-        else if (this.said.length < SAID_CHARACTERS_MAX) this.said += payload.toString('utf8');
+      for await (const { stream, payload } of frames(this.attached)) {
+        if (stream === 'stdout') lines.push(payload);
+        else if (this.errorText.length < ERROR_CHARACTERS_MAX) this.errorText += payload.toString('utf8');
       }
     } catch {
       // The container has ended, or the engine, which ends it as well.
@@ -141,7 +141,7 @@ export class Builder implements InsideBuilder {
 }
 
 /** Returns a new container, or null if another process has one in this slot. The container of a process that was just killed ends soon. */
-async function create(docker: Dockerode, place: BuilderPlace, means: BuilderMeans): Promise<Dockerode.Container | null> {
+async function create(docker: Dockerode, place: BuilderIdentity, means: BuilderConfig): Promise<Dockerode.Container | null> {
   await ensureLabelledVolume(docker, cacheName(place), builderLabels(place), means.cacheBytes);
   const options = builderOptions(place, means);
   const tried = (): Promise<Dockerode.Container | null> =>
@@ -149,7 +149,7 @@ async function create(docker: Dockerode, place: BuilderPlace, means: BuilderMean
       if (statusOf(error) === 409) return null;
       throw error;
     });
-  const container = await until(tried, TAKEN_TRIES, TAKEN_AGAIN_MS);
+  const container = await until(tried, SLOT_ATTEMPTS, SLOT_RETRY_MS);
   if (container === null) return null;
   const wrong = wrongBuilderSettings(options, await call(container.id, (abortSignal) => container.inspect({ abortSignal })));
   if (wrong.length === 0) return container;

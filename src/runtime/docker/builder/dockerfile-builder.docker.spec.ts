@@ -1,10 +1,10 @@
 import { BUILDER_IMAGE_MS } from '../../../../test/support/builder-image.ts';
-import { BuilderBed } from '../../../../test/support/builder-bed.ts';
+import { BuilderFixture } from '../../../../test/support/builder-fixture.ts';
 import { until } from '../../../../test/support/until.ts';
 
 describe('a Dockerfile', () => {
-  let bed: BuilderBed;
-  beforeAll(async () => (bed = await BuilderBed.open()), BUILDER_IMAGE_MS);
+  let bed: BuilderFixture;
+  beforeAll(async () => (bed = await BuilderFixture.open()), BUILDER_IMAGE_MS);
   afterAll(() => bed.close());
 
   it('is built with the features that current Dockerfiles use', async () => {
@@ -108,7 +108,7 @@ USER 10001
     await expect(bed.lines(['LABEL mooring.agent=someone'])).rejects.toThrow(/label mooring\.agent/);
   });
 
-  it('is built by nobody where the image of the builder lacks what it needs, and by the engine neither', async () => {
+  it('is not built, not even by the engine, if the image of the builder lacks what it needs', async () => {
     const poor = bed.another({ image: bed.bed.image });
     try {
       const source = { kind: 'dockerfile' as const, directory: '/etc/apt', dockerfile: 'Dockerfile', start: ['x'], accountId: 'poor' };

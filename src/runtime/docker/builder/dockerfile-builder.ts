@@ -27,7 +27,7 @@ import { BuildProgress, buildFailure } from './build-progress.ts';
 import { addBusybox, beginBuild, buildCommand, LAYERS_FOLDER, runBuild, type Wanted } from './buildctl.ts';
 import type { Builder } from './builder.ts';
 import { execInBuilder, runInBuilder, shellCommand } from './builder-exec.ts';
-import type { BuilderMeans } from './builder-options.ts';
+import type { BuilderConfig } from './builder-options.ts';
 import { BuilderPool, type PoolLimits } from './builder-pool.ts';
 import { lackOfAnswers, lackOfStep, probeDockerfile } from './builder-probe.ts';
 import { loadResult, resultOf, sharedLayers, type ResultImage } from './result-image.ts';
@@ -65,7 +65,7 @@ export interface BuilderParts {
   identities: ContainerIdentities;
   limits: PoolLimits;
   /** Returns the settings of new builders, once their network exists. */
-  means: (log: Log, signal: AbortSignal) => Promise<BuilderMeans>;
+  means: (log: Log, signal: AbortSignal) => Promise<BuilderConfig>;
 }
 
 /** The BuildKit builds of this process. See D1 to D4. */
@@ -111,7 +111,7 @@ export class DockerfileBuilder {
     return this.pool.close();
   }
 
-  private async buildWith(builder: Builder, means: BuilderMeans, wanted: DockerfileBuild, log: Log, signal: AbortSignal): Promise<void> {
+  private async buildWith(builder: Builder, means: BuilderConfig, wanted: DockerfileBuild, log: Log, signal: AbortSignal): Promise<void> {
     const { cacheMb } = this.parts.limits;
     try {
       await guarded(builder, cacheMb, signal, async () => {
@@ -153,7 +153,7 @@ export class DockerfileBuilder {
     let next = await output.next();
     for (; next.done !== true; next = await output.next()) {
       const { stream, payload } = next.value;
-      if (stream === 'stderr') progress.take(payload);
+      if (stream === 'stderr') progress.push(payload);
       else if ((size += payload.length) <= TEXTS_BYTES_MAX) texts.push(payload);
       else throw new RuntimeRefused('The build ended with an image whose configuration is too large.');
     }
@@ -193,7 +193,7 @@ export class DockerfileBuilder {
    * Runs a step that reports what steps can do on this host, once in the life of this process. Throws `RuntimeRefused` if they can do too
    * much.
    */
-  private async probe(builder: Builder, { appArmor }: BuilderMeans): Promise<void> {
+  private async probe(builder: Builder, { appArmor }: BuilderConfig): Promise<void> {
     if (this.found?.lack === null) return;
     await unpack(builder, [{ name: 'Dockerfile', type: 'file', mode: 0o644, content: probeDockerfile }]);
     const copied = await runInBuilder(builder, shellCommand(addBusybox));

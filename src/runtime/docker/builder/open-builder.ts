@@ -1,12 +1,12 @@
 import type Dockerode from 'dockerode';
 
-import { unlessAborted } from '../../../kernel/async/unless-aborted.ts';
+import { raceAbort } from '../../../kernel/async/race-abort.ts';
 import type { ContainerIdentities } from '../engine/container-identities.ts';
 import { call } from '../engine/engine.ts';
 import type { AgentNetworks } from '../networks/agent-networks.ts';
 import { filesMaxOf } from './build-guard.ts';
 import { builderImage, readSeccomp } from './builder-image.ts';
-import type { BuilderMeans } from './builder-options.ts';
+import type { BuilderConfig } from './builder-options.ts';
 import type { PoolLimits } from './builder-pool.ts';
 import { DockerfileBuilder } from './dockerfile-builder.ts';
 
@@ -34,15 +34,11 @@ export function openBuilder(
   settings: BuilderSettings,
 ): DockerfileBuilder {
   const image = builderImage(docker, settings.image);
-  let fixed: Promise<Pick<BuilderMeans, 'seccomp' | 'cpus' | 'appArmor'>> | null = null;
-  const means = async (log: (line: string) => void, signal: AbortSignal): Promise<BuilderMeans> => {
+  let fixed: Promise<Pick<BuilderConfig, 'seccomp' | 'cpus' | 'appArmor'>> | null = null;
+  const means = async (log: (line: string) => void, signal: AbortSignal): Promise<BuilderConfig> => {
     fixed ??= fixedMeans(docker, settings.appArmor);
     fixed.catch(() => (fixed = null));
-    const [ofHost, id] = await Promise.all([
-      fixed,
-      image.ensure(log, signal),
-      unlessAborted(networks.ensure(networks.kindForBuilds), signal),
-    ]);
+    const [ofHost, id] = await Promise.all([fixed, image.ensure(log, signal), raceAbort(networks.ensure(networks.kindForBuilds), signal)]);
     const { cacheMb } = settings;
     const cache = {
       keepMb: Math.ceil(cacheMb * KEPT_PART),
@@ -55,7 +51,7 @@ export function openBuilder(
 }
 
 /** Returns the settings that do not change while the engine runs. */
-async function fixedMeans(docker: Dockerode, profile: string): Promise<Pick<BuilderMeans, 'seccomp' | 'cpus' | 'appArmor'>> {
+async function fixedMeans(docker: Dockerode, profile: string): Promise<Pick<BuilderConfig, 'seccomp' | 'cpus' | 'appArmor'>> {
   const { NCPU, SecurityOptions } = (await call(null, () => docker.info())) as { NCPU: number; SecurityOptions?: string[] | null };
   const hasAppArmor = (SecurityOptions ?? []).some((option) => option.startsWith('name=apparmor'));
   const cpus = Math.max(1, Math.min(CPUS_MAX, NCPU * CPU_PART));

@@ -25,7 +25,7 @@ describe('the system calls of a builder', () => {
     expect(never.split(' ').filter((name) => allowing(name).length > 0)).toEqual([]);
   });
 
-  it('make no watchers of files, which the kernel counts for the host’s root', () => {
+  it('create no file watches, which the kernel counts for the host’s root', () => {
     expect(['inotify_init', 'inotify_init1', 'fanotify_init'].filter((name) => allowing(name).length > 0)).toEqual([]);
   });
 

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
-import { DockerBed } from '../../../../test/support/docker-bed.ts';
+import { DockerFixture } from '../../../../test/support/docker-fixture.ts';
 import { hostileImage, numbers } from '../../../../test/support/hostile-image.ts';
 import { until } from '../../../../test/support/until.ts';
 import type { ContainerView } from '../../container.ts';
@@ -53,12 +53,12 @@ describe.each([
   ['root', null],
   ['a user without rights', '10001:10001'],
 ])('an agent that attacks its supervisor as %s', (_who, user) => {
-  let bed: DockerBed;
+  let bed: DockerFixture;
   let image: string;
   let view: ContainerView;
 
   beforeAll(async () => {
-    bed = await DockerBed.open();
+    bed = await DockerFixture.open();
     image = await hostileImage(bed);
     view = await bed.running({
       image,

@@ -57,7 +57,7 @@ export class ExecTransport implements ChannelTransport {
     this.stream.on('close', () => callback(failure ?? (this.errors === '' ? null : new Error(this.errors))));
   }
 
-  hold(ms: number): void {
+  pauseReading(ms: number): void {
     this.stream.pause();
     setTimeout(() => this.stream.resume(), ms).unref();
   }

@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { extract } from 'tar-stream';
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
-import { DockerBed } from '../../../../test/support/docker-bed.ts';
+import { DockerFixture } from '../../../../test/support/docker-fixture.ts';
 import { until } from '../../../../test/support/until.ts';
 import type { ContainerView } from '../../container.ts';
 import { RuntimeRefused } from '../../runtime.errors.ts';
@@ -13,11 +13,11 @@ const soon = () => timeoutSignal(30_000);
 const options = { maxBytes: 1_000, reserve: null, onTaken: 'replace' as const, parents: true, signal: soon() };
 
 describe('the files of a container', () => {
-  let bed: DockerBed;
+  let bed: DockerFixture;
   let view: ContainerView;
 
   beforeAll(async () => {
-    bed = await DockerBed.open();
+    bed = await DockerFixture.open();
     view = await bed.running();
   });
   afterAll(() => bed?.close());
@@ -41,7 +41,7 @@ describe('the files of a container', () => {
     await bed.runtime.remove(bare.handle);
   });
 
-  it('are read with nothing of the agent’s environment or programs', async () => {
+  it('are read without the agent’s environment or programs', async () => {
     const hostile = await bed.running({
       command: ['/bin/busybox', 'sleep', '300'],
       environment: { PATH: '/data', ENV: '/data/env', LD_PRELOAD: '/data/lib.so', IFS: '/', CDPATH: '/etc', PWD: '/etc' },
@@ -121,7 +121,7 @@ describe('the files of a container', () => {
     await container.remove({ force: true });
   });
 
-  it('are not reached with a program that an image has in the supervisor’s place', async () => {
+  it('are not reachable through a program that an image has in the supervisor’s place', async () => {
     const image = await bed.imageWith(['VOLUME /.mooring', 'CMD ["sleep", "300"]']);
     const container = await bed.docker.createContainer({ Image: image, Labels: { 'mooring.instance': bed.instance } });
     await container.start();

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
-import { DockerBed } from '../../../../test/support/docker-bed.ts';
+import { DockerFixture } from '../../../../test/support/docker-fixture.ts';
 import { busyboxEntries } from '../../../../test/support/images.ts';
 import { keptMemory } from '../../../../test/support/kept-memory.ts';
 import { encodeFields, encodeFrame, FrameType } from '../../channel/frames.ts';
@@ -33,7 +33,7 @@ const greeted = `${printed(hello('1'))}; head -c 30 >/dev/null`;
 const impostor = '#!/bin/sh\n[ "$1" = init ] && exec sleep 300\n. /data/answer\n';
 
 describe('a program that answers in place of the supervisor', () => {
-  let bed: DockerBed;
+  let bed: DockerFixture;
   let handle: string;
   let runtime: DockerRuntime;
 
@@ -41,7 +41,7 @@ describe('a program that answers in place of the supervisor', () => {
   beforeEach(() => (runtime = bed.another()));
   afterEach(() => runtime.close());
   beforeAll(async () => {
-    bed = await DockerBed.open();
+    bed = await DockerFixture.open();
     const entries = [
       ...(await busyboxEntries()),
       { name: helperMount.slice(1), type: 'directory' as const, mode: 0o755 },
@@ -109,7 +109,7 @@ describe('a program that answers in place of the supervisor', () => {
       `${greeted}; ${printed(end('exit', '1e9', '0'))}; sleep 300`,
       'unexpected response of the supervisor: exit 1e9',
     ],
-  ])('and %s gets an error that says so, in bounded memory', async (_, line, sentence) => {
+  ])('and %s results in an error that says so, in bounded memory', async (_, line, sentence) => {
     await answers(line);
     const before = keptMemory();
     const said = await broken(exec());

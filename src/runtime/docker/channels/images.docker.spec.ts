@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
-import { DockerBed } from '../../../../test/support/docker-bed.ts';
+import { DockerFixture } from '../../../../test/support/docker-fixture.ts';
 import { busyboxEntries } from '../../../../test/support/images.ts';
 import { requirePrograms } from '../../../../test/support/private-engine.ts';
 import { until } from '../../../../test/support/until.ts';
@@ -40,7 +40,7 @@ int main(int count, char **words) {
 `;
 
 describe('an agent whose image', () => {
-  let bed: DockerBed;
+  let bed: DockerFixture;
   let here: string;
   let compiler: string;
   let images = 0;
@@ -48,7 +48,7 @@ describe('an agent whose image', () => {
   beforeAll(async () => {
     requirePrograms('tini');
     compiler = execFileSync(process.execPath, [compilerScript, '--compiler'], { encoding: 'utf8' }).trim();
-    bed = await DockerBed.open();
+    bed = await DockerFixture.open();
     here = mkdtempSync(join(tmpdir(), 'mooring-images-'));
     writeFileSync(join(here, 'program.c'), source);
   });

@@ -1,7 +1,7 @@
 import type Dockerode from 'dockerode';
 
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
-import { DockerBed } from '../../../../test/support/docker-bed.ts';
+import { DockerFixture } from '../../../../test/support/docker-fixture.ts';
 import { until } from '../../../../test/support/until.ts';
 import { Channel } from '../../channel/channel.ts';
 import type { ContainerView } from '../../container.ts';
@@ -11,8 +11,8 @@ const within = () => timeoutSignal(30_000);
 const keepers = `/bin/busybox ps -o pid,args | /bin/busybox awk '$1 != 1 && /[s]upervisor init/ { print $1 }'`;
 
 describe('the keeper of an agent’s commands', () => {
-  let bed: DockerBed;
-  beforeAll(async () => (bed = await DockerBed.open()));
+  let bed: DockerFixture;
+  beforeAll(async () => (bed = await DockerFixture.open()));
   afterAll(() => bed?.close());
 
   async function start(view: ContainerView, commandId: string, script: string): Promise<void> {
@@ -44,7 +44,7 @@ describe('the keeper of an agent’s commands', () => {
     expect(await bed.state(view)).toMatchObject({ state: 'running' });
   });
 
-  it('answers nobody who is another user of the container', async () => {
+  it('does not respond to other users of the container', async () => {
     const view = await bed.running({ user: '10001:10001' });
     await start(view, 'one', 'sleep 5004');
     const container = bed.docker.getContainer(view.handle);

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { Duplex } from 'node:stream';
 
-import { DockerBed } from '../../../../test/support/docker-bed.ts';
+import { DockerFixture } from '../../../../test/support/docker-fixture.ts';
 import { PrivateEngine } from '../../../../test/support/private-engine.ts';
 import { until } from '../../../../test/support/until.ts';
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
@@ -15,7 +15,7 @@ const signalPath = JSON.stringify(new URL('../../../kernel/async/timeout-signal.
 const runtimePath = JSON.stringify(new URL('../docker-runtime.ts', import.meta.url).href);
 
 /** Starts another service on the same engine, which does the work. */
-function service(bed: DockerBed, work: string) {
+function service(bed: DockerFixture, work: string) {
   const script = `
     const { createSecretKey } = await import('node:crypto');
     const { default: Dockerode } = await import('dockerode');
@@ -29,8 +29,8 @@ function service(bed: DockerBed, work: string) {
 }
 
 describe('a service that is killed', () => {
-  let bed: DockerBed;
-  beforeAll(async () => (bed = await DockerBed.open()));
+  let bed: DockerFixture;
+  beforeAll(async () => (bed = await DockerFixture.open()));
   afterAll(() => bed?.close());
 
   const exited = (view: ContainerView) =>
@@ -39,7 +39,7 @@ describe('a service that is killed', () => {
       return now?.state === 'exited' ? now : undefined;
     });
 
-  it('in the middle of a command leaves nothing of it running, whatever that did to get away', async () => {
+  it('in the middle of a command leaves no process of it running, even one that tried to escape', async () => {
     const view = await bed.running();
     const line = 'trap "" TERM HUP; (env -i setsid sleep 7077 &); (setsid sh -c "sleep 7077; true" &); sleep 7077';
     const killed = service(
@@ -130,7 +130,7 @@ describe('a service that is killed', () => {
     for (const runtime of others) await runtime.close();
   });
 
-  it('never asks too early: a command right after the start, or before the variables came, has them', async () => {
+  it('never runs a command too early: right after the start, or before the variables arrived, it has them', async () => {
     for (let round = 0; round < 5; round += 1) {
       const view = await bed.runtime.create(bed.spec());
       const container = bed.docker.getContainer(view.handle);
@@ -154,7 +154,7 @@ describe('an engine that is killed', () => {
     const engine = await PrivateEngine.open();
     try {
       await engine.start([...settings]);
-      const bed = await DockerBed.open(engine.docker);
+      const bed = await DockerFixture.open(engine.docker);
       const view = await bed.running({ environment: { SECRET } });
       const count = () => bed.output(view, 'ps -o args | grep -c "[s]leep 7088"; :');
       const command = { argv: ['sleep', '7088'], timeoutMs: 12_000, outputLimitBytes: 100 };

@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream';
 
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
-import { DockerBed } from '../../../../test/support/docker-bed.ts';
+import { DockerFixture } from '../../../../test/support/docker-fixture.ts';
 import { until } from '../../../../test/support/until.ts';
 import type { ContainerView } from '../../container.ts';
 import { RuntimeRefused } from '../../runtime.errors.ts';
@@ -10,8 +10,8 @@ const secret = 'canary-4f1c';
 const user = '10001:10001';
 
 describe('the supervisor of an agent', () => {
-  let bed: DockerBed;
-  beforeAll(async () => (bed = await DockerBed.open()));
+  let bed: DockerFixture;
+  beforeAll(async () => (bed = await DockerFixture.open()));
   afterAll(() => bed?.close());
 
   const exited = (view: ContainerView) =>
@@ -77,7 +77,7 @@ describe('the supervisor of an agent', () => {
     }
   });
 
-  it('is attached anew after an agent has killed what was attached, and the commands end', async () => {
+  it('is attached again after an agent has killed the attached process, and the commands end', async () => {
     const view = await bed.running();
     const running = bed.runtime.exec(view.handle, { argv: ['/bin/sh', '-c', 'sleep 5001'], timeoutMs: 60_000, outputLimitBytes: 100 });
     const ended = running.then(

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
-import { DockerBed } from '../../../../test/support/docker-bed.ts';
+import { DockerFixture } from '../../../../test/support/docker-fixture.ts';
 import { busyboxEntries } from '../../../../test/support/images.ts';
 import { until } from '../../../../test/support/until.ts';
 import { tarOf } from '../image-sources/build-context.ts';
@@ -23,13 +23,13 @@ async function mountsWith(part: string): Promise<string[]> {
 }
 
 describe('an agent that leads the mount point of a volume of its image to the host', () => {
-  let bed: DockerBed;
+  let bed: DockerFixture;
   let target: string;
   let image: string;
 
   beforeAll(async () => {
     if (!existsSync(PERL)) throw new Error('this test needs perl');
-    bed = await DockerBed.open();
+    bed = await DockerFixture.open();
     target = mkdtempSync(join(tmpdir(), 'mooring-target-'));
     image = `mooring-test-${bed.instance}:races`;
     const tar = tarOf([...(await busyboxEntries()), ...(await machineProgram(PERL, 'usr/bin/perl'))]);

@@ -1,8 +1,8 @@
-import { DockerBed } from '../../../../test/support/docker-bed.ts';
+import { DockerFixture } from '../../../../test/support/docker-fixture.ts';
 
 describe('an image whose files of accounts the engine must not open', () => {
-  let bed: DockerBed;
-  beforeAll(async () => (bed = await DockerBed.open()));
+  let bed: DockerFixture;
+  beforeAll(async () => (bed = await DockerFixture.open()));
   afterAll(() => bed.close());
 
   /** Makes an image of what the script leaves, with these lines of a Dockerfile. */
@@ -67,7 +67,7 @@ describe('an image whose files of accounts the engine must not open', () => {
         .finally(() => dial.mockRestore());
     }
 
-    it('starts the same container again, without a look through its files, if they are root’s', async () => {
+    it('starts the same container again, without checking its files, if they are root’s', async () => {
       const view = await bed.running({ user, command });
       expect((await bed.run(view, pipe)).exitCode).not.toBe(0);
       await bed.runtime.stop(view.handle, 0);
@@ -79,7 +79,7 @@ describe('an image whose files of accounts the engine must not open', () => {
       ['the folder is another’s', 'busybox chown 1000 /etc'],
       ['the folder may be written by others', 'busybox chmod 0777 /etc'],
       ['the file is another’s', 'busybox chown 1000 /etc/passwd'],
-    ])('looks through its files if %s', async (_, script) => {
+    ])('checks its files if %s', async (_, script) => {
       const view = await bed.running({ user, command, image: await imageOf(script) });
       await bed.runtime.stop(view.handle, 0);
       expect(await looksDuring(() => bed.runtime.start(view.handle, {}))).toBe(1);
@@ -92,7 +92,7 @@ describe('an image whose files of accounts the engine must not open', () => {
       await expect(bed.runtime.start(view.handle, {})).rejects.toMatchObject({ name: 'ContainerGone' });
     });
 
-    it('looks through its files if the user is given by a name, which may be one of root’s', async () => {
+    it('checks its files if the user is given by a name, which may be root’s', async () => {
       const image = await imageOf('busybox echo toor:x:0:0::/:/bin/sh >>/etc/passwd');
       const view = await bed.running({ user: 'toor', command, image });
       expect((await bed.run(view, pipe)).exitCode).toBe(0);

@@ -109,7 +109,7 @@ describe('a container that ran', () => {
     ['a file that was removed', ['C /etc', 'D /etc/group']],
     ['the folder, which may be a link now', ['C /etc']],
     ['the folder, which was made anew', ['A /etc', 'A /etc/hosts']],
-  ])('is made anew if its program changed %s', (_, lines) => expect(changed(...lines)).toBe(true));
+  ])('is created again if its program changed %s', (_, lines) => expect(changed(...lines)).toBe(true));
 
   it('is created again whatever else its program changed', () => {
     fc.assert(

@@ -47,8 +47,8 @@ export class AgentCreation {
     const rootFromImage = this.parts.sources.opensVolume(image.Id, spec.volumePath) && volumes.roots.isUntouched(volume);
     if (!rootFromImage && isUnprivileged(user ?? image.Config.User)) await volumes.roots.open(spec.agentId, volume, image.Id);
     const [published, seccomp] = await Promise.all([reach.published(), spec.userNamespaces ? userNamespacesProfile() : null]);
-    agentEgress.refuseUnheld(network);
-    const listed = isListedKind(network) ? await agentEgress.seat(network) : null;
+    agentEgress.assertEnforceable(network);
+    const listed = isListedKind(network) ? await agentEgress.assign(network) : null;
     // The image is given by its id, since an engine may not know it by the pin by which it was found.
     const found = { ...spec, image: image.Id };
     const command = spec.command ?? [image.Config.Entrypoint ?? [], image.Config.Cmd ?? []].flat();
@@ -58,8 +58,8 @@ export class AgentCreation {
     containers.expect(spec);
     const container = await life.createOrAdopt(identities.nameOf(spec), options);
     volumes.roots.mounted(volume, rootFromImage);
-    if (isListedKind(network)) await agentEgress.listed(network);
-    return this.checked(spec, options, await containers.look(container.id));
+    if (isListedKind(network)) await agentEgress.settleListed(network);
+    return this.checked(spec, options, await containers.inspect(container.id));
   }
 
   private async userOf({ agentId, user }: ContainerSpec): Promise<string | null> {

@@ -2,7 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
 
-import { DockerBed } from '../../../../test/support/docker-bed.ts';
+import { DockerFixture } from '../../../../test/support/docker-fixture.ts';
 import { PrivateEngine } from '../../../../test/support/private-engine.ts';
 import { until } from '../../../../test/support/until.ts';
 import type { ContainerSpec } from '../../container.ts';
@@ -48,9 +48,9 @@ class Forwarder {
 }
 
 describe('an engine on the network of this machine', () => {
-  let bed: DockerBed;
+  let bed: DockerFixture;
 
-  beforeAll(async () => (bed = await DockerBed.open()));
+  beforeAll(async () => (bed = await DockerFixture.open()));
   afterAll(() => bed?.close());
 
   it('has agents that are reached by their own address, the first one included', async () => {
@@ -65,14 +65,14 @@ describe('an engine on the network of this machine', () => {
 
 describe('an engine behind a socket file whose network is another one', () => {
   let engine: PrivateEngine;
-  let bed: DockerBed;
+  let bed: DockerFixture;
   let forwarder: Forwarder;
 
   beforeAll(async () => {
     engine = await PrivateEngine.open();
     await engine.start();
     forwarder = new Forwarder(engine);
-    bed = await DockerBed.open(engine.docker, 'all', 'auto');
+    bed = await DockerFixture.open(engine.docker, 'all', 'auto');
   }, 120_000);
   afterAll(async () => {
     forwarder?.close();

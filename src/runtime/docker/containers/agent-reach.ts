@@ -56,12 +56,12 @@ export class AgentReach {
   }
 
   /** Notes that another engine may respond, or that the engine may have restarted. */
-  doubt(): void {
+  invalidate(): void {
     const { networks } = this.options;
-    networks.forgetDecision();
+    networks.resetDecision();
     if (this.rules === null) return;
     networks.isPublished().then(
-      (isPublished) => isPublished && this.rules?.doubt(),
+      (isPublished) => isPublished && this.rules?.invalidate(),
       () => undefined,
     );
   }
@@ -70,7 +70,7 @@ export class AgentReach {
   async address(container: ContainerName, port: number): Promise<AgentAddress> {
     const { identities, containers, networks, relay } = this.options;
     const name = identities.nameOf(container);
-    const found = await containers.look(name);
+    const found = await containers.inspect(name);
     if (containers.identify(found) === null) throw new ContainerGone(name);
     if (found.State.Status !== 'running') throw new RuntimeRefused('The container does not run, so it has no address.');
     const address = (await networks.isPublished()) ? publishedAddress(found, port) : this.ownAddress(found, port);

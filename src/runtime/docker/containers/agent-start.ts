@@ -36,9 +36,9 @@ export class AgentStart {
   async start(handle: ContainerHandle, environment: Readonly<Record<string, string>>): Promise<boolean> {
     const { instance, containers, life, starts, agentEgress, networks, reach } = this.parts;
     await agentEgress.settle();
-    const made = await containers.look(handle);
+    const made = await containers.inspect(handle);
     const kind = this.kindOf(made);
-    if (agentEgress.isLacking) agentEgress.refuseUnheld(kind);
+    if (agentEgress.isUnenforced) agentEgress.assertEnforceable(kind);
     if (!((await starts.isStartable(made)) && (await reach.canReach(made)))) await life.removeForAnother(handle);
     const variables = encodeVariables(environment, replacedVariables(environment));
     try {
@@ -52,7 +52,7 @@ export class AgentStart {
       // list has an address in the lost one.
       if (isListedKind(kind)) await life.removeForAnother(handle);
       await networks.ensure(kind);
-      agentEgress.refuseUnheld(kind);
+      agentEgress.assertEnforceable(kind);
       return starts.start(handle, variables);
     }
   }

@@ -12,8 +12,8 @@ import { addressLabels, inspectedState } from './container-view.ts';
 /** The attempts to create a container, 50 ms apart. */
 const CREATE_TRIES_MAX = 200;
 /** The most checks of a removal that the engine has begun. */
-const REMOVAL_LOOKS_MAX = 100;
-const REMOVAL_LOOK_MS = 100;
+const REMOVAL_CHECKS_MAX = 100;
+const REMOVAL_CHECK_MS = 100;
 
 /** Creates, stops, freezes, thaws and removes containers. A container that is in the wanted state already is left unchanged. */
 export class ContainerLife {
@@ -34,7 +34,7 @@ export class ContainerLife {
           },
         );
         if (created !== null) return created;
-        const standing = await this.containers.standing(name);
+        const standing = await this.containers.find(name);
         // The engine reserves the name before the container is visible: another call is creating it right now.
         if (standing === null) return null;
         if (this.containers.identify(standing) === null)
@@ -53,7 +53,7 @@ export class ContainerLife {
   }
 
   async stop(handle: ContainerHandle, graceSeconds: number): Promise<void> {
-    if (inspectedState(await this.containers.look(handle)) === 'frozen') await this.thaw(handle);
+    if (inspectedState(await this.containers.inspect(handle)) === 'frozen') await this.thaw(handle);
     const t = Math.ceil(graceSeconds);
     const stop = (abortSignal: AbortSignal) => this.docker.getContainer(handle).stop({ t, abortSignal });
     await ignoring304(call(handle, stop, t * 1_000 + CALL_TIMEOUT_MS));
@@ -87,8 +87,8 @@ export class ContainerLife {
           return null;
         }
       },
-      REMOVAL_LOOKS_MAX,
-      REMOVAL_LOOK_MS,
+      REMOVAL_CHECKS_MAX,
+      REMOVAL_CHECK_MS,
     );
     if (gone === null) throw new RuntimeUnavailable(new Error(`the removal of ${handle} does not end`));
   }
@@ -104,7 +104,7 @@ export class ContainerLife {
     try {
       await act();
     } catch (error) {
-      if (!(error instanceof RuntimeRefused) || inspectedState(await this.containers.look(handle)) !== wanted) throw error;
+      if (!(error instanceof RuntimeRefused) || inspectedState(await this.containers.inspect(handle)) !== wanted) throw error;
     }
   }
 }

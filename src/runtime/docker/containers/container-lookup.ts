@@ -10,7 +10,7 @@ import { labels } from '../engine/names.ts';
 import { listedView, view } from './container-view.ts';
 import { Generations } from './generations.ts';
 
-const LOOKS_AT_ONCE = 8;
+const PARALLEL_INSPECTIONS = 8;
 const HUNG_MAX = 2_000;
 
 /** Finds the containers of this installation's agents, by name if possible. */
@@ -31,7 +31,7 @@ export class ContainerLookup {
    * Inspects a container, given by its name or id. Throws `ContainerGone` if there is none, and `RuntimeRefused` if the engine does not
    * respond for one at whose start it hung.
    */
-  async look(handle: ContainerHandle): Promise<Dockerode.ContainerInspectInfo> {
+  async inspect(handle: ContainerHandle): Promise<Dockerode.ContainerInspectInfo> {
     try {
       const found = await this.health.observe(() =>
         call(handle, (abortSignal) => this.docker.getContainer(handle).inspect({ abortSignal })),
@@ -51,8 +51,8 @@ export class ContainerLookup {
   }
 
   /** Inspects the container, but returns null if there is none. */
-  async standing(nameOrId: string): Promise<Dockerode.ContainerInspectInfo | null> {
-    return this.look(nameOrId).catch((error: unknown) => {
+  async find(nameOrId: string): Promise<Dockerode.ContainerInspectInfo | null> {
+    return this.inspect(nameOrId).catch((error: unknown) => {
       if (error instanceof ContainerGone) return null;
       throw error;
     });
@@ -70,7 +70,7 @@ export class ContainerLookup {
       possible === null
         ? await containerIdsOf(this.docker, this.identities.instance, agentId)
         : possible.flatMap((each) => this.namesOf({ agentId, generation: each }));
-    const found = await mapBounded(names, LOOKS_AT_ONCE, (name) => this.standing(name));
+    const found = await mapBounded(names, PARALLEL_INSPECTIONS, (name) => this.find(name));
     const views = found.flatMap((one) => {
       const known = one === null ? null : this.identify(one);
       return one === null || known?.agentId !== agentId ? [] : [view(known, one)];
@@ -105,7 +105,7 @@ export class ContainerLookup {
 
   /** Notes that the agent may have a container of any name. */
   expectAny(agentId: string): void {
-    this.generations.forget(agentId);
+    this.generations.evict(agentId);
   }
 
   private namesOf(container: ContainerName): string[] {

@@ -1,5 +1,5 @@
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
-import { DockerBed } from '../../../../test/support/docker-bed.ts';
+import { DockerFixture } from '../../../../test/support/docker-fixture.ts';
 import { until } from '../../../../test/support/until.ts';
 import type { ExecRequest } from '../../runtime.ts';
 import type { ContainerView } from '../../container.ts';
@@ -7,11 +7,11 @@ import type { ContainerView } from '../../container.ts';
 const LIMIT_BYTES = 1_000;
 
 describe('a command', () => {
-  let bed: DockerBed;
+  let bed: DockerFixture;
   let view: ContainerView;
 
   beforeAll(async () => {
-    bed = await DockerBed.open();
+    bed = await DockerFixture.open();
     view = await bed.running();
   });
   afterAll(() => bed?.close());
@@ -22,7 +22,7 @@ describe('a command', () => {
   /** The programs in the container, without its own, the one that looks, and what runs it. */
   const others = async () => (await bed.output(view, '/bin/busybox ps -o args | /bin/busybox grep -c "[s]leep 4321"')).trim();
 
-  it('prints no more out of its container than its bound, and goes on at its own speed', async () => {
+  it('sends no more output out of its container than its limit, and continues at its own speed', async () => {
     let read = 0;
     const pace = (bytes: number) => {
       read += bytes;
@@ -59,7 +59,7 @@ describe('a command', () => {
     expect((await exec(`${zeros(2_000)}; ${zeros(2_000)} >&2; exit ${code}`)).exitCode).toBe(Number(code));
   });
 
-  it('is read no faster than its caller lets it, and waits meanwhile', async () => {
+  it('is read no faster than its caller allows, and waits meanwhile', async () => {
     let letOn = () => {};
     const held = new Promise<void>((resolve) => (letOn = resolve));
     const seen: string[] = [];
@@ -79,7 +79,7 @@ describe('a command', () => {
     ['without its environment', 'env -i /bin/busybox sleep 4321 &'],
     ['detached twice, without its environment', 'env -i setsid /bin/sh -c "(/bin/busybox sleep 4321 & /bin/busybox sleep 4321) &" &'],
     ['without its environment, and holds the output', 'env -i setsid /bin/sh -c "while :; do echo x; /bin/busybox sleep 4321; done" &'],
-  ])('leaves nothing behind that it started %s', async (_, started) => {
+  ])('leaves no process behind that it started %s', async (_, started) => {
     const line = `PATH=/bin; for tool in setsid env; do eval "$tool() { /bin/busybox $tool \\"\\$@\\"; }"; done; ${started} /bin/busybox sleep 0.2; echo over`;
     const began = performance.now();
     expect(await exec(line)).toMatchObject({ exitCode: 0, timedOut: false });
@@ -102,7 +102,7 @@ describe('a command', () => {
     await bed.runtime.remove(small.handle);
   });
 
-  it('leaves nothing behind when its time is over, or its caller goes away, though it removed its environment', async () => {
+  it('leaves no process behind at its timeout, or when its caller goes away, although it removed its environment', async () => {
     const line =
       'exec /bin/busybox env -i /bin/busybox sh -c "/bin/busybox setsid /bin/busybox sleep 4321 & echo begun; exec /bin/busybox sleep 4321"';
     expect(await exec(line, { timeoutMs: 1_000 })).toMatchObject({ exitCode: 124, timedOut: true });

@@ -20,7 +20,7 @@ describe('the generations that are looked up by name', () => {
 
   it('are looked up by label as long as a container has another name', () => {
     const generations = new Generations();
-    generations.forget('a');
+    generations.evict('a');
     generations.add('a', 1);
     expect(generations.possible('a', 1)).toBeNull();
     generations.setFound('a', 1, [1]);

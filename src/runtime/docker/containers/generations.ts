@@ -39,7 +39,7 @@ export class Generations {
   }
 
   /** Notes that the agent may have a container with another name: the next lookup is by label. */
-  forget(agentId: string): void {
+  evict(agentId: string): void {
     this.remember(agentId, null);
   }
 

@@ -46,19 +46,19 @@ describe('a container at whose start the engine hangs', () => {
     return failed;
   };
 
-  it('is tried once more, and then refused, by its id and its name', async () => {
+  it('is retried once, and then refused, by its id and its name', async () => {
     const { containers, starts } = hangingEngine();
-    await starts.isStartable(await containers.look('id'));
+    await starts.isStartable(await containers.inspect('id'));
     expect(await outcome(() => starts.start('id', Buffer.alloc(0)))).toBeInstanceOf(RuntimeUnavailable);
     expect(await outcome(() => starts.start('id', Buffer.alloc(0)))).toBeInstanceOf(RuntimeRefused);
-    expect(await outcome(() => containers.look('mooring-one'))).toBeInstanceOf(RuntimeRefused);
-    expect(await outcome(() => containers.look('another'))).toBeInstanceOf(RuntimeUnavailable);
+    expect(await outcome(() => containers.inspect('mooring-one'))).toBeInstanceOf(RuntimeRefused);
+    expect(await outcome(() => containers.inspect('another'))).toBeInstanceOf(RuntimeUnavailable);
   });
 
   it('is not blamed while the engine responds to no call', async () => {
     const { containers, starts } = hangingEngine(true);
-    await starts.isStartable(await containers.look('id'));
+    await starts.isStartable(await containers.inspect('id'));
     for (let n = 0; n < 3; n += 1) expect(await outcome(() => starts.start('id', Buffer.alloc(0)))).toBeInstanceOf(RuntimeUnavailable);
-    expect(await outcome(() => containers.look('mooring-one'))).toBeInstanceOf(RuntimeUnavailable);
+    expect(await outcome(() => containers.inspect('mooring-one'))).toBeInstanceOf(RuntimeUnavailable);
   });
 });

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type Dockerode from 'dockerode';
 import { allowedEntry } from '../../../kernel/network/allow-list.ts';
 import type { ContainerSpec } from '../../container.ts';
-import type { Listed } from '../networks/egress-proxy.ts';
+import type { AssignedAddresses } from '../networks/egress-proxy.ts';
 import type { PublishedPorts } from '../networks/published-ports.ts';
 import { portBindings } from '../networks/published-ports.ts';
 import type { TmpfsMount } from '../../tmpfs-mount.ts';
@@ -46,11 +46,11 @@ export function asksForbiddenNames({ HostConfig }: Dockerode.ContainerInspectInf
   return kind !== undefined && !mayAskNames(kind) && (HostConfig.Dns ?? []).join() !== NO_NAMES.join();
 }
 
-export interface Surroundings {
+export interface ContainerEnvironment {
   identities: ContainerIdentities;
   network: NetworkKind;
   /** The addresses of an agent on the listed network; null on any other. */
-  listed: Listed | null;
+  listed: AssignedAddresses | null;
   helperVolume: string;
   /** The user in the engine's form; null means the image's own. */
   user: string | null;
@@ -68,7 +68,7 @@ export interface Surroundings {
   rootFromImage: boolean;
 }
 
-export function createOptions(spec: ContainerSpec, around: Surroundings): Dockerode.ContainerCreateOptions {
+export function createOptions(spec: ContainerSpec, around: ContainerEnvironment): Dockerode.ContainerCreateOptions {
   const port = `${spec.port}/tcp`;
   const { identities } = around;
   const network = networkName(identities.instance, around.network);
@@ -119,7 +119,7 @@ export function createOptions(spec: ContainerSpec, around: Surroundings): Docker
 }
 
 /** Returns the labels from which the proxy's table is built. */
-function listedLabels({ egress }: ContainerSpec, listed: Listed | null): Labels {
+function listedLabels({ egress }: ContainerSpec, listed: AssignedAddresses | null): Labels {
   if (listed === null || typeof egress === 'string') return {};
   return {
     [labels.allow]: JSON.stringify(egress.allow.map(allowedEntry).filter((entry) => entry !== null)),
@@ -130,7 +130,7 @@ function listedLabels({ egress }: ContainerSpec, listed: Listed | null): Labels 
 const proxyNames = ['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY'];
 
 /** Returns the variables, in both cases, by which programs find their proxy. */
-function proxyVariables(listed: Listed | null): Record<string, string> {
+function proxyVariables(listed: AssignedAddresses | null): Record<string, string> {
   if (listed === null) return {};
   const values = [listed.proxy, listed.proxy, 'localhost,127.0.0.1,::1'];
   return Object.fromEntries(
@@ -163,7 +163,7 @@ function idsOf(user: string | null): string[] {
   return (/^(\d+)(?::(\d+))?$/.exec(user ?? '') ?? []).slice(1);
 }
 
-function mounts(spec: ContainerSpec, around: Surroundings): Dockerode.MountSettings[] {
+function mounts(spec: ContainerSpec, around: ContainerEnvironment): Dockerode.MountSettings[] {
   const volume = (Source: string, Target: string, ReadOnly: boolean, NoCopy: boolean): Dockerode.MountSettings => ({
     Type: 'volume',
     Source,

@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import Dockerode from 'dockerode';
-import { DockerBed } from '../../../../test/support/docker-bed.ts';
+import { DockerFixture } from '../../../../test/support/docker-fixture.ts';
 import { until } from '../../../../test/support/until.ts';
-import { firstLines } from '../../../../test/contracts/runtime.bed.contract.ts';
+import { firstLines } from '../../../../test/contracts/runtime.fixture.contract.ts';
 import type { ContainerSpec, ContainerView } from '../../container.ts';
 import { RuntimeRefused } from '../../runtime.errors.ts';
 import { DockerRuntime } from '../docker-runtime.ts';
@@ -15,8 +15,8 @@ describe.each([
   ['a container that may make user namespaces', { userNamespaces: true }],
 ])('%s', (_, kind) => {
   const running = (other: Partial<ContainerSpec> = {}): Promise<ContainerView> => bed.running({ ...kind, ...other });
-  let bed: DockerBed;
-  beforeAll(async () => (bed = await DockerBed.open()));
+  let bed: DockerFixture;
+  beforeAll(async () => (bed = await DockerFixture.open()));
   afterAll(() => bed.close());
 
   it('has no more rights than an image’s start script needs as root, and none as another user', async () => {
@@ -158,8 +158,8 @@ describe.each([
 });
 
 describe('an agent’s container', () => {
-  let bed: DockerBed;
-  beforeAll(async () => (bed = await DockerBed.open()));
+  let bed: DockerFixture;
+  beforeAll(async () => (bed = await DockerFixture.open()));
   afterAll(() => bed.close());
 
   it('is refused, and nothing is left, where its OCI runtime is not known', async () => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-import { frame } from '../../../../test/support/engine-stand-in/logs.ts';
+import { frame } from '../../../../test/support/fake-docker-engine/logs.ts';
 import type { LogCursor, LogLine } from '../../runtime.ts';
 import { frames, type Frame } from '../engine/frames.ts';
 import { LINE_BYTES_MAX } from '../../long-line.mjs';
@@ -29,7 +29,7 @@ const since = (written: Written[], { time, open = time }: LogCursor): Written[] 
 const texts = (lines: LogLine[]): string[] => lines.map(({ text }) => text);
 
 describe('a container’s lines', () => {
-  it('count what is read of them and not yielded: the pieces of a line without end, and what was seen before', async () => {
+  it('count bytes that are read and not yielded: the pieces of a line without end, and lines before the cursor', async () => {
     const piece = 'x'.repeat(16 * 1024);
     const endless: Written[] = Array.from({ length: 40 }, (_, at) => ['stdout', at, piece]);
     let counted = 0;
@@ -75,7 +75,7 @@ describe('a container’s lines', () => {
     expect(all.map(({ cursor }) => cursor.time)).toEqual([10, 30, 30, 30, 30, 40].map(stamp));
   });
 
-  it('tell that lines may be missing if the line after which they go on is gone', async () => {
+  it('mark that lines may be missing if the line of the cursor is gone', async () => {
     const written: Written[] = Array.from({ length: 10 }, (_, at) => ['stdout', at, `line ${at}\n`]);
     const all = await read(written);
     const from = (all[3] as LogLine).cursor;

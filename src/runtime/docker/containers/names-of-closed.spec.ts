@@ -42,7 +42,7 @@ describe('the names that an agent can look up', () => {
     expect(ignoredSettings(optionsOn('open'), made('', ['192.0.2.53']))).not.toContain('Dns');
   });
 
-  it('are restricted for containers of earlier releases too, which are made anew', () => {
+  it('are restricted for containers of earlier releases too, which are created again', () => {
     const on = (kind: NetworkKind) => networkName(identities.instance, kind);
     expect([made(on('closed')), made(on('listed'), [])].map((found) => asksForbiddenNames(found, identities.instance))).toEqual([
       true,

@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto';
 
-import { DockerBed } from '../../../../test/support/docker-bed.ts';
+import { DockerFixture } from '../../../../test/support/docker-fixture.ts';
 import type { ContainerView } from '../../container.ts';
 import { outdatedName } from '../engine/container-identities.ts';
 
@@ -9,11 +9,11 @@ const GENERATION = 7;
 const NAME_SERVER = '127.0.0.11';
 
 describe('what an agent learns of its neighbours by the engine’s name server', () => {
-  let bed: DockerBed;
+  let bed: DockerFixture;
   let attacker: ContainerView;
   let victims: ContainerView[];
   beforeAll(async () => {
-    bed = await DockerBed.open();
+    bed = await DockerFixture.open();
     attacker = await bed.running();
     victims = await Promise.all(
       [GENERATION, GENERATION, 1].map((generation) => bed.running({ agentId: randomUUID(), deploymentId: randomUUID(), generation })),

@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto';
 
-import { DockerBed } from '../../../../test/support/docker-bed.ts';
+import { DockerFixture } from '../../../../test/support/docker-fixture.ts';
 import { makeOutdated } from '../../../../test/support/outdated-container.ts';
 import { ContainerGone } from '../../runtime.errors.ts';
 import { outdatedName } from '../engine/container-identities.ts';
 import { labels } from '../engine/names.ts';
 
 describe('a container that an earlier release made', () => {
-  let bed: DockerBed;
-  beforeAll(async () => (bed = await DockerBed.open()));
+  let bed: DockerFixture;
+  beforeAll(async () => (bed = await DockerFixture.open()));
   afterAll(() => bed.close());
 
   it('is found by every inspection, is not used, and is replaced by a new one with the same volume', async () => {

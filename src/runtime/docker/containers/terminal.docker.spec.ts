@@ -1,12 +1,12 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 
-import { DockerBed } from '../../../../test/support/docker-bed.ts';
+import { DockerFixture } from '../../../../test/support/docker-fixture.ts';
 import { until } from '../../../../test/support/until.ts';
 
 describe('a terminal in a container', () => {
-  let bed: DockerBed;
-  beforeAll(async () => (bed = await DockerBed.open()));
+  let bed: DockerFixture;
+  beforeAll(async () => (bed = await DockerFixture.open()));
   afterAll(() => bed.close());
 
   it('ends, with all that runs in it, when the service is killed', async () => {

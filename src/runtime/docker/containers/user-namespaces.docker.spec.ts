@@ -1,4 +1,4 @@
-import { DockerBed } from '../../../../test/support/docker-bed.ts';
+import { DockerFixture } from '../../../../test/support/docker-fixture.ts';
 import { hostileImage, numbers } from '../../../../test/support/hostile-image.ts';
 import { profileIn } from '../engine/seccomp-profile.ts';
 import type { ContainerView } from '../../container.ts';
@@ -18,10 +18,10 @@ const sockets = {
 } as const;
 
 describe('a container that may make user namespaces', () => {
-  let bed: DockerBed;
+  let bed: DockerFixture;
   let view: ContainerView;
   beforeAll(async () => {
-    bed = await DockerBed.open();
+    bed = await DockerFixture.open();
     view = await bed.running({
       image: await hostileImage(bed),
       user,
@@ -48,7 +48,7 @@ describe('a container that may make user namespaces', () => {
     expect(await bed.output(view, "df -k /dev/shm /run/user/1000 | awk 'NR > 1 { print $2 }'")).toBe('8192\n1024\n');
   });
 
-  it('has no right there over anything outside of it', async () => {
+  it('has no privileges there over anything outside of it', async () => {
     const refused = [
       'mount -t tmpfs none /tmp',
       'mount -t proc none /proc',
@@ -106,7 +106,7 @@ describe('a container that may make user namespaces', () => {
     expect(await perl(calls)).toBe('-1 1\n-1 1\n-1 1\n-1 1\n-1 38\n');
   });
 
-  it('is told apart: any other container makes none', async () => {
+  it('is the only kind that can: any other container creates none', async () => {
     const other = await bed.running({ user });
     expect(await bed.output(other, '/bin/busybox unshare -U true')).toContain('Operation not permitted');
     const optionsOf = async ({ handle }: ContainerView) => (await bed.docker.getContainer(handle).inspect()).HostConfig.SecurityOpt;
@@ -114,7 +114,7 @@ describe('a container that may make user namespaces', () => {
     expect(profileIn(await optionsOf(view))).toContain('SCMP_ACT_ERRNO');
   });
 
-  it('is made anew where an earlier release made it with another profile', async () => {
+  it('is created again if an earlier release created it with another profile', async () => {
     const spec = bed.spec({ userNamespaces: true });
     const made = await bed.runtime.create(spec);
     const container = bed.docker.getContainer(made.handle);

@@ -84,7 +84,7 @@ describe('files that the engine can’t unpack', () => {
     ['mkdir /var/lib/docker/overlay2/af3/merged/etc/passwd: not a directory', 'in their way'],
     ['container rootfs is marked read-only', 'read-only'],
     ['write /var/lib/docker/overlay2/af3/merged/a: no space left on device', 'no room'],
-  ])('are refused in our own words, without a path of the host: %s', async (said, told) => {
+  ])('are refused with our own message, without a path of the host: %s', async (said, told) => {
     const error = await filesInto(refusingContainer(said).container, '/', new PassThrough()).catch((refusal: Error) => refusal);
     expect(error).toBeInstanceOf(RuntimeRefused);
     expect((error as Error).message).toContain(told);

@@ -30,7 +30,7 @@ class Engine {
 }
 
 describe('an engine with known faults', () => {
-  it('is named once for each version, and asked again only when it was away', async () => {
+  it('is reported once for each version, and checked again only after it was unavailable', async () => {
     const engine = new Engine();
     engine.version = { Version: '20.10.24' };
     expect((await engine.checks.status()).warnings).toEqual([expect.stringContaining(`older than ${LOWEST_SAFE_VERSION}`)]);

@@ -17,20 +17,20 @@ export interface EngineChecksOptions {
   warn: (fields: object, message: string) => void;
 }
 
-interface Answers {
+interface EngineFacts {
   version: Promise<VersionFacts>;
   limits: Promise<LimitFacts>;
 }
 
 /** The calls as they are: the client library accepts a signal, though its types do not say so. */
-interface Questions {
+interface EngineCalls {
   version(options: { abortSignal: AbortSignal }): Promise<VersionAnswer>;
   info(options: { abortSignal: AbortSignal }): Promise<InfoAnswer>;
 }
 
 /** Knows the engine's version and abilities, which are read once for each connection. */
 export class EngineChecks {
-  private latest: Answers | null = null;
+  private latest: EngineFacts | null = null;
   /** The last results, for callers that can't wait. */
   private known = { isSupported: true, canFreeze: true };
   private refusesFreeze = false;
@@ -64,9 +64,9 @@ export class EngineChecks {
 
   /** Returns what the operator should know. Throws `RuntimeUnavailable`. */
   async status(): Promise<EngineStatus> {
-    const { unsupported, hasFaults } = await this.answers.version;
+    const { unsupported, hasFaults } = await this.facts.version;
     if (unsupported !== null) return { lack: unsupported, warnings: [] };
-    const { unenforced, isSwapUnlimited } = await this.answers.limits;
+    const { unenforced, isSwapUnlimited } = await this.facts.limits;
     const { requireLimits } = this.options;
     const warnings = [
       hasFaults ? OUTDATED : null,
@@ -79,12 +79,12 @@ export class EngineChecks {
 
   /** Returns whether containers have only some 65,536 user ids. Throws `RuntimeUnavailable`. */
   async hasFewIds(): Promise<boolean> {
-    return (await this.answers.limits).hasFewIds;
+    return (await this.facts.limits).hasFewIds;
   }
 
   /** Throws `EngineUnsupported` if the engine can't be used, and `RuntimeUnavailable`. */
   async assertSupported(): Promise<void> {
-    const { unsupported } = await this.answers.version;
+    const { unsupported } = await this.facts.version;
     if (unsupported !== null) throw new EngineUnsupported(unsupported);
   }
 
@@ -92,18 +92,18 @@ export class EngineChecks {
   async assertStartable(): Promise<void> {
     await this.assertSupported();
     if (!this.options.requireLimits) return;
-    const { unenforced } = await this.answers.limits;
+    const { unenforced } = await this.facts.limits;
     if (unenforced !== null) throw new RuntimeRefused(`No agent is started here: ${unenforced} (MOORING_REQUIRE_LIMITS).`);
   }
 
-  private get answers(): Answers {
+  private get facts(): EngineFacts {
     return this.latest ?? this.renew();
   }
 
-  private renew(): Answers {
+  private renew(): EngineFacts {
     this.refusesFreeze = false;
-    const version = this.askVersion();
-    const latest = { version, limits: this.askLimits(version) };
+    const version = this.readVersion();
+    const latest = { version, limits: this.readLimits(version) };
     this.latest = latest;
     // A failure is shared only by the callers that already wait for it.
     for (const answer of Object.values(latest))
@@ -113,8 +113,8 @@ export class EngineChecks {
     return latest;
   }
 
-  private async askVersion(): Promise<VersionFacts> {
-    const facts = versionFacts(await this.ask((docker, options) => docker.version(options)));
+  private async readVersion(): Promise<VersionFacts> {
+    const facts = versionFacts(await this.query((docker, options) => docker.version(options)));
     const { version, unsupported, hasFaults } = facts;
     this.known.isSupported = unsupported === null;
     this.warn('support', unsupported === null ? null : { reason: unsupported }, 'THE CONTAINER ENGINE IS NOT SUPPORTED');
@@ -126,8 +126,8 @@ export class EngineChecks {
     return facts;
   }
 
-  private async askLimits(version: Promise<VersionFacts>): Promise<LimitFacts> {
-    const [facts, { unsupported }] = await Promise.all([this.ask((docker, options) => docker.info(options)).then(limitFacts), version]);
+  private async readLimits(version: Promise<VersionFacts>): Promise<LimitFacts> {
+    const [facts, { unsupported }] = await Promise.all([this.query((docker, options) => docker.info(options)).then(limitFacts), version]);
     if (unsupported !== null) return facts;
     const { unenforced, isSwapUnlimited, canFreeze } = facts;
     this.known.canFreeze = canFreeze;
@@ -143,7 +143,9 @@ export class EngineChecks {
   }
 
   /** Returns the engine's response, or its refusal. */
-  private async ask<T>(question: (docker: Questions, options: { abortSignal: AbortSignal }) => Promise<T>): Promise<T | RuntimeRefused> {
+  private async query<T>(
+    question: (docker: EngineCalls, options: { abortSignal: AbortSignal }) => Promise<T>,
+  ): Promise<T | RuntimeRefused> {
     const work = (abortSignal: AbortSignal) => question(this.docker, { abortSignal });
     return this.health
       .observe(() => call(null, work))

@@ -33,7 +33,7 @@ describe('the limits of agents', () => {
     [{ CpuCfsQuota: false, PidsLimit: false }, 'on CPU and processes'],
     [{ MemoryLimit: false, CpuCfsQuota: false, PidsLimit: false }, 'on memory, CPU and processes'],
     [{ PidsLimit: undefined }, 'on processes'],
-  ])('are enforced where the engine says so, and with %j they are not: %s', (other, named) => {
+  ])('are enforced if the engine says so, and with %j they are not: %s', (other, named) => {
     const { unenforced } = limitFacts({ ...all, ...other });
     expect(unenforced).toBe(named === null ? null : `the engine does not enforce the limits of agents ${named}`);
   });

@@ -60,7 +60,7 @@ describe('the availability of the engine', () => {
     engine.answer = refusedConnection;
     expect(await engine.health.available()).toBe(false);
     engine.answer = () => Promise.resolve('OK');
-    engine.health.answered();
+    engine.health.noteResponse();
     expect(await engine.health.available()).toBe(true);
   });
 });

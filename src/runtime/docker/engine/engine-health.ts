@@ -14,7 +14,7 @@ const SILENT_AFTER_MS = 900;
 export class EngineHealth {
   private answeredAt = -Infinity;
   private silentAt = -Infinity;
-  private asking: Promise<boolean> | null = null;
+  private checking: Promise<boolean> | null = null;
 
   constructor(private readonly ping: (signal: AbortSignal) => Promise<unknown>) {}
 
@@ -23,24 +23,24 @@ export class EngineHealth {
     const now = performance.now();
     if (now - this.answeredAt < TRUSTED_MS) return true;
     if (now - this.silentAt < SILENCE_TRUSTED_MS) return false;
-    this.asking ??= this.ask().finally(() => (this.asking = null));
-    return this.asking;
+    this.checking ??= this.checkNow().finally(() => (this.checking = null));
+    return this.checking;
   }
 
   /** Returns or throws the outcome of the call, and remembers whether the engine responded to it. */
   async observe<T>(work: () => Promise<T>): Promise<T> {
     try {
       const answer = await work();
-      this.answered();
+      this.noteResponse();
       return answer;
     } catch (error) {
-      if (error instanceof ContainerGone || error instanceof RuntimeRefused) this.answered();
+      if (error instanceof ContainerGone || error instanceof RuntimeRefused) this.noteResponse();
       else this.invalidate();
       throw error;
     }
   }
 
-  answered(): void {
+  noteResponse(): void {
     this.answeredAt = performance.now();
   }
 
@@ -49,11 +49,11 @@ export class EngineHealth {
     this.answeredAt = -Infinity;
   }
 
-  private async ask(): Promise<boolean> {
+  private async checkNow(): Promise<boolean> {
     const asked = performance.now();
     try {
       await call(null, this.ping, SILENT_AFTER_MS);
-      this.answered();
+      this.noteResponse();
       return true;
     } catch {
       // A busy engine may respond late to the ping while it responds to other calls.

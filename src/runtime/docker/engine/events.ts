@@ -54,7 +54,7 @@ export async function* engineEvents(
     try {
       const stream = await call(null, () => docker.getEvents({ filters, abortSignal: signal }));
       backoff.reset();
-      health.answered();
+      health.noteResponse();
       isFollowing = true;
       yield { kind: 'lost', ...lost };
       for await (const event of jsonLines<EngineEvent>(stream as AsyncIterable<Buffer>, onSkip)) {

@@ -5,11 +5,11 @@ import type { IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
 import { dirname } from 'node:path';
 
-import { DockerBed } from '../../../../test/support/docker-bed.ts';
+import { DockerFixture } from '../../../../test/support/docker-fixture.ts';
 import { FarEngine } from '../../../../test/support/far-engine.ts';
 import { until } from '../../../../test/support/until.ts';
-import { ready } from '../../../agent-protocol/readiness.ts';
-import { requestTo } from '../../../agent-protocol/kept-connections.ts';
+import { waitUntilReady } from '../../../agent-protocol/readiness.ts';
+import { requestTo } from '../../../agent-protocol/agent-connection-pool.ts';
 import { endpointOf } from '../../../agent-protocol/agent-endpoint.ts';
 import type { ContainerView } from '../../container.ts';
 import { RuntimeRefused } from '../../runtime.errors.ts';
@@ -25,7 +25,7 @@ const server = ['/bin/busybox', 'httpd', '-f', '-p', String(PORT), '-h', '/www']
 /** A runtime on an engine of another machine, with what it logged. */
 async function runtimeAt(
   environment: Record<string, string>,
-  { instance, containerKey }: DockerBed,
+  { instance, containerKey }: DockerFixture,
   { sshConfig = null, ...more }: Partial<DockerRuntimeOptions> & { sshConfig?: string | null } = {},
 ) {
   const said: string[] = [];
@@ -36,7 +36,7 @@ async function runtimeAt(
   return { runtime: new DockerRuntime({ ...settings, connection, ...more }), said };
 }
 
-async function running(runtime: DockerRuntime, bed: DockerBed): Promise<ContainerView> {
+async function running(runtime: DockerRuntime, bed: DockerFixture): Promise<ContainerView> {
   const view = await runtime.create(bed.spec({ command: server }));
   await runtime.start(view.handle, {});
   return view;
@@ -66,13 +66,13 @@ function commandLines(): string[] {
 
 describe('an engine on another machine', () => {
   let far: FarEngine;
-  let bed: DockerBed;
+  let bed: DockerFixture;
   let tls: Record<string, string>;
 
   beforeAll(async () => {
     far = await FarEngine.open();
     tls = await far.startWithTls();
-    bed = await DockerBed.open(far.engine.docker, 'all', 'published');
+    bed = await DockerFixture.open(far.engine.docker, 'all', 'published');
   });
   afterAll(async () => {
     await bed?.runtime.close();
@@ -87,7 +87,7 @@ describe('an engine on another machine', () => {
       const view = await running(runtime, bed);
       const { host, port } = await runtime.address(view, PORT);
       expect([host, port >= 20_000 && port <= 20_099]).toEqual([far.address, true]);
-      expect(await ready({ host, port }, { tcp: true }, 20_000, never)).toBe(true);
+      expect(await waitUntilReady({ host, port }, { tcp: true }, 20_000, never)).toBe(true);
       expect(await asked(runtime, view)).toBe(404);
       const another = connect({ host, port, localAddress: far.stranger }).on('error', () => undefined);
       const passed = await Promise.race([once(another, 'connect').then(() => 'reached'), asked(runtime, view), asked(runtime, view)]);
@@ -128,8 +128,8 @@ describe('an engine on another machine', () => {
       const view = await running(runtime, bed);
       const address = await runtime.address(view, PORT);
       expect(address).toMatchObject({ host: '127.0.0.1', relay: expect.stringContaining('mooring-ssh-') });
-      expect(await ready(address, { tcp: true }, 20_000, never)).toBe(true);
-      expect(await ready(address, { path: '/' }, 300, never)).toBe(false);
+      expect(await waitUntilReady(address, { tcp: true }, 20_000, never)).toBe(true);
+      expect(await waitUntilReady(address, { path: '/' }, 300, never)).toBe(false);
       for (let n = 0; n < 3; n += 1) expect(await asked(runtime, view)).toBe(404);
       const { stdout } = await runtime.exec(view.handle, {
         argv: ['cat'],
@@ -147,7 +147,7 @@ describe('an engine on another machine', () => {
       const view = await running(runtime, bed);
       const address = await runtime.address(view, PORT);
       expect(address).toMatchObject({ host: expect.stringMatching(/^172\./), port: PORT, relay: expect.any(String) });
-      expect(await ready(address, { tcp: true }, 20_000, never)).toBe(true);
+      expect(await waitUntilReady(address, { tcp: true }, 20_000, never)).toBe(true);
       expect(await asked(runtime, view)).toBe(404);
       await runtime.remove(view.handle);
       await runtime.close();
@@ -156,7 +156,7 @@ describe('an engine on another machine', () => {
     it('is unavailable without the connection, and everything continues when it is back', async () => {
       const { runtime, said } = await runtimeAt(environment, bed, { sshConfig });
       const view = await running(runtime, bed);
-      expect(await ready(await runtime.address(view, PORT), { tcp: true }, 20_000, never)).toBe(true);
+      expect(await waitUntilReady(await runtime.address(view, PORT), { tcp: true }, 20_000, never)).toBe(true);
       await far.cutSshOff();
       await until('the engine is known to be gone', async () => ((await runtime.available()) ? undefined : true));
       await far.letSshIn();

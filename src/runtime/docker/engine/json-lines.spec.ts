@@ -7,7 +7,7 @@ async function* inChunks(text: string, size: number): AsyncGenerator<string> {
 describe('the engine’s stream of one object a line', () => {
   const long = JSON.stringify({ labels: 'x'.repeat(9 * 1024 * 1024) });
 
-  it.each([1_000_000, 70_000_000])('goes on behind a line that is too long, in pieces of %d characters', async (size) => {
+  it.each([1_000_000, 70_000_000])('continues after a line that is too long, in pieces of %d characters', async (size) => {
     const onSkip = jest.fn();
     const found: unknown[] = [];
     const text = `{"n":1}\n${long}\n{"n":2}\n\n{"n":3}`;

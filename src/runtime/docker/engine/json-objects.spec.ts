@@ -45,7 +45,7 @@ describe('a long list of JSON objects', () => {
   });
 
   it.each([[65_536], [1_000_000]])(
-    'is read without an object that is too long, which is told of once, in pieces of %d bytes',
+    'is read without an object that is too long, which is reported once, in pieces of %d bytes',
     async (size) => {
       const long = { a: 'x"]}\\'.repeat(2 * 1024 * 1024), b: [{}] };
       const onSkip = jest.fn();

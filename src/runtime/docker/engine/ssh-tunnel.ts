@@ -64,7 +64,7 @@ export class SshTunnel {
     /** Called with the reason when the connection is lost or can't be made, and with null when it is established again. */
     private readonly onChange: (lack: string | null) => void,
   ) {
-    this.kept = this.keep();
+    this.kept = this.keepAlive();
   }
 
   /** Resolves when the first attempt to connect has succeeded or failed, or after `withinMs`. */
@@ -79,13 +79,13 @@ export class SshTunnel {
     rmSync(this.folder, { recursive: true, force: true });
   }
 
-  private async keep(): Promise<void> {
+  private async keepAlive(): Promise<void> {
     const backoff = new Backoff(RETRY);
     while (!this.closing.signal.aborted) {
       const begun = performance.now();
       const reason = await this.run();
       if (this.closing.signal.aborted) break;
-      this.tell(reason);
+      this.reportChange(reason);
       if (performance.now() - begun > HOLDS_MS) backoff.reset();
       await backoff.pause(this.closing.signal);
     }
@@ -95,14 +95,14 @@ export class SshTunnel {
   private async run(): Promise<string> {
     const { PATH, HOME, USER, LOGNAME, SSH_AUTH_SOCK } = process.env;
     // In a session of its own, ssh does not get the signals of a terminal, so a service that stops can still reach its engine.
-    const child = spawn('ssh', this.words(), { env: { PATH, HOME, USER, LOGNAME, SSH_AUTH_SOCK, LC_ALL: 'C' }, detached: true });
+    const child = spawn('ssh', this.reasonText(), { env: { PATH, HOME, USER, LOGNAME, SSH_AUTH_SOCK, LC_ALL: 'C' }, detached: true });
     this.child = child;
     let said = '';
     child.stderr.on('data', (text: Buffer) => (said = (said + text.toString()).slice(-STDERR_CHARACTERS_MAX)));
     // The remote program repeats the line, which shows that the sockets are ready. It ends with its input, and so does ssh if this
     // process is killed.
     child.stdin.on('error', () => undefined).write('\n');
-    child.stdout.once('data', () => this.tell(null)).resume();
+    child.stdout.once('data', () => this.reportChange(null)).resume();
     try {
       await once(child, 'close');
     } catch (error) {
@@ -112,7 +112,7 @@ export class SshTunnel {
     return said.trim().split('\n').at(-1)?.trim().slice(0, REASON_CHARACTERS_MAX) || 'the connection was closed';
   }
 
-  private words(): string[] {
+  private reasonText(): string[] {
     const { user, host, port, socket } = this.place;
     return [
       '-T',
@@ -130,7 +130,7 @@ export class SshTunnel {
     ];
   }
 
-  private tell(reason: string | null): void {
+  private reportChange(reason: string | null): void {
     this.tried.abort();
     if (reason !== this.reason) this.onChange(reason);
     this.reason = reason;

@@ -24,7 +24,7 @@ describe('a pull', () => {
     pull(docker, 'team/agent:1', () => undefined, new AbortController().signal, { bounds: { maxBytes: 100 * 1024 * 1024, disk } });
   const unknown = async () => null;
 
-  it('ends when the layers that it has to fetch are larger together than an image may be', async () => {
+  it('is aborted when the layers that it has to fetch exceed the limit of an image together', async () => {
     const { docker, engine } = engineThatSays(layer('a', 60 * 1024 * 1024), layer('b', 60 * 1024 * 1024));
     const outcome = pulled(docker, unknown);
     await expect(outcome).rejects.toThrow('more than 100 MiB');
@@ -32,7 +32,7 @@ describe('a pull', () => {
     expect(engine.destroyed).toBe(true);
   });
 
-  it('ends when what it unpacks leaves the engine’s disk hardly any room', async () => {
+  it('is aborted when its unpacked layers leave hardly any space on the engine’s disk', async () => {
     let freeBytes = 50 * GIB;
     const { docker, engine } = engineThatSays(layer('a', 600_000));
     const outcome = pulled(docker, async () => ({ freeBytes: (freeBytes -= 40 * GIB), sizeBytes: 100 * GIB }));

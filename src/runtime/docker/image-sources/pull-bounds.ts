@@ -6,7 +6,7 @@ import { isLocalEngine } from '../engine/local-engine.ts';
 /** The free space that pulls leave on a disk for everything else: a share of the disk, but at most this number of bytes. */
 const RESERVE_PART = 0.05;
 const RESERVE_BYTES_MAX = 4 * 1024 ** 3;
-const LOOK_MS = 500;
+const CHECK_INTERVAL_MS = 500;
 
 export interface Disk {
   freeBytes: number;
@@ -58,6 +58,6 @@ export function watchDisk(disk: PullBounds['disk'], onFull: () => void): () => v
     if (found !== null && isNearlyFull(found)) onFull();
   };
   void look();
-  const timer = setInterval(() => void look(), LOOK_MS);
+  const timer = setInterval(() => void look(), CHECK_INTERVAL_MS);
   return () => clearInterval(timer);
 }

@@ -14,23 +14,23 @@ beforeEach(() => {
 });
 
 const downloading = (id: string, current: number, total: number) =>
-  progress.take({ status: 'Downloading', id, progressDetail: { current, total } });
+  progress.apply({ status: 'Downloading', id, progressDetail: { current, total } });
 
 describe('the build log of a pull', () => {
   it('shows how much is downloaded, and how many layers are complete', () => {
-    progress.take({ status: 'Pulling from team/agent', id: 'v1' });
-    for (const id of ['a', 'b', 'c']) progress.take({ status: 'Pulling fs layer', id, progressDetail: {} });
-    progress.take({ status: 'Already exists', id: 'c' });
+    progress.apply({ status: 'Pulling from team/agent', id: 'v1' });
+    for (const id of ['a', 'b', 'c']) progress.apply({ status: 'Pulling fs layer', id, progressDetail: {} });
+    progress.apply({ status: 'Already exists', id: 'c' });
     now = 1_000;
     downloading('a', 2_000_000, 8_000_000);
     now = 2_000;
     downloading('b', 500_000, 4_000_000);
     now = 3_000;
-    progress.take({ status: 'Pull complete', id: 'a' });
-    progress.take({ status: 'Download complete', id: 'b' });
-    progress.take({ status: 'Pull complete', id: 'b' });
+    progress.apply({ status: 'Pull complete', id: 'a' });
+    progress.apply({ status: 'Download complete', id: 'b' });
+    progress.apply({ status: 'Pull complete', id: 'b' });
     progress.end();
-    progress.take({ status: 'Status: Downloaded newer image for team/agent:v1' });
+    progress.apply({ status: 'Status: Downloaded newer image for team/agent:v1' });
     expect(log).toEqual([
       'Pulling from team/agent',
       '0 of 2 layers pulled, 2.0 MB of at least 8.0 MB downloaded, 1 more layers were there already',
@@ -55,12 +55,12 @@ describe('the build log of a pull', () => {
 
   it('has no line that repeats the previous one', () => {
     downloading('a', 1, 2);
-    for (; now < 60_000; now += 500) progress.take({ status: 'Extracting', id: 'a', progressDetail: { current: now, total: 2 } });
+    for (; now < 60_000; now += 500) progress.apply({ status: 'Extracting', id: 'a', progressDetail: { current: now, total: 2 } });
     expect(new Set(log).size).toBe(log.length);
   });
 
   it('does not grow with the layers that a registry names', () => {
-    for (let layer = 0; layer < 50_000; layer++) progress.take({ status: 'Pulling fs layer', id: `layer ${layer}` });
+    for (let layer = 0; layer < 50_000; layer++) progress.apply({ status: 'Pulling fs layer', id: `layer ${layer}` });
     progress.end();
     expect(log).toEqual([expect.stringContaining('of 256 layers')]);
   });
@@ -78,6 +78,6 @@ describe('a step of a pull', () => {
       [{ status: 'Extracting', id: 'a', progressDetail: { current: 2, total: 9 } }, true],
       [{}, false],
     ];
-    expect(steps.map(([step]) => progress.take(step))).toEqual(steps.map(([, isProgress]) => isProgress));
+    expect(steps.map(([step]) => progress.apply(step))).toEqual(steps.map(([, isProgress]) => isProgress));
   });
 });

@@ -30,8 +30,8 @@ interface Layer {
 export class PullProgress {
   private readonly layers = new Map<string, Layer>();
   private readonly begunAt: number;
-  private toldAt: number;
-  private told = '';
+  private loggedAt: number;
+  private lastLogged = '';
   private readonly log: (line: string) => void;
   private readonly now: () => number;
 
@@ -40,11 +40,11 @@ export class PullProgress {
     this.log = log;
     this.now = now;
     this.begunAt = this.now();
-    this.toldAt = this.begunAt;
+    this.loggedAt = this.begunAt;
   }
 
   /** Records a step that the engine reported. Returns whether it is progress, rather than a repetition of an earlier report. */
-  take({ status, id, progressDetail = {} }: Progress): boolean {
+  apply({ status, id, progressDetail = {} }: Progress): boolean {
     if (status === undefined) return false;
     // A step that concerns the whole image has no id, or the tag as its id.
     if (id === undefined || status.startsWith('Pulling from ')) {
@@ -56,9 +56,9 @@ export class PullProgress {
     const last = `${status} ${progressDetail.current ?? ''}`;
     this.layers.set(id, { ...advanced(layer, status, progressDetail), last });
     const now = this.now();
-    if (now - this.toldAt >= Math.max(LINE_WAIT_MS, (now - this.begunAt) * LINE_AGE_PART)) {
-      this.toldAt = now;
-      this.tell();
+    if (now - this.loggedAt >= Math.max(LINE_WAIT_MS, (now - this.begunAt) * LINE_AGE_PART)) {
+      this.loggedAt = now;
+      this.logProgress();
     }
     return last !== layer.last;
   }
@@ -71,10 +71,10 @@ export class PullProgress {
 
   /** Logs the pulled size when the pull has succeeded. */
   end(): void {
-    if (this.layers.size > 0) this.tell();
+    if (this.layers.size > 0) this.logProgress();
   }
 
-  private tell(): void {
+  private logProgress(): void {
     const layers = [...this.layers.values()];
     const wanted = layers.filter(({ isPresent }) => !isPresent);
     const present = layers.length - wanted.length;
@@ -83,8 +83,8 @@ export class PullProgress {
       `${megabytes(sum(wanted.map(({ received }) => received)))} of ${sizeOf(wanted)} downloaded`,
       ...(present === 0 ? [] : [`${present} more layers were there already`]),
     ].join(', ');
-    if (line !== this.told) this.log(line);
-    this.told = line;
+    if (line !== this.lastLogged) this.log(line);
+    this.lastLogged = line;
   }
 }
 

@@ -23,7 +23,7 @@ describe('a pull', () => {
     await expect(given).rejects.toThrow(RuntimeRefused);
   });
 
-  it('is given up if a layer trickles for ever', async () => {
+  it('is aborted if a layer trickles for ever', async () => {
     registry.trickle = true;
     await expect(pulled()).rejects.toThrow(NO_PROGRESS);
   });

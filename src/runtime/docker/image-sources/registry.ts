@@ -116,7 +116,7 @@ export async function pull(
       const stream = await docker.createImage(credential ?? undefined, { fromImage: tagged, abortSignal: either });
       const progress = new PullProgress(log);
       await follow(stream, (step) => {
-        if (!progress.take(step)) return;
+        if (!progress.apply(step)) return;
         if (bounds !== undefined && progress.wantedBytes > bounds.maxBytes)
           giveUp(`The image ${reference} is too large: its layers have more than ${Math.floor(bounds.maxBytes / 1024 ** 2)} MiB.`);
         clearTimeout(timer);

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import type Dockerode from 'dockerode';
 
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
-import { unlessAborted } from '../../../kernel/async/unless-aborted.ts';
+import { raceAbort } from '../../../kernel/async/race-abort.ts';
 import { RuntimeRefused } from '../../runtime.errors.ts';
 import { call, portErrors } from '../engine/engine.ts';
 import { folderEntries, hashOf, tarOf, type TarEntry } from './build-context.ts';
@@ -49,7 +49,7 @@ export class ServiceImage {
   ensure(log: Log, signal: AbortSignal): Promise<string> {
     this.making ??= this.make(log, timeoutSignal(MAKING_MS)).finally(() => (this.making = null));
     this.making.catch(() => undefined);
-    return unlessAborted(this.making, signal);
+    return raceAbort(this.making, signal);
   }
 
   /** Returns the name under which the engine has the image once it was ensured. */

@@ -137,7 +137,7 @@ async function runCommand(
   const reason = new FailureReason();
   const take = (line: string) => {
     if (line === '') return;
-    reason.take(line);
+    reason.push(line);
     log(line);
   };
   const lines = { stdout: new OutputLines(take), stderr: new OutputLines(take) };
@@ -145,7 +145,7 @@ async function runCommand(
     if (signal.aborted) stop();
     const pace = reading.reader(container.id, signal);
     for await (const { stream, payload } of frames(source)) {
-      lines[stream].take(payload);
+      lines[stream].push(payload);
       await pace(payload.length);
     }
   } catch (error) {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 
 import Dockerode from 'dockerode';
 
-import { EngineStandIn } from '../../../../test/support/engine-stand-in/engine-stand-in.ts';
+import { FakeDockerEngine } from '../../../../test/support/fake-docker-engine/fake-docker-engine.ts';
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
 import { RuntimeRefused } from '../../runtime.errors.ts';
 import { OwnImages } from './own-images.ts';
@@ -15,12 +15,12 @@ import { tarOf } from '../image-sources/build-context.ts';
 const EARLIER = 'mooring-computer:0123456789abcdef';
 
 describe('the image of computers', () => {
-  let engine: EngineStandIn;
+  let engine: FakeDockerEngine;
   let docker: Dockerode;
   let log: string[];
 
   beforeEach(async () => {
-    engine = await EngineStandIn.start();
+    engine = await FakeDockerEngine.start();
     docker = new Dockerode({ socketPath: engine.socket });
     log = [];
   });

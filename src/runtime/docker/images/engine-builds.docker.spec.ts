@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type Dockerode from 'dockerode';
-import { DockerBed } from '../../../../test/support/docker-bed.ts';
+import { DockerFixture } from '../../../../test/support/docker-fixture.ts';
 import { until } from '../../../../test/support/until.ts';
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
 import type { ImageSource } from '../../image-source.ts';
@@ -15,13 +15,13 @@ import { BUILD_PIDS_MAX } from './build-holder.ts';
 const BOMB_PROCESSES = 2_000;
 
 describe('a build by the engine’s own builder', () => {
-  let bed: DockerBed;
+  let bed: DockerFixture;
   let runtime: DockerRuntime;
   let folder: string;
   let log: string[];
 
   beforeAll(async () => {
-    bed = await DockerBed.open();
+    bed = await DockerFixture.open();
     const { docker, instance, containerKey } = bed;
     runtime = new DockerRuntime({
       instance,
@@ -118,7 +118,7 @@ describe('a build by the engine’s own builder', () => {
     return text;
   };
 
-  it('that makes processes without end ends alone, and agents go on', async () => {
+  it('that forks without end fails alone, and agents continue', async () => {
     const agent = await bed.running();
     write(`RUN i=0; while [ $i -lt ${BOMB_PROCESSES} ]; do sleep 100 & i=$((i+1)); done; echo all $i were made`);
     const building = build();
@@ -140,7 +140,7 @@ describe('a build by the engine’s own builder', () => {
     await until('nothing of the build is left', nothingIsLeft);
   });
 
-  it('of a service that was killed leaves nothing once another one has the engine', async () => {
+  it('of a service that was killed leaves nothing once another one uses the engine', async () => {
     write('RUN : step313; until [ -e /go ]; do sleep 1; done');
     const script = `
       import { createSecretKey } from 'node:crypto';

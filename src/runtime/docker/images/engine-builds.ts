@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type Dockerode from 'dockerode';
-import { unlessAborted } from '../../../kernel/async/unless-aborted.ts';
+import { raceAbort } from '../../../kernel/async/race-abort.ts';
 import { FailureReason } from '../../build-failure.ts';
 import { OutputLines } from '../../output-lines.ts';
 import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.errors.ts';
@@ -46,7 +46,7 @@ export async function sendBuild(docker: Dockerode, request: BuildRequest, place:
   const lines = new OutputLines((line) => {
     if (line === '') return;
     if (/^Step \d/.test(line)) reason = new FailureReason();
-    else if (!/^ ---> |^Removing intermediate container /.test(line)) reason.take(line);
+    else if (!/^ ---> |^Removing intermediate container /.test(line)) reason.push(line);
     log(line);
   });
   try {
@@ -55,7 +55,7 @@ export async function sendBuild(docker: Dockerode, request: BuildRequest, place:
       follow(stream, (step) => {
         id = step.aux?.ID ?? id;
         const text = step.stream ?? (step.status === undefined || step.progressDetail?.total !== undefined ? '' : `${step.status}\n`);
-        lines.take(Buffer.from(text));
+        lines.push(Buffer.from(text));
       }),
     );
   } catch (error) {
@@ -91,7 +91,7 @@ export interface EngineBuildsOptions {
 export class EngineBuilds {
   private engine: Promise<CgroupLimits> | null = null;
   private removing: Promise<void> | null = null;
-  private isAskedAgain = false;
+  private isRequestedAgain = false;
 
   constructor(private readonly options: EngineBuildsOptions) {}
 
@@ -110,7 +110,7 @@ export class EngineBuilds {
   async build(request: BuildRequest, log: Log, signal: AbortSignal): Promise<string> {
     const { docker, instance, networks } = this.options;
     void this.removeLeftOvers();
-    const [image, limits] = await unlessAborted(Promise.all([this.options.helperImage(), this.limits()]), signal);
+    const [image, limits] = await raceAbort(Promise.all([this.options.helperImage(), this.limits()]), signal);
     if (image === null)
       throw new RuntimeRefused(
         'The engine builds no Dockerfile without the helper program: install busybox-static, or set MOORING_HELPER_IMAGE.',
@@ -135,15 +135,15 @@ export class EngineBuilds {
 
   /** Removes what builds of services that are gone have left. Never throws: the next build or the next start tries again. */
   removeLeftOvers(): Promise<void> {
-    this.isAskedAgain = true;
+    this.isRequestedAgain = true;
     this.removing ??= this.removeAll().finally(() => (this.removing = null));
     return this.removing;
   }
 
   private async removeAll(): Promise<void> {
     // A build may have ended after the networks and containers were listed.
-    while (this.isAskedAgain) {
-      this.isAskedAgain = false;
+    while (this.isRequestedAgain) {
+      this.isRequestedAgain = false;
       await this.options.networks.removeLeftOvers().catch(() => undefined);
     }
   }

@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
-import { DockerBed } from '../../../../test/support/docker-bed.ts';
+import { DockerFixture } from '../../../../test/support/docker-fixture.ts';
 import { importNodeImage } from '../../../../test/support/images.ts';
 import { until } from '../../../../test/support/until.ts';
 import type { DockerfileSource, ImageSource, ResolvedImage } from '../../image-source.ts';
@@ -14,10 +14,10 @@ import type { ContainerView } from '../../container.ts';
 import { ImageGone, RuntimeRefused, ShellCommand } from '../../runtime.errors.ts';
 
 describe('an image', () => {
-  let bed: DockerBed;
+  let bed: DockerFixture;
   let folder: string;
   let log: string[];
-  beforeAll(async () => (bed = await DockerBed.open()));
+  beforeAll(async () => (bed = await DockerFixture.open()));
   afterAll(() => bed.close());
   beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), 'mooring-image-'));

@@ -12,7 +12,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type Dockerode from 'dockerode';
-import { unlessAborted } from '../../../kernel/async/unless-aborted.ts';
+import { raceAbort } from '../../../kernel/async/race-abort.ts';
 import { canonicalRepository, namesSameImage, parseImageReference } from '../../../kernel/network/image-reference.ts';
 import { withoutHostPaths } from '../../build-failure.ts';
 import type { DockerfileBuilds } from '../../engine-status.ts';
@@ -43,7 +43,7 @@ type Log = (line: string) => void;
 const usualBases = { node: 'node:22-slim', python: 'python:3.12-slim' };
 const machinePrograms = { node: `Node ${process.version}`, python: 'Python' };
 const REGISTRY_TIMEOUT_MS = 5_000;
-const REGISTRY_FORGIVEN_MS = 10 * 60_000;
+const REGISTRY_RETRY_MS = 10 * 60_000;
 /** A user that is neither root nor a user of any image. */
 const programUser = '10001:10001';
 /** The mount point of agents' volumes. A program's image has an empty folder there that every user may write to. */
@@ -145,7 +145,7 @@ export class Images {
     } catch (error) {
       if (signal.aborted) throw signal.reason;
       if (error instanceof RuntimeRefused) await checkTakesConnections(this.docker);
-      throw lostWhileBuilding(error) ? new ImageLost('that was being built', { cause: error }) : inOwnWords(error);
+      throw lostWhileBuilding(error) ? new ImageLost('that was being built', { cause: error }) : withoutHostDetails(error);
     }
   }
 
@@ -161,13 +161,13 @@ export class Images {
 
   private async reference(source: ReferenceSource, log: Log, signal: AbortSignal): Promise<ResolvedImage> {
     const { reference } = source;
-    const found = await this.fetched(source, log, signal);
-    tellVolumes(found, log);
+    const found = await this.fetchReference(source, log, signal);
+    logVolumes(found, log);
     return { image: pinned(found, reference), name: reference, command: startCommand(found.Config, null) };
   }
 
   /** Returns the image of that name if the caller may use it as the engine has it, or else after a pull. */
-  private async fetched(
+  private async fetchReference(
     { reference, mayUse, beforePull, credential }: ReferenceSource,
     log: Log,
     signal: AbortSignal,
@@ -175,7 +175,7 @@ export class Images {
     checkReference(reference);
     const found = await findImage(this.docker, reference);
     // I1
-    if (found === null || !bearsName(found, reference) || !(await mayUse(pinned(found, reference)))) {
+    if (found === null || !hasName(found, reference) || !(await mayUse(pinned(found, reference)))) {
       const before = await this.own.beforePull();
       const given = (await credential?.()) ?? null;
       await beforePull?.();
@@ -192,7 +192,7 @@ export class Images {
   private async fetchBases(bases: readonly ReferenceSource[], log: Log, signal: AbortSignal): Promise<FetchedBase[]> {
     const fetched: FetchedBase[] = [];
     for (const base of bases) {
-      const found = await this.fetched(base, log, signal);
+      const found = await this.fetchReference(base, log, signal);
       await this.own.markBase(found);
       const triggers = (found.Config as { OnBuild?: string[] | null }).OnBuild ?? [];
       if (triggers.length > 0)
@@ -211,11 +211,11 @@ export class Images {
     else {
       if (existsSync(join(source.directory, '.dockerignore'))) log('.dockerignore is not looked at: the whole folder is sent to the build');
       const request = { entries, dockerfile, name: given, args };
-      await this.layers.follow(signal, (note) => this.engineBuilds.build(request, noting(note, log), signal));
+      await this.layers.follow(signal, (note) => this.engineBuilds.build(request, passToBoth(note, log), signal));
     }
     const found = await this.found(given);
-    tellVolumes(found, log);
-    return resolvedFrom(await this.own.oneNameOf(found, given), found, source.start);
+    logVolumes(found, log);
+    return resolvedFrom(await this.own.keepFirstName(found, given), found, source.start);
   }
 
   /** Builds a program's image, tagged by its content, so that an unchanged program is not built again. */
@@ -234,11 +234,11 @@ export class Images {
     if (found === null) await this.buildOurs({ entries, dockerfile: 'Dockerfile', name }, log, signal);
     else log(`Nothing has changed since ${name} was built`);
     const resolved = resolvedFrom(name, found ?? (await this.found(name)), null);
-    this.remember(resolved);
+    this.rememberProgram(resolved);
     return resolved;
   }
 
-  private remember({ image }: ResolvedImage): void {
+  private rememberProgram({ image }: ResolvedImage): void {
     if (this.programs.size >= REMEMBERED_MAX) this.programs.clear();
     this.programs.add(image);
   }
@@ -246,7 +246,7 @@ export class Images {
   private async project(source: ImageSource & { kind: 'project' }, log: Log, signal: AbortSignal): Promise<ResolvedImage> {
     const name = await this.projects.ensure(source, log, signal);
     const resolved = resolvedFrom(name, await this.found(name), null);
-    this.remember(resolved);
+    this.rememberProgram(resolved);
     return resolved;
   }
 
@@ -254,7 +254,7 @@ export class Images {
     const found = await findPinned(this.docker, earlier.image);
     if (found === null) throw new ImageGone(earlier.image, earlier.name);
     log(`Using ${earlier.name} as it was deployed before (${earlier.image})`);
-    tellVolumes(found, log);
+    logVolumes(found, log);
     return earlier;
   }
 
@@ -301,9 +301,9 @@ export class Images {
    */
   private async buildOurs(request: BuildRequest, log: Log, signal: AbortSignal): Promise<string> {
     const network = this.networks.kindForBuilds;
-    await unlessAborted(this.networks.ensure(network), signal);
+    await raceAbort(this.networks.ensure(network), signal);
     const place = { networkmode: networkName(this.instance, network) };
-    return this.layers.follow(signal, (note) => sendBuild(this.docker, request, place, noting(note, log), signal));
+    return this.layers.follow(signal, (note) => sendBuild(this.docker, request, place, passToBoth(note, log), signal));
   }
 
   /** Returns the usual image of the language, or else what `ownBase` makes of this machine's programs. */
@@ -311,7 +311,7 @@ export class Images {
     const base = usualBases[language];
     if ((await findImage(this.docker, base)) !== null) return base;
     let missed = 'no registry answered a short while ago';
-    if (Date.now() - this.registryMissedAt > REGISTRY_FORGIVEN_MS) {
+    if (Date.now() - this.registryMissedAt > REGISTRY_RETRY_MS) {
       try {
         log(`Pulling ${base}`);
         await pull(this.docker, base, log, signal, { answerMs: REGISTRY_TIMEOUT_MS, bounds: this.bounds });
@@ -330,7 +330,7 @@ export class Images {
 }
 
 /** Passes each line on to both. */
-const noting = (note: Log, log: Log): Log => {
+const passToBoth = (note: Log, log: Log): Log => {
   return (line) => {
     note(line);
     log(line);
@@ -346,13 +346,13 @@ export function lostWhileBuilding(error: unknown): boolean {
 }
 
 /** Returns the error without what it says of folders of the engine's machine. */
-function inOwnWords(error: unknown): unknown {
+function withoutHostDetails(error: unknown): unknown {
   if (!(error instanceof RuntimeRefused)) return error;
   const message = withoutHostPaths(error.message);
   return message === error.message ? error : new RuntimeRefused(message, { cause: error.cause });
 }
 
-function tellVolumes(image: Dockerode.ImageInspectInfo, log: Log): void {
+function logVolumes(image: Dockerode.ImageInspectInfo, log: Log): void {
   const line = volumesLine(image, `/${programVolume}`);
   if (line !== null) log(line);
 }
@@ -377,7 +377,7 @@ function repositoryOf(name: string): string | null {
 }
 
 /** Returns whether the image has this name. An engine also finds an image by the beginning of its id, which is no name. */
-function bearsName({ RepoTags, RepoDigests }: Dockerode.ImageInspectInfo, reference: string): boolean {
+function hasName({ RepoTags, RepoDigests }: Dockerode.ImageInspectInfo, reference: string): boolean {
   const wanted = parseImageReference(reference);
   if (wanted === null) return false;
   return [...(RepoTags ?? []), ...(RepoDigests ?? [])].some((name) => {

@@ -1,6 +1,6 @@
 import Dockerode from 'dockerode';
 
-import { EngineStandIn } from '../../../../test/support/engine-stand-in/engine-stand-in.ts';
+import { FakeDockerEngine } from '../../../../test/support/fake-docker-engine/fake-docker-engine.ts';
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
 import { digestOfPin } from '../../../kernel/network/image-reference.ts';
 import { findImage, findPinned, pull } from '../image-sources/registry.ts';
@@ -9,12 +9,12 @@ import { OwnImages } from './own-images.ts';
 const NAMES = ['registry.example/team/agent:1', 'registry.example/team/agent:latest', 'other.example/agent:1'];
 
 describe.each(['graph', 'containerd'] as const)('an image under three names, in the %s store', (store) => {
-  let engine: EngineStandIn;
+  let engine: FakeDockerEngine;
   let docker: Dockerode;
   let own: OwnImages;
 
   beforeEach(async () => {
-    engine = await EngineStandIn.start({ store });
+    engine = await FakeDockerEngine.start({ store });
     docker = new Dockerode({ socketPath: engine.socket });
     own = new OwnImages(docker, 'abcdef012345');
     for (const name of NAMES) {

@@ -31,7 +31,7 @@ const TORN_LIST = /content digest sha256:[0-9a-f]+: not found/;
 const LIST_TRIES_MAX = 5;
 const LIST_AGAIN_MS = 100;
 /** The number of images that are inspected at once. */
-const AT_ONCE = 8;
+const PARALLEL_INSPECTIONS = 8;
 
 /** The tags of each image by its id. */
 export type TagsById = ReadonlyMap<string, readonly string[]>;
@@ -53,9 +53,9 @@ export class OwnImages implements ImageStore {
   /** O2: Marks an image as ours under the name by which it was pulled, unless the engine had the image, or that name of it, before. */
   async markPulled({ Id }: Dockerode.ImageInspectInfo, reference: string, before: TagsById): Promise<void> {
     const had = before.get(Id);
-    const mark = this.markOf(reference, Id);
+    const mark = this.tagOf(reference, Id);
     if (had?.includes(mark) === true) return;
-    if (had !== undefined && (!had.some((tag) => this.isOurs(tag)) || had.some((tag) => this.markOf(tag, Id) === mark))) return;
+    if (had !== undefined && (!had.some((tag) => this.isOurs(tag)) || had.some((tag) => this.tagOf(tag, Id) === mark))) return;
     const [repo = '', tag] = mark.split(':');
     await call(null, (abortSignal) => this.docker.getImage(Id).tag({ repo, tag, abortSignal }));
   }
@@ -69,10 +69,10 @@ export class OwnImages implements ImageStore {
    * Returns the first name of the built image, and removes its others. An unchanged build results in an earlier image, whose names would
    * add up.
    */
-  async oneNameOf({ RepoTags }: Dockerode.ImageInspectInfo, given: string): Promise<string> {
+  async keepFirstName({ RepoTags }: Dockerode.ImageInspectInfo, given: string): Promise<string> {
     const names = (RepoTags ?? []).filter((tag) => tag.startsWith(`${this.repository}:${BUILD}`)).toSorted();
     const [kept = given, ...others] = names;
-    for (const name of others) await this.removed(name);
+    for (const name of others) await this.tryRemove(name);
     return kept;
   }
 
@@ -95,7 +95,7 @@ export class OwnImages implements ImageStore {
     const isOutdated = await this.outdatedComputers();
     const own = images.filter((image) => this.isOwn(image) || (tagsOf(image).length > 0 && tagsOf(image).every(isOutdated)));
     return {
-      own: await mapBounded(own, AT_ONCE, (image) => this.stored(image, parents.has(image.Id))),
+      own: await mapBounded(own, PARALLEL_INSPECTIONS, (image) => this.toStoredImage(image, parents.has(image.Id))),
       ownBytes: bytesOf(own),
       all: { count: images.length, bytes: bytesOf(images) },
     };
@@ -108,17 +108,17 @@ export class OwnImages implements ImageStore {
     const tags = found.RepoTags ?? [];
     const isOutdated = await this.outdatedComputers();
     const ours = tags.filter((tag) => this.isOurs(tag) || isOutdated(tag));
-    const pulled = tags.filter((tag) => ours.includes(this.markOf(tag, id)));
+    const pulled = tags.filter((tag) => ours.includes(this.tagOf(tag, id)));
     const isSharedWithOthers = tags.length > ours.length + pulled.length;
     // O3: Our own tags are removed last. On an engine whose ids are digests, each repository appears to have the digest, and removing it
     // under our repository would remove all of our tags at once.
     const digests = isSharedWithOthers ? [] : (found.RepoDigests ?? []).filter((digest) => !this.isOurs(digest));
     const names = [...pulled, ...digests, ...ours];
-    for (const name of names.length === 0 ? [id] : names) if (!(await this.removed(name))) return false;
+    for (const name of names.length === 0 ? [id] : names) if (!(await this.tryRemove(name))) return false;
     return true;
   }
 
-  private async removed(name: string): Promise<boolean> {
+  private async tryRemove(name: string): Promise<boolean> {
     try {
       await call(null, (abortSignal) => this.docker.getImage(name).remove({ abortSignal }), REMOVAL_TIMEOUT_MS);
     } catch (error) {
@@ -151,7 +151,7 @@ export class OwnImages implements ImageStore {
     return found ?? list();
   }
 
-  private async stored(image: Dockerode.ImageInfo, isBase: boolean): Promise<StoredImage> {
+  private async toStoredImage(image: Dockerode.ImageInfo, isBase: boolean): Promise<StoredImage> {
     const tags = tagsOf(image);
     return {
       id: image.Id,
@@ -189,7 +189,7 @@ export class OwnImages implements ImageStore {
   }
 
   /** O1: Returns the tag that marks the image as pulled by us under this name. */
-  private markOf(reference: string, id: string): string {
+  private tagOf(reference: string, id: string): string {
     const name = createHash('sha256').update(canonicalName(reference)).digest('hex').slice(0, 16);
     return `${this.repository}:pulled-${name}-${shortId(id)}`;
   }

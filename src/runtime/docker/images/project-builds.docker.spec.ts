@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 
-import { DockerBed } from '../../../../test/support/docker-bed.ts';
+import { DockerFixture } from '../../../../test/support/docker-fixture.ts';
 import { untilTrue } from '../../../../test/support/until.ts';
 import type { BuildSettings, ProjectPlan } from '../../project-plan.ts';
 import { labels, networkName } from '../engine/names.ts';
@@ -37,12 +37,12 @@ const nodeFiles = {
 };
 
 describe('a project without a Dockerfile on Docker', () => {
-  let bed: DockerBed;
+  let bed: DockerFixture;
   let folder: string;
   let lines: string[];
 
   beforeAll(async () => {
-    bed = await DockerBed.open();
+    bed = await DockerFixture.open();
   });
   afterAll(() => bed?.close());
   beforeEach(async () => {

@@ -17,7 +17,7 @@ import { RuntimeRefused } from '../../runtime.errors.ts';
 import type { EgressMode } from '../../../kernel/config/config.ts';
 import { agentBridges, type Bridges } from './bridges.ts';
 import { EgressImages } from './egress-images.ts';
-import { EgressProxy, type Listed } from './egress-proxy.ts';
+import { EgressProxy, type AssignedAddresses } from './egress-proxy.ts';
 import { egressRules, refusedPackets } from './egress-rules.ts';
 import { HostLimits, readOfEngine } from './host-limits.ts';
 import { linkRules } from './link-rules.ts';
@@ -40,7 +40,7 @@ const unrefused = (lack: string | null, linkLack: string | null): EgressStatus =
 /** The interval at which the rules are loaded again, in ms, in case something else has changed them. */
 const RELOAD_MS = 60_000;
 /** The engine's name servers are looked up once in this many loads. */
-const NAMESERVERS_EACH = 10;
+const NAMESERVER_LOADS = 10;
 
 export interface EgressOptions {
   docker: Dockerode;
@@ -66,8 +66,8 @@ export class AgentEgress {
   private readonly tables: PacketTables;
   private covered: ReadonlySet<string> = new Set();
   /** E2: The number of times that the rules came into doubt; `heard` is that number when the last load began. */
-  private doubts = 1;
-  private heard = 0;
+  private invalidations = 1;
+  private settledInvalidations = 0;
   private loading: Promise<void> | null = null;
   private nameservers: string[] = [];
   private loads = 0;
@@ -81,7 +81,7 @@ export class AgentEgress {
   private closed = false;
 
   constructor(private readonly options: EgressOptions) {
-    this.images = new EgressImages(options.docker, options.image, () => this.doubt());
+    this.images = new EgressImages(options.docker, options.image, () => this.invalidate());
     this.nft = new Nft(options.docker, options.identities.instance, this.images);
     this.tables = new PacketTables(this.nft, options.identities.instance);
     this.mirrors = new MirrorAddresses(options.mirrors ?? []);
@@ -94,34 +94,35 @@ export class AgentEgress {
 
   /** Resolves when the rules cover the bridge, or it is known and reported that they can't. Throws `RuntimeUnavailable`. */
   async cover(bridge: string): Promise<void> {
-    if (!this.covered.has(bridge)) this.doubts += 1;
+    if (!this.covered.has(bridge)) this.invalidations += 1;
     await this.settle();
     // Only an agent that is about to start waits for the image of the programs to be built.
     if (!(await this.images.ended())) return;
-    this.doubts += 1;
+    this.invalidations += 1;
     await this.settle();
   }
 
   /** Resolves when the rules are in place, or it is known and reported that they can't be. Throws `RuntimeUnavailable`. */
   async settle(): Promise<void> {
-    if (this.heard !== this.doubts) await this.load();
+    if (this.settledInvalidations !== this.invalidations) await this.load();
   }
 
-  /** Returns the addresses for one more agent with a list of names. Throws as `EgressProxy.seat` does. */
-  seat(kind: ListedKind): Promise<Listed> {
-    return this.proxy.seat(kind);
+  /** Returns the addresses for one more agent with a list of names. Throws as `EgressProxy.assign` does. */
+  assign(kind: ListedKind): Promise<AssignedAddresses> {
+    return this.proxy.assign(kind);
   }
 
   /** Resolves when the proxy knows the agents that were created before the call. */
-  async listed(kind: ListedKind): Promise<void> {
+  async settleListed(kind: ListedKind): Promise<void> {
     this.status = { ...this.status, ...(await this.settleProxy()) };
-    this.refuseUnheld(kind);
+    this.assertEnforceable(kind);
   }
 
   /** E3: Throws `RuntimeRefused` if the limits promised for an agent on such a network could not be enforced. */
-  refuseUnheld(kind: NetworkKind | undefined): void {
+  assertEnforceable(kind: NetworkKind | undefined): void {
     const { lack, proxyLack } = this.status;
-    if (isListedKind(kind) && this.isLacking) throw new RuntimeRefused(`An agent can't be held to a list of names: ${lack ?? proxyLack}.`);
+    if (isListedKind(kind) && this.isUnenforced)
+      throw new RuntimeRefused(`An agent can't be held to a list of names: ${lack ?? proxyLack}.`);
     if (kind === 'published-closed' && lack !== null)
       throw new RuntimeRefused(`An agent can't be kept from what it may not reach: ${lack}.`);
   }
@@ -136,13 +137,13 @@ export class AgentEgress {
     return (this.options.mirrors ?? []).length > 0;
   }
 
-  get isLacking(): boolean {
+  get isUnenforced(): boolean {
     return this.status.lack !== null || this.status.proxyLack !== null;
   }
 
   /** Notes that the engine may have restarted, and loads the rules again. */
-  doubt(): void {
-    this.doubts += 1;
+  invalidate(): void {
+    this.invalidations += 1;
     // A failed load is retried before the next start of an agent and by the timer.
     this.load().catch(() => undefined);
   }
@@ -167,15 +168,15 @@ export class AgentEgress {
   private async loadNow(): Promise<void> {
     clearTimeout(this.timer);
     try {
-      const { doubts } = this;
+      const { invalidations: doubts } = this;
       await this.options.ready?.();
       const bridges = await agentBridges(this.options.docker, this.options.identities.instance);
       this.hasListed = bridges.listed.length > 0;
       this.links = bridges.links;
       const status = await this.apply(bridges);
-      this.tell(this.hasListed && status.lack === null ? { ...status, ...(await this.settleProxy()) } : status);
+      this.applyStatus(this.hasListed && status.lack === null ? { ...status, ...(await this.settleProxy()) } : status);
       this.covered = new Set([...[bridges.open, bridges.closed, bridges.builds].flat(), ...bridges.listed.map(({ bridge }) => bridge)]);
-      this.heard = doubts;
+      this.settledInvalidations = doubts;
       // Without a network no agents share the limits yet, and it is unknown whether the engine is on this machine.
       if (bridges.links.length > 0) await this.limits.refresh().catch(() => undefined);
     } finally {
@@ -191,7 +192,7 @@ export class AgentEgress {
 
   private async settleProxy(): Promise<Pick<EgressStatus, 'proxyLack' | 'refusedRequests'>> {
     try {
-      return { proxyLack: null, refusedRequests: await this.proxy.settle() };
+      return { proxyLack: null, refusedRequests: await this.proxy.update() };
     } catch (error) {
       if (!(error instanceof RuntimeRefused)) throw error;
       return { proxyLack: error.message, refusedRequests: new Map() };
@@ -221,7 +222,7 @@ export class AgentEgress {
   private async egressRules(bridges: Bridges): Promise<string> {
     const { identities, mode, open } = this.options;
     const asksNames = mode === 'internet' || (mode === 'none' && this.hasMirrors);
-    if (asksNames && this.loads++ % NAMESERVERS_EACH === 0) this.nameservers = await this.nft.nameservers();
+    if (asksNames && this.loads++ % NAMESERVER_LOADS === 0) this.nameservers = await this.nft.nameservers();
     return egressRules(identities.instance, mode, bridges, {
       nameservers: this.nameservers,
       ranges: open,
@@ -230,12 +231,16 @@ export class AgentEgress {
     });
   }
 
-  private tell(status: EgressStatus): void {
+  private applyStatus(status: EgressStatus): void {
     const { lack, linkLack } = this.status;
     if (status.lack !== lack)
-      this.log(status.lack, 'what agents may reach is enforced again', 'WHAT AGENTS MAY REACH IS NOT ENFORCED (MOORING_AGENT_EGRESS)');
+      this.logChange(
+        status.lack,
+        'what agents may reach is enforced again',
+        'WHAT AGENTS MAY REACH IS NOT ENFORCED (MOORING_AGENT_EGRESS)',
+      );
     if (status.linkLack !== linkLack)
-      this.log(
+      this.logChange(
         status.linkLack,
         'agents are kept from each other’s frames again',
         'AGENTS ARE NOT KEPT FROM EACH OTHER’S FRAMES ON THE LINK THAT THEY SHARE',
@@ -244,14 +249,14 @@ export class AgentEgress {
   }
 
   private logLimits(warning: string | null): void {
-    this.log(
+    this.logChange(
       warning,
       'the limits of the kernel on the engine’s machine are as they should be again',
       'LIMITS OF THE KERNEL ON THE ENGINE’S MACHINE LET ONE AGENT TAKE WHAT ALL OF THEM NEED, OR KEEP BROWSERS FROM THEIR SANDBOX',
     );
   }
 
-  private log(lack: string | null, isHeld: string, isNot: string): void {
+  private logChange(lack: string | null, isHeld: string, isNot: string): void {
     if (lack === null) this.options.logger?.log({}, isHeld);
     else this.options.logger?.warn({ reason: lack }, isNot);
   }

@@ -1,11 +1,11 @@
-import { DockerBed } from '../../../../test/support/docker-bed.ts';
+import { DockerFixture } from '../../../../test/support/docker-fixture.ts';
 import { networkName } from '../engine/names.ts';
 import { networkOptions } from './bridges.ts';
 import { subnetOf } from './links.ts';
 
 describe('the network of agents', () => {
-  let bed: DockerBed;
-  beforeEach(async () => (bed = await DockerBed.open()));
+  let bed: DockerFixture;
+  beforeEach(async () => (bed = await DockerFixture.open()));
   afterEach(() => bed.close());
 
   const range = async () => subnetOf(await bed.docker.getNetwork(networkName(bed.instance)).inspect());

@@ -28,7 +28,7 @@ const TRIES_MAX = 10;
  */
 const bitsOf = (kind: NetworkKind): number => (isListedKind(kind) ? 20 : 22);
 
-interface Situation {
+interface AddressingOptions {
   mode: EgressMode;
   addresses: AgentAddresses;
   /** The value is true if the engine is on another machine, whose networks can't be reached directly from here. */
@@ -46,7 +46,7 @@ export class AgentNetworks {
     private readonly docker: Dockerode,
     private readonly instance: string,
     private readonly egress: AgentEgress,
-    private readonly situation: Situation,
+    private readonly situation: AddressingOptions,
   ) {}
 
   /** The kind of network for builds, on which no agent ever is. */
@@ -76,7 +76,7 @@ export class AgentNetworks {
   }
 
   /** Decides again the next time, since another engine may respond at the same address. */
-  forgetDecision(): void {
+  resetDecision(): void {
     this.published = null;
   }
 
@@ -85,7 +85,7 @@ export class AgentNetworks {
     if (addresses !== 'auto') return addresses === 'published';
     if (isFar || !hasSocketFile(this.docker)) return true;
     // A caller that needs the address of an agent does not wait for the rules.
-    return !(await isBridgeHere(await this.stand(mode === 'none' ? 'closed' : 'open')));
+    return !(await isBridgeHere(await this.ensureBridge(mode === 'none' ? 'closed' : 'open')));
   }
 
   /**
@@ -93,13 +93,13 @@ export class AgentNetworks {
    * a foreign network.
    */
   ensure(kind: NetworkKind): Promise<string> {
-    const making = this.making.get(kind) ?? this.make(kind).finally(() => this.making.delete(kind));
+    const making = this.making.get(kind) ?? this.ensureCovered(kind).finally(() => this.making.delete(kind));
     this.making.set(kind, making);
     return making;
   }
 
-  private async make(kind: NetworkKind): Promise<string> {
-    const bridge = await this.stand(kind);
+  private async ensureCovered(kind: NetworkKind): Promise<string> {
+    const bridge = await this.ensureBridge(kind);
     // The proxy of a listed network is on the open one, too.
     if (isListedKind(kind)) await this.ensure('open');
     await this.egress.cover(bridge);
@@ -107,7 +107,7 @@ export class AgentNetworks {
   }
 
   /** Creates the network if it does not exist, and returns its bridge. */
-  private async stand(kind: NetworkKind): Promise<string> {
+  private async ensureBridge(kind: NetworkKind): Promise<string> {
     const name = networkName(this.instance, kind);
     const settled = async (): Promise<Dockerode.NetworkInspectInfo | null> => {
       const standing = await networksOf(this.docker, this.instance, kind);

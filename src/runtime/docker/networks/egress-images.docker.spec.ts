@@ -3,7 +3,7 @@ import { realpath } from 'node:fs/promises';
 import type Dockerode from 'dockerode';
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
 import { closeAll } from '../../../../test/support/close-all.ts';
-import { DockerBed } from '../../../../test/support/docker-bed.ts';
+import { DockerFixture } from '../../../../test/support/docker-fixture.ts';
 import { PrivateEngine } from '../../../../test/support/private-engine.ts';
 import { until } from '../../../../test/support/until.ts';
 import type { ContainerView } from '../../container.ts';
@@ -23,12 +23,12 @@ jest.setTimeout(120_000);
 
 describe('an engine on which agents are reached by published ports', () => {
   let engine: PrivateEngine;
-  let bed: DockerBed;
+  let bed: DockerFixture;
 
   beforeAll(async () => {
     engine = await PrivateEngine.open();
     await engine.start();
-    bed = await DockerBed.open(engine.docker, 'internet', 'published');
+    bed = await DockerFixture.open(engine.docker, 'internet', 'published');
     await importPrograms(engine.docker);
   });
   afterAll(() => closeAll(bed?.runtime, engine));
@@ -68,7 +68,7 @@ describe('an engine on which agents are reached by published ports', () => {
     });
   });
 
-  it('starts no agent that has been promised less than others where the rules can’t be loaded, and says so', async () => {
+  it('refuses to start an agent with a restricted egress if the rules can’t be loaded', async () => {
     const [none, list] = [await bed.runtime.create(bed.spec({ egress: 'none' })), await bed.runtime.create(bed.spec(listed))];
     await withImage('mooring-test-none:1', async (runtime) => {
       const sentence = /The image mooring-test-none:1|registry of mooring-test-none:1/;

@@ -22,7 +22,7 @@ const MAKING_MS = 15 * 60_000;
  */
 const WAIT_MS = 5_000;
 /** The time for which an image that could not be provided is not tried again, in ms. */
-const TRY_AGAIN_MS = 5 * 60_000;
+const RETRY_MS = 5 * 60_000;
 
 /** The paths of the programs in each of the images: nft, a program that prints a file, and Node. */
 export const nftProgram = '/usr/sbin/nft';
@@ -76,7 +76,7 @@ export class EgressImages {
   }
 
   private async ensureMade(): Promise<string> {
-    if (this.lack !== null && Date.now() - this.lack.at < TRY_AGAIN_MS) throw this.lack.error;
+    if (this.lack !== null && Date.now() - this.lack.at < RETRY_MS) throw this.lack.error;
     this.making ??= this.make().finally(() => (this.making = null));
     const { making } = this;
     const waiting = new AbortController();

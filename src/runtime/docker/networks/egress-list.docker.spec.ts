@@ -1,6 +1,6 @@
 import { closeAll } from '../../../../test/support/close-all.ts';
-import { DockerBed } from '../../../../test/support/docker-bed.ts';
-import { Neighbourhood, places, webPort } from '../../../../test/support/neighbourhood.ts';
+import { DockerFixture } from '../../../../test/support/docker-fixture.ts';
+import { FakeNetwork, places, webPort } from '../../../../test/support/fake-network.ts';
 import { PrivateEngine } from '../../../../test/support/private-engine.ts';
 import { until } from '../../../../test/support/until.ts';
 import type { EgressMode } from '../../../kernel/config/config.ts';
@@ -29,16 +29,16 @@ const ways = [
 
 describe.each(ways)('an agent with a list of names that is reached by %s', (_way, addresses) => {
   let engine: PrivateEngine;
-  let around: Neighbourhood;
-  let bed: DockerBed;
+  let around: FakeNetwork;
+  let bed: DockerFixture;
   let agent: ContainerView;
   let neighbour: ContainerView;
 
   beforeAll(async () => {
     engine = await PrivateEngine.open();
-    around = await Neighbourhood.open(engine);
+    around = await FakeNetwork.open(engine);
     await engine.start(dns);
-    bed = await DockerBed.open(engine.docker, 'internet', addresses);
+    bed = await DockerFixture.open(engine.docker, 'internet', addresses);
     agent = await bed.running(listed);
     neighbour = await bed.running({ ...server, egress: { allow: [`only.example:${webPort}`] } });
     await proxyListens();
@@ -253,7 +253,7 @@ describe.each(ways)('an agent with a list of names that is reached by %s', (_way
   });
 
   it('is held to its list where others may reach everything', async () => {
-    const other = await DockerBed.open(engine.docker, 'all', addresses);
+    const other = await DockerFixture.open(engine.docker, 'all', addresses);
     const free = await other.running(server);
     const held = await other.running(listed);
     const second = await other.running(listed);

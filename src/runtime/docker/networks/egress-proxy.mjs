@@ -33,14 +33,14 @@ class Shares {
   #counts = new Map();
 
   /** Returns false if the agent has reached its limit. */
-  take(agent) {
+  acquire(agent) {
     const count = this.#counts.get(agent) ?? 0;
     if (count >= PER_AGENT) return false;
     this.#counts.set(agent, count + 1);
     return true;
   }
 
-  giveBack(agent) {
+  release(agent) {
     const count = this.#counts.get(agent) - 1;
     if (count === 0) this.#counts.delete(agent);
     else this.#counts.set(agent, count);
@@ -161,7 +161,7 @@ async function reach(agent, hostname, wantedPort) {
 
 /** Runs the work as one of the agent's requests. Passes a refusal or an error to `refuse`. */
 async function serve(agent, work, refuse) {
-  const isWithinShare = requests.take(agent);
+  const isWithinShare = requests.acquire(agent);
   try {
     if (!isWithinShare) throw new Refused('limit', `This agent has ${PER_AGENT} requests under way, which is the most.`, 429);
     await work();
@@ -169,7 +169,7 @@ async function serve(agent, work, refuse) {
     if (error instanceof Refused && error.why !== 'lookup') counts.add(error.why);
     refuse(error instanceof Refused ? error : new Refused('unreachable', 'The host was not reached.', 502));
   } finally {
-    if (isWithinShare) requests.giveBack(agent);
+    if (isWithinShare) requests.release(agent);
   }
 }
 
@@ -248,12 +248,12 @@ server.setTimeout(IDLE_MS);
 server.on('connection', (socket) => {
   const { remoteAddress } = socket;
   socket.on('error', () => socket.destroy());
-  if (!connections.take(remoteAddress)) {
+  if (!connections.acquire(remoteAddress)) {
     counts.add('limit');
     socket.destroy();
     return;
   }
-  socket.once('close', () => connections.giveBack(remoteAddress));
+  socket.once('close', () => connections.release(remoteAddress));
 });
 
 server.on('request', (request, response) => {

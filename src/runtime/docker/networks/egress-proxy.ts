@@ -40,11 +40,11 @@ fs.renameSync('${folder}/table.json.new', '${folder}/table.json');`;
 const printCounts = `const fs = require('node:fs');
 if (fs.existsSync('${countsFile}')) process.stdout.write(fs.readFileSync('${countsFile}'));`;
 const STOPPED = new Set(['created', 'exited']);
-const TRIES = 20;
-const TRY_AGAIN_MS = 50;
+const ATTEMPTS_MAX = 20;
+const RETRY_MS = 50;
 
 /** The addresses of an agent with a list of names, and of the proxy through which it reaches them. */
-export interface Listed {
+export interface AssignedAddresses {
   address: string;
   proxy: string;
 }
@@ -66,7 +66,7 @@ export class EgressProxy {
   private written = { table: '', container: '' };
   /** P4: A proxy with another program is replaced only until this process has found or created one. */
   private isFirst = true;
-  private settling: Promise<Requests> | null = null;
+  private updating: Promise<Requests> | null = null;
 
   private readonly docker: Dockerode;
   private readonly identities: ContainerIdentities;
@@ -79,7 +79,7 @@ export class EgressProxy {
   }
 
   /** Returns the addresses for one more agent. Throws `RuntimeRefused` if the network is gone or has no free address. */
-  async seat(kind: ListedKind): Promise<Listed> {
+  async assign(kind: ListedKind): Promise<AssignedAddresses> {
     const [[network], agents] = await Promise.all([networksOf(this.docker, this.instance, kind), this.agents()]);
     if (network === undefined) throw new RuntimeRefused('The network of agents with a list of names is gone.');
     const subnet = subnetOf(network);
@@ -89,27 +89,27 @@ export class EgressProxy {
 
   /** Returns the addresses from which the proxy connects; none while it does not run. */
   async sources(): Promise<string[]> {
-    const found = await this.standing();
+    const found = await this.find();
     const networks = Object.values(found?.NetworkSettings.Networks ?? {});
     return networks.map(({ IPAddress }) => IPAddress).filter((address) => address !== '');
   }
 
   /** P1: Starts the proxy, or removes it if no agent needs it, and writes its table. Returns the number of refused requests, by reason. */
-  async settle(): Promise<Requests> {
+  async update(): Promise<Requests> {
     // An update that began before the call may have listed the agents too early, so another one follows it.
-    if (this.settling !== null) await this.settling.catch(() => undefined);
-    this.settling ??= this.settleNow().finally(() => (this.settling = null));
-    return this.settling;
+    if (this.updating !== null) await this.updating.catch(() => undefined);
+    this.updating ??= this.updateNow().finally(() => (this.updating = null));
+    return this.updating;
   }
 
-  private async settleNow(): Promise<Requests> {
-    const settled = await until(() => this.attempt(), TRIES, TRY_AGAIN_MS);
+  private async updateNow(): Promise<Requests> {
+    const settled = await until(() => this.tryUpdate(), ATTEMPTS_MAX, RETRY_MS);
     if (settled === null) throw new RuntimeRefused('the proxy was changed by another process again and again');
     return settled;
   }
 
   /** Returns null if another replica changed the proxy, or the agents, meanwhile. */
-  private async attempt(): Promise<Requests | null> {
+  private async tryUpdate(): Promise<Requests | null> {
     // The labels of an outdated container, which is about to be replaced, are not proven.
     const agents = (await this.agents()).filter(({ outdated }) => outdated === undefined);
     if (agents.length === 0) {
@@ -118,7 +118,7 @@ export class EgressProxy {
     }
     try {
       const container = await this.running(this.tableOf(agents));
-      return container === null ? null : await this.refusedBy(container);
+      return container === null ? null : await this.readRefused(container);
     } catch (error) {
       if (statusOf(error) === 404 || statusOf(error) === 409) return null;
       throw error;
@@ -164,9 +164,9 @@ export class EgressProxy {
         .update(macOf(endpointOf(first).address))
         .digest('hex'),
     };
-    const found = await this.standing();
+    const found = await this.find();
     if (found === null) {
-      const made = await this.make(first, wanted, source);
+      const made = await this.create(first, wanted, source);
       for (const network of ways.slice(1)) await this.connect(made, network, endpointOf(network).settings);
       await this.connect(made, open, {});
       await filesInto(made, folder, tarOf([{ name: 'table.json', type: 'file', mode: 0o644, content: table }]));
@@ -182,7 +182,7 @@ export class EgressProxy {
     const container = this.docker.getContainer(found.Id);
     if (this.written.container === found.Id && this.written.table === table) return container;
     // P3: A replica that listed the agents earlier may write its table later.
-    await this.tell(container, table);
+    await this.writeTable(container, table);
     return null;
   }
 
@@ -197,7 +197,7 @@ export class EgressProxy {
     await call(null, () => this.docker.getNetwork(network.Id).connect({ Container: id, EndpointConfig }));
   }
 
-  private async standing(): Promise<Dockerode.ContainerInspectInfo | null> {
+  private async find(): Promise<Dockerode.ContainerInspectInfo | null> {
     const name = proxyName(this.instance);
     try {
       const found = await call(null, (abortSignal) => this.docker.getContainer(name).inspect({ abortSignal }));
@@ -223,7 +223,7 @@ export class EgressProxy {
     return true;
   }
 
-  private async make(network: Dockerode.NetworkInspectInfo, wanted: Labels, source: Buffer): Promise<Dockerode.Container> {
+  private async create(network: Dockerode.NetworkInspectInfo, wanted: Labels, source: Buffer): Promise<Dockerode.Container> {
     const { settings } = endpointOf(network);
     const options: Dockerode.ContainerCreateOptions = {
       name: proxyName(this.instance),
@@ -258,19 +258,19 @@ export class EgressProxy {
   }
 
   /** Writes the table, with a program in the container. */
-  private async tell(container: Dockerode.Container, table: string): Promise<void> {
+  private async writeTable(container: Dockerode.Container, table: string): Promise<void> {
     await runInOwn(container, [...node, writeTable], table, COUNTS_BYTES);
     this.written = { table, container: container.id };
   }
 
-  private async refusedBy(container: Dockerode.Container): Promise<Requests> {
+  private async readRefused(container: Dockerode.Container): Promise<Requests> {
     const printed = (await runInOwn(container, [...node, printCounts], '', COUNTS_BYTES)).toString();
     // Nothing was refused yet if there is no file.
     return new Map(Object.entries(printed === '' ? {} : (JSON.parse(printed) as Record<string, number>)));
   }
 
   private async remove(): Promise<void> {
-    if ((await this.standing()) === null) return;
+    if ((await this.find()) === null) return;
     await removeContainer(this.docker.getContainer(proxyName(this.instance)), [404, 409]);
   }
 }

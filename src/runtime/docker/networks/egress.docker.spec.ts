@@ -4,8 +4,8 @@ import { join } from 'node:path';
 
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
 import { closeAll } from '../../../../test/support/close-all.ts';
-import { DockerBed } from '../../../../test/support/docker-bed.ts';
-import { Neighbourhood, places, webPort } from '../../../../test/support/neighbourhood.ts';
+import { DockerFixture } from '../../../../test/support/docker-fixture.ts';
+import { FakeNetwork, places, webPort } from '../../../../test/support/fake-network.ts';
 import { PrivateEngine } from '../../../../test/support/private-engine.ts';
 import { until } from '../../../../test/support/until.ts';
 import { openRange, type OpenRange } from '../../../kernel/network/open-ranges.ts';
@@ -30,16 +30,16 @@ const ways = [
 
 describe.each(ways)('what an agent may reach that is reached by %s', (_way, addresses) => {
   let engine: PrivateEngine;
-  let around: Neighbourhood;
-  let bed: DockerBed;
+  let around: FakeNetwork;
+  let bed: DockerFixture;
   let neighbour: ContainerView;
   let agent: ContainerView;
 
   beforeAll(async () => {
     engine = await PrivateEngine.open();
-    around = await Neighbourhood.open(engine);
+    around = await FakeNetwork.open(engine);
     await engine.start(dns);
-    bed = await DockerBed.open(engine.docker, 'internet', addresses);
+    bed = await DockerFixture.open(engine.docker, 'internet', addresses);
     neighbour = await bed.running(server);
     agent = await bed.running();
   });
@@ -196,7 +196,7 @@ describe.each(ways)('what an agent may reach that is reached by %s', (_way, addr
   });
 
   it('does not depend on another installation on the engine', async () => {
-    const other = await DockerBed.open(engine.docker, 'internet', addresses);
+    const other = await DockerFixture.open(engine.docker, 'internet', addresses);
     const theirs = await other.running();
     const ask = `echo 'GET / HTTP/1.0\r\n\r\n' | nc -w 20 ${places.neighbour} ${webPort}`;
     expect(await other.output(theirs, ask)).toEqual(refused);

@@ -19,7 +19,7 @@ describe('the limits of the host’s kernel that agents share', () => {
     return limits.warning;
   };
 
-  it('are named if one agent could take them all, once until they change', async () => {
+  it('are reported if one agent could use them up, once until they change', async () => {
     const values: Record<string, string> = { [neighbours]: '1024\n', [terminals]: '4096\n' };
     const { limits, onChange, read } = limitsOf(values);
     await limits.refresh(0);
@@ -52,12 +52,12 @@ describe('the limits of the host’s kernel that agents share', () => {
     }
   });
 
-  it('are named where a computer could fill the kernel’s memory with user namespaces', async () => {
+  it('are reported if a computer could fill the kernel’s memory with user namespaces', async () => {
     expect(await warningWith({ [namespaces]: '16384\n' })).toBe(null);
     expect(await warningWith({ [namespaces]: '16385\n' })).toMatch(/kernel’s memory .* \(user\.max_user_namespaces\): lower it/);
   });
 
-  it('are named where they keep browsers from their sandbox, so that none is without one unsaid', async () => {
+  it('are reported if they keep browsers from their sandbox', async () => {
     const userns = ['unprivileged_userns_clone', 'apparmor_restrict_unprivileged_userns'].map((name) => `/proc/sys/kernel/${name}`);
     const all = await warningWith({ [terminals]: '1\n', [namespaces]: '0\n', [`${userns[0]}`]: '0\n', [`${userns[1]}`]: '1\n' });
     expect(all).toMatch(/\(kernel\.pty\.max\): raise them; browsers .* without their sandbox/);

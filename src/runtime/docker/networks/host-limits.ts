@@ -28,7 +28,7 @@ const READ_AGAIN_MS = 10 * 60_000;
 /** Finds out which kernel limits of the engine's machine should have other values. */
 export class HostLimits {
   private readAt = -Infinity;
-  private said: string | null = null;
+  private lastWarning: string | null = null;
 
   constructor(
     /** Returns the content of a file of the engine's machine; null if there is none. */
@@ -39,7 +39,7 @@ export class HostLimits {
 
   /** Returns a sentence that is safe to show to strangers; null if no problem is known. */
   get warning(): string | null {
-    return this.said;
+    return this.lastWarning;
   }
 
   async refresh(now = performance.now()): Promise<void> {
@@ -48,8 +48,8 @@ export class HostLimits {
     const texts = new Map(await Promise.all(names.map(async (name) => [name, await this.read(fileOf(name))] as const)));
     const wrong = limits.filter(({ name, isWrong }) => /^\d+\s*$/.test(texts.get(name) ?? '') && isWrong(Number(texts.get(name))));
     const warning = warningOf(wrong);
-    if (warning !== this.said) this.onChange(warning);
-    this.said = warning;
+    if (warning !== this.lastWarning) this.onChange(warning);
+    this.lastWarning = warning;
   }
 }
 

@@ -3,7 +3,7 @@ import { createSocket } from 'node:dgram';
 import { readlinkSync } from 'node:fs';
 
 import { closeAll } from '../../../../test/support/close-all.ts';
-import { DockerBed } from '../../../../test/support/docker-bed.ts';
+import { DockerFixture } from '../../../../test/support/docker-fixture.ts';
 import { requirePrograms } from '../../../../test/support/private-engine.ts';
 import { arrivals, type Station } from '../../../../test/support/raw-frames.ts';
 import { until } from '../../../../test/support/until.ts';
@@ -20,14 +20,14 @@ jest.setTimeout(120_000);
 const run = (program: string, ...words: string[]): string => execFileSync(program, words, { encoding: 'utf8' });
 
 describe('an agent with the right to raw sockets', () => {
-  let bed: DockerBed;
+  let bed: DockerFixture;
   let attacker: ContainerView;
   let victim: ContainerView;
   const holders: ChildProcess[] = [];
 
   beforeAll(async () => {
     requirePrograms('nft', 'nsenter', 'unshare', 'ip', 'python3');
-    bed = await DockerBed.open(undefined, 'all');
+    bed = await DockerFixture.open(undefined, 'all');
     victim = await bed.running(server);
     attacker = await bed.running();
   });
@@ -124,7 +124,7 @@ describe('an agent with the right to raw sockets', () => {
   });
 
   it('reaches no other one that has no way out, or a list of names, which reach their proxy', async () => {
-    const strict = await DockerBed.open(undefined, 'internet');
+    const strict = await DockerFixture.open(undefined, 'internet');
     const gets = (agent: ContainerView) => strict.output(agent, 'wget -q -O - http://other.example/ 2>&1');
     for (const egress of ['none' as const, { allow: ['somewhere.example'] }]) {
       const [one, other] = [await strict.running({ ...server, egress }), await strict.running({ ...server, egress })];
@@ -163,7 +163,7 @@ describe('an agent with the right to raw sockets', () => {
   });
 
   it('leaves the containers of others alone that have the addresses of a network that was removed, though no service runs', async () => {
-    const gone = await DockerBed.open(undefined, 'all');
+    const gone = await DockerFixture.open(undefined, 'all');
     const { handle } = await gone.running();
     await gone.runtime.close();
     const network = gone.docker.getNetwork(`mooring-${gone.instance}`);

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { closeAll } from '../../../../test/support/close-all.ts';
-import { DockerBed } from '../../../../test/support/docker-bed.ts';
-import { Neighbourhood, places, webPort } from '../../../../test/support/neighbourhood.ts';
+import { DockerFixture } from '../../../../test/support/docker-fixture.ts';
+import { FakeNetwork, places, webPort } from '../../../../test/support/fake-network.ts';
 import { PrivateEngine, requirePrograms } from '../../../../test/support/private-engine.ts';
 import { until } from '../../../../test/support/until.ts';
 import { labels, networkName } from '../engine/names.ts';
@@ -13,17 +13,17 @@ jest.setTimeout(120_000);
 
 describe('agents and builds that may reach everything else, on an engine whose own rules are gone', () => {
   let engine: PrivateEngine;
-  let around: Neighbourhood;
-  let bed: DockerBed;
+  let around: FakeNetwork;
+  let bed: DockerFixture;
   /** The containers, by what they are. */
   const containers = new Map<string, string>();
 
   beforeAll(async () => {
     requirePrograms('iptables');
     engine = await PrivateEngine.open();
-    around = await Neighbourhood.open(engine);
+    around = await FakeNetwork.open(engine);
     await engine.start();
-    bed = await DockerBed.open(engine.docker, 'all');
+    bed = await DockerFixture.open(engine.docker, 'all');
     containers.set('an agent', (await bed.running({ command })).handle);
     containers.set('an agent without a way out', (await bed.running({ command, egress: 'none' })).handle);
     containers.set('a builder', await onNetwork(networkName(bed.instance, 'builds')));

@@ -35,7 +35,7 @@ links
 `);
   });
 
-  it('are loaded without those of links on a kernel without rules for bridges, which is told and tried again now and then', async () => {
+  it('are loaded without those of links on a kernel without rules for bridges, which is reported and retried now and then', async () => {
     const { tables, scripts } = tablesWhere((script) => (script.includes('links') ? unsupported : null));
     for (let load = 0; load < 11; load += 1)
       expect(await tables.load('egress\n', 'links\n')).toEqual({ printed: 'counters', linkLack: unsupported.message });

@@ -28,7 +28,7 @@ describe('the rules of ports that are published at an address', () => {
     await Promise.all([rules.ensure(), rules.ensure()]);
     await rules.ensure();
     expect(scripts).toHaveLength(1);
-    rules.doubt();
+    rules.invalidate();
     await rules.ensure();
     expect(scripts).toHaveLength(2);
     rules.close();

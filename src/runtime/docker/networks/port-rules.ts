@@ -50,7 +50,7 @@ export class PortRules {
   }
 
   /** Records that the engine's machine may have restarted, and loads the rules again. */
-  doubt(): void {
+  invalidate(): void {
     this.loadedAt = -Infinity;
     this.load().catch(() => undefined);
   }
@@ -71,10 +71,10 @@ export class PortRules {
       const begun = performance.now();
       await this.nft.run(portRules(this.instance, this.ports));
       this.loadedAt = begun;
-      this.tell(null);
+      this.applyLack(null);
     } catch (error) {
       if (!(error instanceof RuntimeRefused)) throw error;
-      this.tell(error.message);
+      this.applyLack(error.message);
       const { address } = this.ports;
       throw new RuntimeRefused(`No agent is started whose port would be open to others at ${address}: ${error.message}.`, { cause: error });
     } finally {
@@ -82,7 +82,7 @@ export class PortRules {
     }
   }
 
-  private tell(lack: string | null): void {
+  private applyLack(lack: string | null): void {
     if (lack !== this.lack) this.onChange(lack);
     this.lack = lack;
   }

@@ -27,8 +27,8 @@ const publicImage = 'busybox:1.37.0-musl';
 const machinePaths = ['/bin/busybox', '/usr/bin/busybox'];
 const HELPER_BYTES_MAX = 16 * 1024 * 1024;
 const PULL_TIMEOUT_MS = 60_000;
-const ANSWER_TIMEOUT_MS = 5_000;
-const CHECK_AGAIN_MS = 5 * 60_000;
+const RESPONSE_TIMEOUT_MS = 5_000;
+const RECHECK_MS = 5 * 60_000;
 
 /** The supervisors that are shipped with the service, named by processor as engines name it. */
 const supervisors = new URL('../../../../supervisor/bin/', import.meta.url);
@@ -69,7 +69,7 @@ export class HelperVolume {
   }
 
   private async fill(): Promise<string> {
-    if (this.lacksSince !== null && Date.now() - this.lacksSince > CHECK_AGAIN_MS) {
+    if (this.lacksSince !== null && Date.now() - this.lacksSince > RECHECK_MS) {
       this.lacksSince = this.programs = this.filled = null;
     }
     if (this.filled !== null && (await findVolume(this.docker, this.filled)) !== null) return this.filled;
@@ -145,7 +145,7 @@ export class HelperVolume {
   private async fromImage(image: string): Promise<Buffer | null> {
     try {
       if ((await findImage(this.docker, image)) === null)
-        await pull(this.docker, image, () => undefined, timeoutSignal(PULL_TIMEOUT_MS), { answerMs: ANSWER_TIMEOUT_MS });
+        await pull(this.docker, image, () => undefined, timeoutSignal(PULL_TIMEOUT_MS), { answerMs: RESPONSE_TIMEOUT_MS });
       const options = { Image: image, Cmd: ['/bin/busybox'], Labels: { [labels.instance]: this.instance } };
       const program = await this.withContainer(options, (container) => fileIn(container, '/bin/busybox', HELPER_BYTES_MAX));
       return isStatic(program) ? program : null;

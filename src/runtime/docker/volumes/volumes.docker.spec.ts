@@ -1,4 +1,4 @@
-import { DockerBed } from '../../../../test/support/docker-bed.ts';
+import { DockerFixture } from '../../../../test/support/docker-fixture.ts';
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
 import type { ContainerView } from '../../container.ts';
 
@@ -6,11 +6,11 @@ const MIB = 1024 * 1024;
 const bounds = { withinMs: 60_000, filesMax: 1_000 };
 
 describe('the volumes of agents', () => {
-  let bed: DockerBed;
+  let bed: DockerFixture;
   let agent: ContainerView;
 
   beforeAll(async () => {
-    bed = await DockerBed.open();
+    bed = await DockerFixture.open();
     agent = await bed.running();
   });
   afterAll(() => bed?.close());
@@ -82,11 +82,11 @@ describe('the volumes of agents', () => {
 });
 
 describe('the volumes that an image declares', () => {
-  let bed: DockerBed;
+  let bed: DockerFixture;
   let image: string;
 
   beforeAll(async () => {
-    bed = await DockerBed.open();
+    bed = await DockerFixture.open();
     image = await bed.imageWith(['VOLUME ["/a/b", "/data", "/data/cache"]', 'CMD ["sleep", "300"]']);
   });
   afterAll(() => bed?.close());
@@ -109,7 +109,7 @@ describe('the volumes that an image declares', () => {
     await bed.runtime.remove(next.handle);
   });
 
-  it('count as what the agent keeps', async () => {
+  it('count towards the agent’s size', async () => {
     const view = await bed.running({ image });
     const other = await bed.running({ image });
     await bed.output(view, 'dd if=/dev/zero of=/a/b/big bs=1M count=3; dd if=/dev/zero of=/data/cache/big bs=1M count=2; : > /data/empty');

@@ -1,7 +1,7 @@
 import { mkdir, rename, rm } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
 import { addAbortSignal, type Readable } from 'node:stream';
-import { unlessAborted } from '../../../kernel/async/unless-aborted.ts';
+import { raceAbort } from '../../../kernel/async/race-abort.ts';
 import { filePath } from '../../file-paths.ts';
 import {
   FILE_CALL_MS_MAX,
@@ -20,7 +20,7 @@ import type { ContainerHandle } from '../../container.ts';
 import { volumeSize } from '../folder-size.ts';
 import { refusing } from './file-errors.ts';
 import { contentOf, entriesOf, openFile, packedFolder } from './folders.ts';
-import { locate, type Homes, type LocateOptions, type Place } from './real-path.ts';
+import { locate, type ContainerRoots, type LocateOptions, type LocatedPath } from './real-path.ts';
 import { moveTo, writeAside } from './whole-files.ts';
 
 const linkItself = { followsLast: false, confined: true };
@@ -30,7 +30,7 @@ const anywhere = { followsLast: true, confined: false };
 /** The files of agents of the local runtime, confined to an agent's two folders on this machine. */
 export class LocalFiles implements AgentFiles {
   /** `homesOf` returns the folders of a running container, and throws if it does not run. */
-  constructor(private readonly homesOf: (handle: ContainerHandle) => Promise<Homes>) {}
+  constructor(private readonly homesOf: (handle: ContainerHandle) => Promise<ContainerRoots>) {}
 
   list(handle: ContainerHandle, path: string, signal: AbortSignal): Promise<FileList> {
     return this.at(handle, path, { ...target, signal }, async (place, homes) => {
@@ -122,7 +122,7 @@ export class LocalFiles implements AgentFiles {
     return this.at(handle, path, { ...linkItself, signal }, async (place) => {
       if (place.isRoot) throw new FileRefused('volume_root');
       if (place.stats === null) throw new FileRefused('not_found');
-      await unlessAborted(rm(place.real, { recursive: true, maxRetries: 3 }), within(FILE_CALL_MS_MAX, signal));
+      await raceAbort(rm(place.real, { recursive: true, maxRetries: 3 }), within(FILE_CALL_MS_MAX, signal));
       return { path: place.path };
     });
   }
@@ -136,7 +136,7 @@ export class LocalFiles implements AgentFiles {
     handle: ContainerHandle,
     path: string,
     { signal, ...options }: LocateOptions & { signal: AbortSignal },
-    work: (place: Place, homes: Homes) => Promise<T>,
+    work: (place: LocatedPath, homes: ContainerRoots) => Promise<T>,
   ): Promise<T> {
     const wanted = filePath(path);
     const homes = await this.homesOf(handle);

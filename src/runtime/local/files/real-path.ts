@@ -10,7 +10,7 @@ const LINKS_MAX = 40;
 const UNREACHED = ['ENOENT', 'ENOTDIR', 'EACCES'];
 
 /** The two host folders that an agent of the local runtime sees as its own. */
-export interface Homes {
+export interface ContainerRoots {
   /** The names of the volume's mount point. */
   mount: readonly string[];
   /** The host's folder of the volume. */
@@ -20,7 +20,7 @@ export interface Homes {
 }
 
 /** A file or folder of an agent, which may not exist. */
-export interface Place {
+export interface LocatedPath {
   /** The host's path, without links except for a last component that was not followed. */
   real: string;
   /** The path as the agent sees it. */
@@ -51,7 +51,7 @@ interface RealPath {
  * does, and targets outside of the two folders are refused. A process that swaps a folder for a link between this check and the use of the
  * path escapes: the local runtime does not isolate agents. Throws `FileRefused` and errors of the file system.
  */
-export async function locate(given: Homes, path: FilePath, { followsLast, confined }: LocateOptions): Promise<Place> {
+export async function locate(given: ContainerRoots, path: FilePath, { followsLast, confined }: LocateOptions): Promise<LocatedPath> {
   const homes = { ...given, volume: await realpath(given.volume), root: await realpath(given.root) };
   const outside = confined ? 'outside_volume' : 'not_found';
   const { isInVolume, names } = beginningOf(given, path);
@@ -68,11 +68,11 @@ export async function locate(given: Homes, path: FilePath, { followsLast, confin
   if (confined && !isIn(homes.volume, real)) throw new FileRefused(outside);
   const stats = await unless(['ENOENT'], lstat(real));
   const isRoot = real === homes.volume || real === homes.root;
-  return { real, path: `/${seenAs(homes, real).join('/')}`, isRoot, stats, lacksFolder: at.missing.length > 1 };
+  return { real, path: `/${containerPathOf(homes, real).join('/')}`, isRoot, stats, lacksFolder: at.missing.length > 1 };
 }
 
 /** Returns the names after the folder in which the path begins. The agent itself also uses the host's paths of its two folders. */
-function beginningOf({ volume, root }: Homes, { absolute, parts }: FilePath): { isInVolume: boolean; names: readonly string[] } {
+function beginningOf({ volume, root }: ContainerRoots, { absolute, parts }: FilePath): { isInVolume: boolean; names: readonly string[] } {
   if (!absolute) return { isInVolume: true, names: parts };
   for (const home of [volume, root]) {
     const host = filePath(home).parts;
@@ -81,14 +81,14 @@ function beginningOf({ volume, root }: Homes, { absolute, parts }: FilePath): { 
   return { isInVolume: false, names: parts };
 }
 
-function folderAbove({ mount, volume, root }: Homes, folder: string): string {
+function folderAbove({ mount, volume, root }: ContainerRoots, folder: string): string {
   if (folder === volume) return join(root, ...mount.slice(0, -1));
   return folder === root ? root : dirname(folder);
 }
 
 /** Resolves the names, none of which is `..`, from the folder on. */
-async function below(homes: Homes, folder: string, names: readonly string[], followsLast: boolean): Promise<RealPath> {
-  const seen = [...seenAs(homes, folder), ...names];
+async function below(homes: ContainerRoots, folder: string, names: readonly string[], followsLast: boolean): Promise<RealPath> {
+  const seen = [...containerPathOf(homes, folder), ...names];
   const path = contains(homes.mount, seen) ? join(homes.volume, ...seen.slice(homes.mount.length)) : join(folder, ...names);
   if (followsLast || path === homes.volume) return realPathOf(path);
   const above = await realPathOf(dirname(path));
@@ -111,7 +111,7 @@ async function realPathOf(path: string, links = 0): Promise<RealPath> {
 }
 
 /** Returns the names of the path as the agent sees it. */
-function seenAs({ mount, volume, root }: Homes, real: string): string[] {
+function containerPathOf({ mount, volume, root }: ContainerRoots, real: string): string[] {
   const names = (home: string) =>
     real
       .slice(home.length)

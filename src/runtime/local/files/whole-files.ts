@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { link, mkdir, open, readlink, rename, rmdir, symlink, unlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { forceToDisk } from '../../../kernel/files.ts';
+import { syncDirectory } from '../../../kernel/files.ts';
 import { UNFINISHED_PREFIX } from '../../file-paths.ts';
 import type { FileWriteOptions } from '../../files.ts';
 import { unless } from './file-errors.ts';
-import type { Place } from './real-path.ts';
+import type { LocatedPath } from './real-path.ts';
 
 /**
  * Writes the content to an unfinished file beside the path, flushes it to disk, and then renames it to the path. Returns its size. If
@@ -29,7 +29,7 @@ export async function writeAside(
       await file.close();
     }
     await (onTaken === 'replace' ? rename : link)(unfinished, path);
-    await forceToDisk(dirname(path));
+    await syncDirectory(dirname(path));
     return size;
   } finally {
     await unless(['ENOENT'], unlink(unfinished));
@@ -37,7 +37,7 @@ export async function writeAside(
 }
 
 /** Renames without replacing anything. A folder can't be hard-linked, so an empty folder is created at the new name first. */
-export async function moveTo({ real: old, stats }: Place, next: string): Promise<void> {
+export async function moveTo({ real: old, stats }: LocatedPath, next: string): Promise<void> {
   if (stats?.isDirectory() !== true) {
     // On some systems, linking a symbolic link follows it.
     if (stats?.isSymbolicLink() === true) await symlink(await readlink(old, 'buffer'), next);

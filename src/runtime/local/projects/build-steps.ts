@@ -53,7 +53,7 @@ export class BuildSteps {
           stdin,
           timeoutMs: STEP_MS_MAX,
           outputLimitBytes: Number.MAX_SAFE_INTEGER,
-          onOutput: (stream, bytes) => this.output.take(stream, bytes),
+          onOutput: (stream, bytes) => this.output.push(stream, bytes),
           signal,
         },
         onStart: () => Promise.resolve(),

@@ -19,7 +19,7 @@ export class PackageStore {
   constructor(readonly root: string) {}
 
   /** Copies the installation into the project's folder. Returns false if there is none. */
-  async take(key: string, project: string): Promise<boolean> {
+  async copyInto(key: string, project: string): Promise<boolean> {
     const folder = join(this.root, key);
     const made = await readImageRecord(folder);
     if (made === null) return false;

@@ -96,7 +96,7 @@ class ProjectBuild {
     if (isShared) {
       for (const manifest of plan.manifests) await copyIfThere(join(directory, manifest), join(this.files, manifest));
       const key = await contentHash(this.files, ['packages', plan.install, plan.env, this.version, agent], [], signal);
-      if (await this.packages.take(key, this.files)) log('Using cache: the packages were installed before');
+      if (await this.packages.copyInto(key, this.files)) log('Using cache: the packages were installed before');
       else {
         await runAll(plan.install);
         await this.packages.keep(key, this.files, folder);

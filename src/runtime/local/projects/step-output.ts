@@ -8,7 +8,7 @@ const LOG_BYTES_MAX = 4 * 1024 * 1024;
 
 /** Writes the output of a build's commands to its log. */
 export class StepOutput {
-  private roomBytes = LOG_BYTES_MAX;
+  private remainingBytes = LOG_BYTES_MAX;
   private reason = new FailureReason();
   private readonly streams: Record<OutputStream, OutputLines>;
 
@@ -17,8 +17,8 @@ export class StepOutput {
     this.streams = { stdout: lines(), stderr: lines() };
   }
 
-  take(stream: OutputStream, bytes: Buffer): void {
-    this.streams[stream].take(bytes);
+  push(stream: OutputStream, bytes: Buffer): void {
+    this.streams[stream].push(bytes);
   }
 
   /** Logs what is left of unfinished lines. Returns why the command failed, if it did; '' if it said nothing. */
@@ -32,9 +32,9 @@ export class StepOutput {
   private line(raw: string): void {
     const text = stripVTControlCharacters(raw).trimEnd();
     if (text === '') return;
-    this.reason.take(text);
-    if (this.roomBytes <= 0) return;
-    this.roomBytes -= Buffer.byteLength(text);
-    this.log(this.roomBytes > 0 ? text : 'The output of the build is too long; the rest of it is not kept.');
+    this.reason.push(text);
+    if (this.remainingBytes <= 0) return;
+    this.remainingBytes -= Buffer.byteLength(text);
+    this.log(this.remainingBytes > 0 ? text : 'The output of the build is too long; the rest of it is not kept.');
   }
 }

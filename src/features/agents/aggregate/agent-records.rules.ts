@@ -1,0 +1,149 @@
+import { afterExit } from '../../../sandboxes/lifecycle/crashes.rules.ts';
+import type { LifecycleRecord, SleepDepth } from '../../../sandboxes/lifecycle/sandbox.rules.ts';
+import { deploymentStep, isAsleep, isInTransit, type Agent } from './agent-state.rules.ts';
+import { startTimeoutOf } from './deadlines.rules.ts';
+import type { AgentEvent, DeploymentFailureKind, FailureKind } from './agents.events.ts';
+
+/** The observations of the deployments saga. A late or repeated record changes nothing. */
+export type AgentRecord =
+  | { type: 'RecordDeploymentStarted'; deploymentId: string }
+  | {
+      type: 'RecordImage';
+      deploymentId: string;
+      image: string;
+      imageName: string;
+      command: string[];
+      commitSha: string | null;
+      /** The framework of a recognized repository, whose template says how the agent is run. */
+      framework?: string | null;
+      /** The start timeout that the template says; null or absent means the installation's. */
+      startTimeoutSeconds?: number | null;
+    }
+  | { type: 'RecordContainerCreated'; deploymentId: string; generation: number }
+  | { type: 'RecordScriptsBegun'; deploymentId: string; generation: number }
+  | { type: 'RecordDeploymentFailure'; deploymentId: string; kind: DeploymentFailureKind; reason: string }
+  | { type: 'RecordFailure'; kind: Exclude<FailureKind, 'volume'>; reason: string }
+  | LifecycleRecord;
+
+/** Returns the events that follow from an observation. */
+export function decideRecord(command: AgentRecord, agent: Agent, now: Date): AgentEvent[] {
+  switch (command.type) {
+    case 'RecordDeploymentStarted':
+      return isDeploying(agent, command.deploymentId) && agent.deployment?.status === 'queued'
+        ? [{ type: 'DeploymentStarted', data: { deployment_id: command.deploymentId } }]
+        : [];
+    case 'RecordImage': {
+      if (!isDeploying(agent, command.deploymentId) || agent.candidate !== null) return [];
+      const { image, imageName, deploymentId, commitSha, framework, startTimeoutSeconds } = command;
+      return [
+        {
+          type: 'ImageResolved',
+          data: {
+            deployment_id: deploymentId,
+            image,
+            image_name: imageName,
+            command: command.command,
+            commit_sha: commitSha,
+            ...(framework == null ? {} : { framework }),
+            ...(startTimeoutSeconds == null ? {} : { start_timeout_seconds: startTimeoutSeconds }),
+          },
+        },
+      ];
+    }
+    case 'RecordContainerCreated':
+      return isDeploying(agent, command.deploymentId) && agent.deployment?.status === 'building' && agent.generation === command.generation
+        ? [
+            {
+              type: 'ContainerCreated',
+              data: { deployment_id: command.deploymentId, generation: command.generation },
+            },
+          ]
+        : [];
+    case 'RecordScriptsBegun':
+      return isDeploying(agent, command.deploymentId) && agent.deployment?.scriptsBegun === false && agent.generation === command.generation
+        ? [{ type: 'DeploymentScriptsBegun', data: { deployment_id: command.deploymentId, generation: command.generation } }]
+        : [];
+    case 'RecordDeploymentFailure':
+      return isDeploying(agent, command.deploymentId) ? [deploymentFailed(agent, command.kind, command.reason)] : [];
+    case 'RecordReady':
+      return agent.generation === command.generation ? recordReady(agent, now) : [];
+    case 'RecordStopped':
+      return agent.status === 'stopping' && agent.wantedSleep === null ? [{ type: 'AgentStopped', data: {} }] : [];
+    case 'RecordSlept':
+      return recordSlept(agent, command.depth, now);
+    case 'RecordExit':
+      return recordExit(agent, command, now);
+    case 'RecordFailure':
+      return recordFailure(agent, command.kind, command.reason);
+    case 'RecordVolumeFull':
+      return recordVolumeFull(agent, command.reason);
+    case 'RecordDeleted':
+      return agent.status === 'deleting' ? [{ type: 'AgentDeleted', data: {} }] : [];
+  }
+}
+
+/** Returns whether that deployment of the agent is in progress. */
+export function isDeploying(agent: Agent, deploymentId: string): boolean {
+  return agent.status === 'deploying' && agent.deployment?.id === deploymentId;
+}
+
+function deploymentFailed(agent: Agent, kind: DeploymentFailureKind, reason: string): AgentEvent {
+  return { type: 'DeploymentFailed', data: { deployment_id: agent.deployment?.id ?? '', step: deploymentStep(agent), kind, reason } };
+}
+
+function recordReady(agent: Agent, now: Date): AgentEvent[] {
+  const started_at = now.toISOString();
+  switch (agent.status) {
+    case 'deploying':
+      if (agent.candidate === null || agent.deployment === null) return [];
+      return [{ type: 'DeploymentSucceeded', data: { deployment_id: agent.deployment.id, started_at } }];
+    case 'starting':
+    case 'restarting':
+      return [{ type: 'AgentStarted', data: { generation: agent.generation, started_at } }];
+    case 'waking':
+      return [{ type: 'AgentWoke', data: { after: agent.sleepDepth ?? 'frozen', started_at } }];
+    case 'error':
+      if (agent.failure === 'deployment' || agent.failure === 'volume' || agent.release === null) return [];
+      return [{ type: 'AgentStarted', data: { generation: agent.generation, started_at } }];
+    default:
+      return [];
+  }
+}
+
+function recordSlept(agent: Agent, depth: SleepDepth, now: Date): AgentEvent[] {
+  const goingToSleep = agent.status === 'stopping' && agent.wantedSleep !== null;
+  const deeper = agent.status === 'sleeping' && depth === 'stopped' && agent.sleepDepth === 'frozen';
+  if (!goingToSleep && !deeper) return [];
+  return [{ type: 'AgentSlept', data: { depth, slept_at: now.toISOString() } }];
+}
+
+function recordExit(agent: Agent, exit: Extract<AgentRecord, { type: 'RecordExit' }>, now: Date): AgentEvent[] {
+  const expectedUp = ['active', 'starting', 'restarting', 'waking'].includes(agent.status);
+  if (!expectedUp || exit.generation !== agent.generation) return [];
+  return [
+    {
+      type: 'ContainerExited',
+      data: {
+        generation: exit.generation,
+        exit_code: exit.exitCode,
+        oom: exit.oom,
+        cause: exit.cause,
+        ...afterExit(agent, startTimeoutOf(agent.release, exit), now),
+      },
+    },
+  ];
+}
+
+function recordFailure(agent: Agent, kind: Exclude<FailureKind, 'volume'>, reason: string): AgentEvent[] {
+  if (agent.status === 'deploying') return [deploymentFailed(agent, kind === 'crash' ? 'deployment' : kind, reason)];
+  if (!isInTransit(agent)) return [];
+  return [{ type: 'AgentFailed', data: { during: agent.status, kind, reason } }];
+}
+
+/** An agent whose container is stopped, or is being stopped, can't write any more. */
+function recordVolumeFull(agent: Agent, reason: string): AgentEvent[] {
+  if (agent.status === 'deploying') return [deploymentFailed(agent, 'deployment', reason)];
+  const writes = ['active', 'starting', 'restarting', 'waking', 'sleeping'].includes(agent.status) || isAsleep(agent);
+  const stillRuns = agent.status === 'error' && (agent.failure === 'timeout' || agent.failure === 'runtime');
+  return writes || stillRuns ? [{ type: 'AgentFailed', data: { during: agent.status, kind: 'volume', reason } }] : [];
+}

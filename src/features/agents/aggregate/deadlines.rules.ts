@@ -1,0 +1,25 @@
+import type { Config } from '../../../kernel/config/config.ts';
+import { deadlineIn, sleepDeadline, stopDeadline } from '../../../sandboxes/lifecycle/deadlines.rules.ts';
+import type { Release } from './agent-state.rules.ts';
+
+/** The installation's setting for how long a release may take to start unless its template says otherwise. */
+export interface StartTimes {
+  startTimeoutSeconds: number;
+}
+
+/** Returns the time in seconds within which a container of the release must be ready after its start. */
+export function startTimeoutOf(release: Release | null, { startTimeoutSeconds }: StartTimes): number {
+  return release?.startTimeoutSeconds ?? startTimeoutSeconds;
+}
+
+/**
+ * Returns functions from the start of a transition to its deadline (ISO 8601), for the transitions that may take the same time for every
+ * agent.
+ */
+export function transitionDeadlines(config: Pick<Config, 'deployTimeoutSeconds'>) {
+  return {
+    deploy: (now: Date) => deadlineIn(config.deployTimeoutSeconds, now),
+    stop: stopDeadline,
+    sleep: sleepDeadline,
+  };
+}
