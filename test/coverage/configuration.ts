@@ -27,12 +27,14 @@ interface Doc {
 
 /** Reads all settings from the sources of `src/kernel/config`, in the order in which they are read. */
 export function settings(): Setting[] {
-  const sources = ['config.ts', 'computer-settings.ts', 'read-config.ts', 'read-computer-settings.ts'].map((file) => {
-    const path = join(root, 'src/kernel/config', file);
-    return ts.createSourceFile(path, readFileSync(path, 'utf8'), ts.ScriptTarget.Latest, true);
-  });
-  const docs = new Map(sources.flatMap(docsOf));
-  return sources.flatMap((source) => readsOf(source).map((call) => settingOf(call, docs)));
+  const docs = new Map(['config.ts', 'computer-settings.ts'].flatMap((file) => docsOf(sourceOf(file))));
+  const readers = ['read-config.ts', 'read-computer-settings.ts'].map(sourceOf);
+  return readers.flatMap((source) => readsOf(source).map((call) => settingOf(call, docs)));
+}
+
+function sourceOf(file: string): ts.SourceFile {
+  const path = join(root, 'src/kernel/config', file);
+  return ts.createSourceFile(path, readFileSync(path, 'utf8'), ts.ScriptTarget.Latest, true);
 }
 
 /** Returns the content of docs/reference/configuration.md. */

@@ -96,7 +96,7 @@ export class Config extends ComputerSettings {
   chatsPerMinute: number;
   /** The most webhooks of one agent and caller in a minute, at all replicas together. The agent's chats count too. */
   messageBudget: number;
-  /** The value is true if webhooks are accepted without the agent's token. */
+  /** Accepts webhooks without the agent's token. */
   tokenlessWebhooks: boolean;
   /** The MiB of webhooks without its token that an agent accepts in a day. */
   tokenlessMbPerDay: number;
