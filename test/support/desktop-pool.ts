@@ -93,9 +93,9 @@ export class RecordedActs {
 type Acted = Extract<ComputerCommand, { type: 'RecordActed' }>;
 
 const turnsOfOneReplica = {
-  acquire: async () => ({ left: null, lost: new AbortController().signal, end: async () => undefined }),
+  acquire: async () => ({ leftInput: null, lost: new AbortController().signal, end: async () => undefined }),
   release: async () => undefined,
-  forget: async () => undefined,
+  deleteInput: async () => undefined,
 } as unknown as DesktopTurns;
 
 /** Everything between a route and the desktops that `dial` reaches. */
