@@ -160,7 +160,7 @@ describe('the shards of several replicas', () => {
     await appendTo(log.store, 'boat-Ark', sampleEvent('BoatArrived'));
     await eventually(() => outcomes.includes('begun'));
     // The lease has expired by the database's clock, but the replica does not know, as if it were suspended.
-    jest.spyOn(one.leases as unknown as { beat(): Promise<void> }, 'beat').mockResolvedValue();
+    jest.spyOn(one.leases as unknown as { heartbeat(): Promise<void> }, 'heartbeat').mockResolvedValue();
     await log.database.query(`update consumer_leases set expires_at = now() - interval '1 second' where name not like 'projection:%'`);
     const two = await start();
     await eventually(() => two.sagas.shardCount === SHARDS, 'the takeover');

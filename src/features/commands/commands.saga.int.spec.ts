@@ -52,7 +52,7 @@ class Bed {
       },
     };
     const looks = {
-      look: async (_: string, commands: { id: string }[]) => ({
+      inspect: async (_: string, commands: { id: string }[]) => ({
         account: 'acme',
         now: NOON,
         seen: new Map(commands.map((command) => [command, this.seen[command.id] ?? { kind: 'runs' }])),

@@ -86,11 +86,11 @@ describe('leases', () => {
 
   it('is acquired immediately by a process that starts after the holder was killed', async () => {
     const program = `
-      const { openDatabase } = await import('./src/postgres/database/database.ts');
+      const { openDatabase } = await import('./src/postgres/database/open-database.ts');
       const { Leases } = await import('./src/postgres/leases/leases.ts');
       const database = await openDatabase({ url: process.env.DATABASE_URL, allowUnsafe: true });
       const lease = await new Leases(database).acquire('boats', new AbortController().signal);
-      process.stdout.write('epoch ' + lease.epoch);`;
+      process.stdout.write('epoch ' + lease.fencingToken);`;
     const env = { ...process.env, DATABASE_URL: test.url };
     const args = ['--import', './scripts/typescript.mjs', '--input-type=module', '-e', program];
     const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'inherit'] });

@@ -18,7 +18,7 @@ const computerId = computerSandbox('00000000-0000-4000-8000-000000000002');
 class LossyEngine {
   lists = 0;
 
-  listed(maxAgeMs: number): Promise<RuntimeList> {
+  listCached(maxAgeMs: number): Promise<RuntimeList> {
     expect(maxAgeMs).toBe(0);
     this.lists += 1;
     return Promise.resolve({ containers: [{ agentId } as ListedContainer], volumes: [computerId] });

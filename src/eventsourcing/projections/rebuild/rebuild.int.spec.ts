@@ -177,10 +177,10 @@ it('runs again by itself after a kill -9 in its middle, and the leftovers are re
   await filled('Ark');
   await harbour.close();
   const program = `
-    const { Harbour, boats, holdBulkReads } = await import('./test/support/boats.ts');
+    const { ProjectionProcess, sampleProjection, holdBulkReads } = await import('./test/support/sample-projection.ts');
     const { eventually } = await import('./test/support/log.ts');
     let hold;
-    await Harbour.open(process.env.DATABASE_URL, [boats], (log) => (hold = holdBulkReads(log)));
+    await ProjectionProcess.open(process.env.DATABASE_URL, [sampleProjection], (log) => (hold = holdBulkReads(log)));
     process.stdout.write('ready ');
     await eventually(() => hold.held());
     process.stdout.write('folding');`;
