@@ -9,7 +9,7 @@ import {
   FindDeploymentHandler,
   ListDeploymentsHandler,
 } from '../../src/features/deployments/deployments.projection.ts';
-import { DeploymentsController } from '../../src/features/deployments/deployments.controller.ts';
+import { DeploymentRecordsController } from '../../src/features/deployments/deployment-records.controller.ts';
 import { logEvents } from '../../src/features/logs/index.ts';
 import { LogsModule } from '../../src/features/logs/logs.module.ts';
 import { EventStore } from '../../src/eventsourcing/event-store/event-store.ts';
@@ -24,7 +24,7 @@ import type { TestResponse, TestServer } from '../support/http-server.ts';
 /** Serves the reads of deployments without the saga that carries them out; a test sends the commands that the saga would send. */
 @Module({
   imports: [AgentsModule],
-  controllers: [DeploymentsController],
+  controllers: [DeploymentRecordsController],
   providers: [BuildLogResponses, FindDeploymentHandler, ListDeploymentsHandler],
 })
 class DeploymentReadsModule {

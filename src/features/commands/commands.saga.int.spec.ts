@@ -55,7 +55,7 @@ class Bed {
       inspect: async (_: string, commands: { id: string }[]) => ({
         account: 'acme',
         now: NOON,
-        seen: new Map(commands.map((command) => [command, this.seen[command.id] ?? { kind: 'runs' }])),
+        observations: new Map(commands.map((command) => [command, this.seen[command.id] ?? { kind: 'runs' }])),
         running: this.running,
       }),
       remove: async (_: string, id: string) => void this.removed.push(id),

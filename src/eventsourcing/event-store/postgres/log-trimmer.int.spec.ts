@@ -126,18 +126,18 @@ it('examines no more of the table in a later transaction than in an early one, w
 
 it('reports when nothing was left to remove, and why it failed', async () => {
   const said = jest.spyOn(Logger.prototype, 'error').mockImplementation(() => undefined);
-  expect(await store.retention()).toEqual({ caughtUpAt: null, forgotten: 0, error: null });
+  expect(await store.retention()).toEqual({ caughtUpAt: null, removed: 0, error: null });
   await bounded(1);
   await written(10, 1, '8 days');
   await operate(place.url, 'alter function es_log_forget(int) rename to es_log_gone');
   const trimmer = new LogTrimmer(database.pool, 20);
   try {
     const failed = await until('a failure', async () => ((await trimmer.status()).error === null ? undefined : trimmer.status()));
-    expect(failed).toMatchObject({ caughtUpAt: null, forgotten: 0, error: expect.stringContaining('es_log_forget') });
+    expect(failed).toMatchObject({ caughtUpAt: null, removed: 0, error: expect.stringContaining('es_log_forget') });
     expect(said.mock.calls[0]?.[0]).toMatch(/could not be removed.*tried again.*long transactions/);
     await operate(place.url, 'alter function es_log_gone(int) rename to es_log_forget');
     const status = await until('a success', async () => ((await trimmer.status()).caughtUpAt === null ? undefined : trimmer.status()));
-    expect(status).toMatchObject({ caughtUpAt: expect.any(String), forgotten: 9, error: null });
+    expect(status).toMatchObject({ caughtUpAt: expect.any(String), removed: 9, error: null });
   } finally {
     await trimmer.stop();
   }
