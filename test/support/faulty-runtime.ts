@@ -43,7 +43,7 @@ export class FaultyRuntime {
           'logs',
           'lastLines',
           'list',
-          'listed',
+          'listCached',
           'capabilities',
           'ping',
           'available',
