@@ -320,6 +320,35 @@ describe('the openai protocol', () => {
     },
   );
 
+  const streamed = (deltas: object[]) => (response: ServerResponse) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    for (const delta of deltas) response.write(`data: ${JSON.stringify({ choices: [{ delta }] })}\n\n`);
+    response.end('data: [DONE]\n\n');
+  };
+  const calls = [{ id: 'c1', type: 'function', function: { name: 'search', arguments: '{}' } }];
+
+  it('takes a refusal for the reply, also in a stream', async () => {
+    const whole = await agent(says({ choices: [{ message: { content: null, refusal: 'I can not help.' } }] }));
+    expect(await deliver(openai(whole.port))).toEqual({ response: 'I can not help.' });
+    const pieces = await agent(streamed([{ refusal: 'I can ' }, { content: null, refusal: 'not help.' }]));
+    expect(await deliver(openai(pieces.port, { onText: () => undefined }))).toEqual({ response: 'I can not help.' });
+  });
+
+  it('says that nobody runs the tools that an answer calls in place of a reply, also in a stream', async () => {
+    const refused = {
+      name: 'AgentErrorResponse',
+      status: 200,
+      retryable: false,
+      message: expect.stringContaining('has to run its tools itself'),
+    };
+    const whole = await agent(says({ choices: [{ message: { content: null, tool_calls: calls } }] }));
+    expect(await failure(openai(whole.port))).toMatchObject(refused);
+    const pieces = await agent(streamed([{ role: 'assistant', content: null }, { tool_calls: calls }]));
+    expect(await failure(openai(pieces.port, { onText: () => undefined }))).toMatchObject(refused);
+    const both = await agent(says({ choices: [{ message: { content: 'found', tool_calls: calls } }] }));
+    expect(await deliver(openai(both.port))).toEqual({ response: 'found' });
+  });
+
   it('finds an error in a response with status 200', async () => {
     const { port } = await agent(says({ error: { message: 'no model' } }));
     expect(await failure(openai(port))).toMatchObject({ status: 502, retryable: true, message: expect.stringContaining('no model') });

@@ -38,28 +38,49 @@ function bodyOf(message: AgentMessage, history: readonly Turn[], model = 'defaul
   return { model, messages: turns.map(({ role, text }) => ({ role, content: text })), user: message.conversationId, stream };
 }
 
+/** The message of a completion, or a part of it. */
+interface CompletionMessage {
+  content?: unknown;
+  /** What the model says in the place of a reply that it refuses to give. */
+  refusal?: unknown;
+  tool_calls?: unknown;
+}
+
 interface Completion {
-  choices?: { message?: { content?: unknown } }[];
+  choices?: { message?: CompletionMessage }[];
   error?: { message?: unknown };
 }
+
+const CALLS_TOOLS = 'the answer calls tools, which nobody runs: an agent has to run its tools itself and then reply';
 
 function replyIn(answer: unknown): string {
   const { choices, error } = (answer ?? {}) as Completion;
   refuseError(error);
-  const content = Array.isArray(choices) ? choices[0]?.message?.content : undefined;
-  const text = textOfContent(content);
-  if (text === null) throw new AgentErrorResponse(200, 'the answer has no choices[0].message.content');
-  return text;
+  const message = (Array.isArray(choices) ? choices[0]?.message : undefined) ?? {};
+  const text = textOfMessage(message);
+  if (text !== null) return text;
+  throw new AgentErrorResponse(200, callsTools(message) ? CALLS_TOOLS : 'the answer has no choices[0].message.content');
+}
+
+/** Returns the text of a message: its content, or else its refusal; null if it has neither. */
+function textOfMessage({ content, refusal }: CompletionMessage): string | null {
+  return textOfContent(content) ?? (typeof refusal === 'string' ? refusal : null);
+}
+
+function callsTools({ tool_calls: calls }: CompletionMessage): boolean {
+  return Array.isArray(calls) && calls.length > 0;
 }
 
 interface Chunk {
-  choices?: { delta?: { content?: unknown }; finish_reason?: unknown }[];
+  choices?: { delta?: CompletionMessage; finish_reason?: unknown }[];
   error?: { message?: unknown };
 }
 
 /** A completion that is streamed in chunks. */
 class StreamedCompletion {
   private isComplete = false;
+  private hasText = false;
+  private callsTools = false;
 
   constructor(private readonly reply: ReplyText) {}
 
@@ -72,13 +93,18 @@ class StreamedCompletion {
     const { choices, error } = (parsedEvent(data) ?? {}) as Chunk;
     refuseError(error);
     const choice = Array.isArray(choices) ? choices[0] : undefined;
-    this.reply.add(textOfContent(choice?.delta?.content) ?? '');
+    const delta = choice?.delta ?? {};
+    const text = textOfMessage(delta) ?? '';
+    this.reply.add(text);
+    this.hasText ||= text !== '';
+    this.callsTools ||= callsTools(delta);
     if (typeof choice?.finish_reason === 'string') this.isComplete = true;
     return false;
   }
 
   end(): string {
     if (!this.isComplete) throw new AgentBrokeConnection('ended its reply before it was complete');
+    if (this.callsTools && !this.hasText) throw new AgentErrorResponse(200, CALLS_TOOLS);
     return this.reply.end();
   }
 }
