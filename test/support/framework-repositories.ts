@@ -160,7 +160,8 @@ class MyCustomTool(BaseTool):
 };
 
 const openclaw: Repository = {
-  'openclaw.json': JSON.stringify({ agents: { defaults: { skipBootstrap: true } } }),
+  // OpenClaw's own documentation writes its settings as JSON5.
+  'openclaw.json': '{\n  // The agent needs no introduction.\n  agents: { defaults: { skipBootstrap: true, } },\n}\n',
   'package.json': JSON.stringify({ name: 'claw', version: '1.0.0', private: true, dependencies: { openclaw: '^2026.9.6' } }),
 };
 

@@ -2,8 +2,9 @@
 // stays in this process: of all that the gateway offers, callers reach the chat alone.
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
 import { createServer, request } from 'node:http';
+import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream';
 
@@ -19,6 +20,8 @@ const PATH = '/v1/chat/completions';
 /** OpenClaw needs a newer Node than the base image may have, so a package brings it. */
 const node = inPackages(`node-linux-${arch}/bin/node`);
 const openclaw = inPackages('openclaw/openclaw.mjs');
+/** OpenClaw's own settings are JSON5: names without quotes, comments, commas at the end. */
+const json5 = createRequire(realpathSync(openclaw))('json5');
 
 const provider = {
   baseUrl: env.OPENAI_BASE_URL || 'https://api.openai.com/v1',
@@ -74,7 +77,7 @@ function merged(base, over) {
 
 function ownSettings() {
   const file = join(project, 'openclaw.json');
-  return existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : {};
+  return existsSync(file) ? json5.parse(readFileSync(file, 'utf8')) : {};
 }
 
 function startGateway() {
