@@ -4,7 +4,7 @@ import { agentDecider, type AgentCommand } from '../../src/features/agents/aggre
 import type { AgentEvent, AgentSettings } from '../../src/features/agents/aggregate/agents.events.ts';
 import { fold, given, NOON } from './decider-spec.ts';
 
-/** Agents in every status, as the events that lead to it, and their owner's commands. */
+/** For each status of an agent: the events that lead to it, and the commands that its owner can send then. */
 
 export const accountId = 'account-1';
 export const deadlineAt = '2026-03-01T12:05:00.000Z';

@@ -25,7 +25,7 @@ const methodNames = {
 /** The JSON-RPC errors for an invalid or unsupported request. All other errors may be temporary. */
 const REFUSALS = new Set([-32_700, -32_600, -32_601, -32_602, -32_001, -32_002, -32_003, -32_004, -32_005, -32_006, -32_007, -32_009]);
 
-/** The length of the history that is requested with the latest task of a context: enough to contain the last message that it answers. */
+/** The number of messages that are requested with a context's latest task: enough to include the last message that the task answers. */
 const HISTORY_LENGTH = 10;
 
 /**

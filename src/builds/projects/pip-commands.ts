@@ -83,7 +83,7 @@ export function pipFolder(name: string): string[] {
 
 export type ListReader = 'uv' | 'uv without a lock' | 'poetry' | 'poetry without a lock' | 'pipenv' | 'pipenv without hashes';
 
-/** Returns the commands that have a tool write the list of packages in a form for pip, and install them. */
+/** Returns the commands that export the locked packages to a requirements file and install them with pip. */
 export function listedInstall(reader: ListReader, hasLocalPackages: boolean): string[][] {
   const { packages, commands } = readers[reader];
   return [

@@ -82,7 +82,7 @@ export class CommandRuns {
     });
   }
 
-  /** Writes to the command's input, and closes it if `closes`. Throws what `start` throws, `not_found`, `invalid_state` and `reply_timeout`. */
+  /** Writes to the command's input, and closes it if `closes`. Throws the errors of `start`, and also `not_found`, `invalid_state` and `reply_timeout`. */
   async write(call: CommandCall, actId: string, bytes: Buffer, closes: boolean): Promise<void> {
     await this.requireRunning(call);
     await this.use(call, async (handle) => {
@@ -94,7 +94,7 @@ export class CommandRuns {
     });
   }
 
-  /** Sends the signal to the command's process group. Throws what `start` throws, `not_found` and `invalid_state`. */
+  /** Sends the signal to the command's process group. Throws the errors of `start`, and also `not_found` and `invalid_state`. */
   async signal(call: CommandCall, actId: string, signal: NodeJS.Signals): Promise<void> {
     await this.requireRunning(call);
     await this.use(call, async (handle) => {

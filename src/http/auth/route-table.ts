@@ -29,7 +29,7 @@ export interface RouteAccess {
 
 type AccessRules = Pick<RouteAccess, 'access' | 'takesTicket' | 'readModels'>;
 
-/** Holds the rules of every route. It stops the start if a route has no access rule, or would bypass the gate. */
+/** Holds the rules of every route. Startup fails if a route has no access rule, or would bypass the check of credentials. */
 @Injectable()
 export class RouteTable implements OnApplicationBootstrap {
   /** The rules by method and path. */

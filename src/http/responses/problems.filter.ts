@@ -42,5 +42,5 @@ function unknownAddress(request: FastifyRequest, reply: FastifyReply): ProblemEr
   const allowed = allowedMethods(request.server, request.url);
   if (allowed.length === 0) return new ProblemError('not_found', 'There is nothing at this address.');
   reply.header('allow', allowed.join(', '));
-  return new ProblemError('method_not_allowed', `The address takes ${allowed.join(', ')}.`);
+  return new ProblemError('method_not_allowed', `The address accepts only the methods ${allowed.join(', ')}.`);
 }

@@ -48,7 +48,7 @@ describe('files that are put into a container whose image has links', () => {
     expect(await bed.output(view, 'stat -c "%a %u" /service /service/scripts /service/scripts/run.sh')).toBe('755 0\n755 0\n755 0\n');
   });
 
-  it('are taken by the volume of a container with a read-only file system, and nowhere else', async () => {
+  it('are written only to the volume of a container whose file system is read-only', async () => {
     const view = await bed.runtime.create(bed.spec({ readOnlyRoot: true }));
     const tar = () => {
       const made = pack();

@@ -33,7 +33,7 @@ export interface Wakeable<S extends Sandbox = Sandbox> {
   requireOwned(sandbox: S | null, accountId: string): S;
   /** Returns whether the container is up and ready. */
   isAwake(sandbox: S): boolean;
-  /** Requests a wake of the sandbox, if it sleeps. Throws the kind's refusal of one that must not be woken. */
+  /** Requests a wake of the sandbox, if it sleeps. Throws the error that this kind of sandbox defines if the sandbox must not be woken. */
   wake(need: Need): Promise<CommandResult<S | null>>;
   /** Waits until the probe returns a result. It is called now and after each event of the sandbox. See `EventWaits.until`. */
   until<T>(sandboxId: string, probe: () => Promise<T | undefined>, options: { timeoutMs: number }): Promise<T | null>;

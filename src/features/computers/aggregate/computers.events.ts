@@ -8,8 +8,8 @@ export type ComputerSize = 'small' | 'medium' | 'large';
 /** The size of the screen in pixels. */
 export type Display = { width: number; height: number };
 /**
- * The state that a computer woke from: it was just created, slept, crashed, or had a request to sleep and did not sleep yet (`awake`), in
- * which case the time awake continues.
+ * The state that a computer woke from: it was just created (`nothing`), slept, or had crashed. After `awake` it had been asked to sleep and did
+ * not yet, so that its time awake continues.
  */
 export type WokeAfter = 'nothing' | 'awake' | SleepDepth | 'crash';
 /**

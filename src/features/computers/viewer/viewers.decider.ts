@@ -69,7 +69,7 @@ interface CloseSessions {
   /** The sessions to close; null stands for all. */
   sessionIds: readonly string[] | null;
   reason: ViewerEnd;
-  /** The durations of their connections, as far as they are known. */
+  /** The known durations of the viewers' connections. */
   times: readonly ConnectionTime[];
 }
 

@@ -53,7 +53,7 @@ describe('the output of a container that has ended', () => {
     expect(await missing(restarted(), [view('again', { handle: 'a newer one' })])).toEqual(['again']);
   });
 
-  it('is known to be complete on another replica, even among many containers', async () => {
+  it('is known by another replica to be complete, even if there are many containers', async () => {
     const [one, other] = [restarted(), restarted()];
     const many = Array.from({ length: 1_200 }, (_, n) => view(`agent ${String(n).padStart(4, '0')}`));
     for (const each of many.slice(0, 1_100)) await one.add(each);

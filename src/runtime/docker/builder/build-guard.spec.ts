@@ -9,7 +9,7 @@ describe('a build is aborted', () => {
     expect(excessOf({ ...sound, usedKb: 1024 * 1024 + 1, measuredAt: at }, 1024, at)).toMatch(/more than 1024 MiB/);
   });
 
-  it('when its size can’t be measured, or was not', () => {
+  it('when its size can’t be measured, or has never been measured', () => {
     expect(excessOf({ ...sound, usedKb: Infinity, measuredAt: at }, 1024, at)).toMatch(/too long to be measured/);
     expect(excessOf({ ...sound, usedKb: 1, measuredAt: at }, 1024, at + 60_000)).toBeNull();
     expect(excessOf({ ...sound, usedKb: 1, measuredAt: at }, 1024, at + 100_000)).toMatch(/could not be measured/);

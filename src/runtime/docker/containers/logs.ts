@@ -11,9 +11,8 @@ import { WatchedStream } from './watched-stream.ts';
 /** The size of the pieces into which the engine splits a long line; only the last one is shorter, or ends in a line feed. */
 const PIECE_BYTES = 16 * 1024;
 /**
- * The time without output, after much output, after which the output is followed again, in ms. It doubles each time that nothing new was
- * found, up to an hour: the engine reads all files to find the position, and sends the last second again of an agent that stopped printing
- * after a flood.
+ * After much output, the silence after which the output is followed anew, in ms. It doubles, up to an hour, each time that this found nothing:
+ * to follow anew costs the engine a read of all log files, and it sends the last second again.
  */
 const SILENT_MS = 10_000;
 const SILENT_MS_MAX = 3_600_000;

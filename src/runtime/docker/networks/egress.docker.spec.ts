@@ -281,7 +281,7 @@ describe.each(ways)('what an agent may reach that is reached by %s', (_way, addr
     await expectRules();
   });
 
-  it('is more for builds, which reach the mirrors of the operator and nothing else that is private', async () => {
+  it('includes the operator’s mirrors for builds, and no other private address', async () => {
     const { instance, containerKey, docker } = bed;
     const mirrors = [{ host: places.neighbour, port: webPort }];
     const runtime = new DockerRuntime({ instance, containerKey, docker, helperImage: null, ociRuntime: null, egress: 'none', mirrors });
