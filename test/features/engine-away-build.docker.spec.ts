@@ -69,7 +69,7 @@ describe('a build from a repository whose engine does not go on with it', () => 
     commit('["sh", "-c", "echo broken; exit 3"]');
     await engine.start();
     const record = await failed(agent);
-    expect(record.message).toMatch(/returned a non-zero code: 3$/);
+    expect(record.message).toMatch(/returned a non-zero code: 3: broken$/);
     expect(record.build_log).toContain('broken');
   });
 
