@@ -41,7 +41,7 @@ function bodyOf(message: AgentMessage, history: readonly Turn[], model = 'defaul
 /** The message of a completion, or a part of it. */
 interface CompletionMessage {
   content?: unknown;
-  /** What the model says in the place of a reply that it refuses to give. */
+  /** The text in which the model refuses to reply. */
   refusal?: unknown;
   tool_calls?: unknown;
 }
