@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { AgentFixture } from '../../../test/support/agent-fixture.ts';
 import { emptyLock, pythonProgram } from '../../../test/support/agent-programs.ts';
 import { startFeatureServer } from '../../../test/support/feature-server.ts';
@@ -17,6 +18,8 @@ const nodeProgram = (version: string) => `
   }).listen(process.env.PORT, process.env.HOST);
 `;
 
+const certificates = '/etc/ssl/certs/ca-certificates.crt';
+
 describe('an agent from a Git repository on a machine without Docker', () => {
   let git: GitServer;
   let server: TestServer;
@@ -28,6 +31,8 @@ describe('an agent from a Git repository on a machine without Docker', () => {
       MOORING_ALLOW_PRIVATE_SOURCES: git.host,
       MOORING_BUILD_ENV: 'MIRROR_TOKEN',
       MIRROR_TOKEN: 'canary-of-the-mirror',
+      // Packages may come through a proxy that only the machine trusts.
+      ...(existsSync(certificates) ? { MOORING_BUILD_CA_FILE: certificates } : {}),
     };
     server = await startFeatureServer({ ...features, modules: [...features.modules, ProvisioningModule], environment });
     await new AgentFixture(server).account('acme', 100);
