@@ -1,7 +1,7 @@
 import { isIPv6 } from 'node:net';
 
 import { holdsCredential } from '../../agent-protocol/credentials.ts';
-import { hopByHop, namesIn } from '../../agent-protocol/sender-headers.ts';
+import { headerKey, hopByHop, mayReachAgent, namesIn } from '../../agent-protocol/sender-headers.ts';
 import { ownRealms } from './realms.ts';
 
 /** The headers of a request or a response as Node returns them: alternating names and values. */
@@ -18,17 +18,8 @@ export interface Caller {
   requestId: string;
 }
 
-/** Request headers that the service sets or handles itself. Otherwise a caller could impersonate somebody else. */
-const serviceRequestHeaders = new Set([
-  'content-length',
-  'expect',
-  'forwarded',
-  'host',
-  'via',
-  'x-real-ip',
-  'x-request-id',
-  'x-service-webhook-token',
-]);
+/** Request headers of which the agent gets the service's own. */
+const serviceRequestHeaders = new Set(['host', 'via', 'x-request-id']);
 
 /** Response headers that the service sets itself. */
 const serviceResponseHeaders = new Set(['x-agent-woken', 'x-event-position', 'x-request-id']);
@@ -82,10 +73,7 @@ export function headersForAgent({ method, raw, isUpgrade, prefix }: ReceivedRequ
   const named = connectionNames(raw);
   const kept: string[] = [];
   for (const [name, value] of pairs(raw)) {
-    // Programs behind CGI and WSGI can't distinguish an underscore from a hyphen.
-    const key = name.toLowerCase().replaceAll('_', '-');
-    if (hopByHop.has(key) || named.has(key) || serviceRequestHeaders.has(key) || key.startsWith('x-forwarded-')) continue;
-    if (!holdsCredential(key, value)) kept.push(name, value);
+    if (!serviceRequestHeaders.has(headerKey(name)) && mayReachAgent(name, value, named)) kept.push(name, value);
   }
   const { address, protocol, host, httpVersion, requestId } = caller;
   const via = [...valuesOf(raw, 'via').filter((value) => !holdsCredential('via', value)), `${httpVersion} mooring`].join(', ');
