@@ -111,13 +111,13 @@ function lines(pattern: RegExp, what: string): TidyRule['check'] {
 }
 
 /** See docs/reference/style.md. A comment that begins so has no subject, or hides it behind a riddle. */
-const headless = /^(Of|What|How|Whether|Who|Whose|Why|Which|Until|As|By|Those|(Null|True|False)( where\b|:)) /;
+const headless = /^(Of|What|Whatever|Where|How|Whether|Who|Whoever|Whose|Why|Which|Until|As|By|Those|(Null|True|False)( where\b|:)) /;
 
 /** Looks at the first line of each comment that has lines of its own. */
 function headlessComments(text: string): Finding[] {
   const all = text.split('\n');
   return all.flatMap((line, index) => {
-    const [, mark, said = ''] = /^\s*(\/\*\*|\/\/)\s?(.*)$/.exec(line) ?? [];
+    const [, mark, said = ''] = /^\s*(\/\*\*?|\/\/)\s?(.*)$/.exec(line) ?? [];
     const goesOn = mark === '//' && /^\s*\/\//.test(all[index - 1] ?? '');
     if (mark === undefined || goesOn) return [];
     const first = said === '' ? (all[index + 1] ?? '').replace(/^\s*\*\s?/, '') : said;
@@ -165,7 +165,7 @@ function crowdedConstructors(text: string, path: string): Finding[] {
   );
 }
 
-/** Whoever injects a class has its methods, and not what was injected into it. */
+/** Finds members through which a class that injects another one would reach what was injected into that one. */
 function publicInjections(text: string, path: string): Finding[] {
   return inTree(text, path, (node) => {
     if (!ts.isParameter(node) || !ts.isConstructorDeclaration(node.parent) || !ts.isParameterPropertyDeclaration(node, node.parent))

@@ -139,7 +139,7 @@ export class LogSubscription implements Subscription {
       const batch = this.log.kept(this.after);
       if (batch !== null && batch.upTo > this.after && this.onQuiet(batch.events, batch.upTo)) this.after = batch.upTo;
     } catch {
-      // Whatever it is, reading and handling the batch meets it again.
+      // The error is not lost: the same batch is read and handled next, and fails there in the same way.
     }
   }
 

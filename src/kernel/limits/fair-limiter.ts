@@ -78,10 +78,10 @@ export class FairLimiter {
     return this.releaseOf(share, counted);
   }
 
-  /** Does as `acquire` if there is room and nobody waits for whom it would be; otherwise returns null. */
+  /** Does as `acquire` if there is room and no earlier work waits for that room; otherwise returns null. */
   tryAcquire(share: Share, amount = 1): (() => void) | null {
     const counted = this.used.capped(amount);
-    // Whoever is ready and waits nevertheless waits for the whole.
+    // Work that is ready and still waits can only wait for room in the whole, so it goes first.
     if (this.lacking(share, amount) !== null || this.waiting.of(share.account) > 0 || this.ready.isReady) return null;
     this.used.add(share, counted);
     return this.releaseOf(share, counted);

@@ -1,5 +1,5 @@
 /*
- * What is particular to agents, for the reconciler: their images, their build logs, and the scripts that end a deployment.
+ * Executes, for the reconciler, the steps that only agents have: they use images, build logs and the scripts that end a deployment.
  *
  * It owns the two long steps of a deployment (resolving the image, running scripts) and the records about them. It does not own the loop
  * over the steps (`Reconciler`), the rules (`next-step`, `agent-rules`), or the contents of containers (`AgentContainers`).

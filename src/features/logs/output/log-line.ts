@@ -33,7 +33,7 @@ function parseObject(text: string): JsonObject | null {
 
 type Path = readonly [string] | readonly [string, string] | readonly [string, string, string];
 
-/** Where programs put the level, and the message: the first place that holds one counts. */
+/** The paths at which programs put the level and the message. The first path that holds one counts. */
 const LEVELS: readonly Path[] = [['level'], ['severity'], ['levelname'], ['log.level'], ['log', 'level'], ['record', 'level', 'name']];
 const MESSAGES: readonly Path[] = [['message'], ['msg'], ['event'], ['fields', 'message'], ['record', 'message']];
 
