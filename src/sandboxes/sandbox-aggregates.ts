@@ -8,8 +8,16 @@ import type { EventWaits, EventWatch } from '../eventsourcing/log/event-waits.ts
 
 type AnyEvent = { type: string; data: unknown };
 
+/** The longest time for which a caller waits until a sandbox is deleted, in ms. */
+const DELETION_TIMEOUT_MS = 30_000;
+
+interface SandboxState {
+  accountId: string;
+  status: string;
+}
+
 /** One kind of sandboxes as aggregates. */
-export interface SandboxAggregate<State extends { accountId: string }, Command, Event extends AnyEvent> {
+export interface SandboxAggregate<State extends SandboxState, Command, Event extends AnyEvent> {
   decider: Decider<State | null, Command, Event>;
   /** Returns the name of the stream of the sandbox with that id. */
   streamOf(id: string): string;
@@ -24,7 +32,7 @@ export interface SandboxAggregate<State extends { accountId: string }, Command, 
 export type Written<State> = CommandResult<State | null> & { state: State };
 
 /** Loads the sandboxes of one kind and executes commands on them. The rest of the program knows neither their decider nor their streams. */
-export abstract class SandboxAggregates<State extends { accountId: string }, Command, Event extends AnyEvent> {
+export abstract class SandboxAggregates<State extends SandboxState, Command, Event extends AnyEvent> {
   protected constructor(
     protected readonly aggregates: Aggregates,
     private readonly store: EventStore,
@@ -79,6 +87,15 @@ export abstract class SandboxAggregates<State extends { accountId: string }, Com
   /** Waits until the probe has a result, which it looks for now and after each event of the sandbox. See `EventWaits.until`. */
   until<T>(id: string, probe: () => Promise<T | undefined>, options: { timeoutMs: number; signal?: AbortSignal }): Promise<T | null> {
     return this.waits.until(this.kind.streamOf(id), probe, options);
+  }
+
+  /** Waits until the sandbox is deleted. Returns the position of its newest event then; null after 30 s. */
+  untilDeleted(id: string): Promise<Position | null> {
+    const probe = async () => {
+      const { state, position } = await this.find(id);
+      return state?.status === 'deleted' ? position : undefined;
+    };
+    return this.until(id, probe, { timeoutMs: DELETION_TIMEOUT_MS });
   }
 
   /** Closes the sandbox's stream, so that no event can follow, and removes its snapshots. May be repeated. */

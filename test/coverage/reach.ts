@@ -9,7 +9,7 @@ import { dirname, join } from 'node:path/posix';
 
 import ts from 'typescript';
 
-import type { Sources } from './imports.ts';
+import { type Imports, reachedFrom, type Sources } from './imports.ts';
 
 /** A name in another file; `*` is all of the file. */
 interface Name {
@@ -28,23 +28,22 @@ interface Parsed {
 
 export class Reach {
   private readonly files: ReadonlyMap<string, Parsed>;
+  private readonly imports: Imports;
 
   constructor(sources: Sources) {
     this.files = new Map([...sources].map(([path, text]) => [path, parse(path, text)]));
+    this.imports = new Map([...this.files.keys()].map((path) => [path, this.importedBy(path)]));
   }
 
   /** Maps each file that the file reaches to the shortest chain of files that leads there. */
   from(path: string): ReadonlyMap<string, readonly string[]> {
-    const chains = new Map<string, readonly string[]>([[path, [path]]]);
-    // A map that grows meanwhile is walked to its end.
-    for (const [file, chain] of chains)
-      for (const target of this.importedBy(file)) if (!chains.has(target)) chains.set(target, [...chain, target]);
+    const chains = new Map(reachedFrom(path, this.imports));
     chains.delete(path);
     return chains;
   }
 
   /** Returns the files that declare what the file imports and exports again. */
-  importedBy(path: string): string[] {
+  private importedBy(path: string): string[] {
     const file = this.files.get(path);
     if (!file) return [];
     const again = file.allExportedAgain.map((target) => ({ path: target, name: '*' }));

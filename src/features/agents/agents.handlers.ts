@@ -5,8 +5,6 @@ import { ReleaseSeat } from '../accounts/index.ts';
 import { Config } from '../../kernel/config/config.ts';
 import { Clock } from '../../kernel/clock.ts';
 import { checkRevision } from '../../http/responses/etag.ts';
-import type { Written } from '../../sandboxes/index.ts';
-import type { Agent } from './aggregate/agent-state.rules.ts';
 import { requireVisible, type AgentCommand } from './aggregate/agents.decider.ts';
 import { Agents } from './aggregate/agents.service.ts';
 import { AllowLists } from './policies/allow-lists.service.ts';
@@ -22,8 +20,6 @@ import {
   type AgentWrite,
   type AgentWriteResult,
 } from './agents.commands.ts';
-
-const DELETION_TIMEOUT_MS = 30_000;
 
 /** Executes commands on the agent's stream. */
 @Injectable()
@@ -43,16 +39,19 @@ export class AgentWriter {
     return transitionDeadlines(this.config)[transition](this.clock.now());
   }
 
-  async write({ context, accountId, agentId, ifMatch }: AgentWrite<unknown>, command: AgentCommand): Promise<AgentWriteResult> {
-    let written: Written<Agent>;
-    if (ifMatch === null) written = await this.agents.write(agentId, accountId, command, context);
-    else {
-      const { state, revision } = await this.agents.find(agentId);
-      requireVisible(state, accountId);
-      checkRevision(ifMatch, revision);
-      written = await this.agents.write(agentId, accountId, command, context, { expectedRevision: revision });
-    }
+  async write(write: AgentWrite<unknown>, command: AgentCommand): Promise<AgentWriteResult> {
+    const { context, accountId, agentId } = write;
+    const written = await this.agents.write(agentId, accountId, command, context, await this.requireMatch(write));
     return { ...written, wasActive: written.before?.status === 'active' };
+  }
+
+  /** Returns the revision at which the caller allows the write, which is the newest; none if any is allowed. Throws `revision_mismatch`. */
+  private async requireMatch({ accountId, agentId, ifMatch }: AgentWrite<unknown>): Promise<{ expectedRevision?: number }> {
+    if (ifMatch === null) return {};
+    const { state, revision } = await this.agents.find(agentId);
+    requireVisible(state, accountId);
+    checkRevision(ifMatch, revision);
+    return { expectedRevision: revision };
   }
 }
 
@@ -123,14 +122,7 @@ export class DeleteAgentHandler implements ICommandHandler<DeleteAgent> {
 
   async execute(remove: DeleteAgent): Promise<AgentWriteResult & { gone: boolean }> {
     const written = await this.writer.write(remove, { type: 'DeleteAgent', accountId: remove.accountId });
-    const goneAt = await this.agents.until(
-      remove.agentId,
-      async () => {
-        const { state, position } = await this.agents.find(remove.agentId);
-        return state?.status === 'deleted' ? position : undefined;
-      },
-      { timeoutMs: DELETION_TIMEOUT_MS },
-    );
+    const goneAt = await this.agents.untilDeleted(remove.agentId);
     if (goneAt === null) return { ...written, gone: false };
     // The caller's next creation may use the seat.
     await this.commands.execute(new ReleaseSeat(remove.context, remove.accountId, remove.agentId));

@@ -106,7 +106,7 @@ export class ComputerResponses {
     return undefined;
   }
 
-  /** Like `settled`. Sets `Preference-Applied` if it waited as the caller preferred. */
+  /** Like `waitUntilSettled`. Sets `Preference-Applied` if it waited as the caller preferred. */
   private async waitAsPreferred(computerId: string, call: RequestContext, wait: number | null): Promise<Waited> {
     const waited = await this.waitUntilSettled(computerId, call, wait === null ? SETTLE_TIMEOUT_MS : wait * 1_000);
     if (wait !== null && waited.reached) call.setPreferenceApplied();

@@ -16,8 +16,6 @@ import { ComputerWakes } from './computer-wakes.service.ts';
 import { ConfigureComputer, DeleteComputer, SleepComputer, WakeComputer, type ComputerWrite } from './computers.commands.ts';
 import { ViewerWatch } from './watch/viewer-watch.service.ts';
 
-const DELETION_TIMEOUT_MS = 30_000;
-
 /** Executes commands on the computer's stream. */
 @Injectable()
 export class ComputerWriter {
@@ -102,14 +100,7 @@ export class DeleteComputerHandler implements ICommandHandler<DeleteComputer> {
   async execute(remove: DeleteComputer): Promise<Loaded<Computer> & { gone: boolean }> {
     const { context, accountId, computerId } = remove;
     const written = await this.writer.write(remove, { type: 'DeleteComputer', accountId });
-    const goneAt = await this.computers.until(
-      computerId,
-      async () => {
-        const { state, position } = await this.computers.find(computerId);
-        return state?.status === 'deleted' ? position : undefined;
-      },
-      { timeoutMs: DELETION_TIMEOUT_MS },
-    );
+    const goneAt = await this.computers.untilDeleted(computerId);
     if (goneAt === null) return { ...written, gone: false };
     // The caller's next creation may use the seat.
     await this.commands.execute(new ReleaseComputerSeat(context, accountId, computerId));

@@ -13,8 +13,6 @@ import { NewComputers } from './new-computers.service.ts';
 
 /** The request fails after this many computers that were deleted meanwhile or were created too late. */
 const ATTEMPTS_MAX = 5;
-/** The longest wait for the deletion of the end user's former computer, in ms. */
-const DELETION_TIMEOUT_MS = 30_000;
 
 /**
  * Takes the seat first and then creates the computer, each in one append. A crash between the two leaves a seat without a computer, which
@@ -64,8 +62,7 @@ export class CreateComputerHandler implements ICommandHandler<CreateComputer> {
 
   /** Waits until the computer is deleted. */
   private async waitUntilDeleted(computerId: string): Promise<null> {
-    const isDeleted = async () => ((await this.computers.find(computerId)).state?.status === 'deleted' ? true : undefined);
-    if ((await this.computers.until(computerId, isDeleted, { timeoutMs: DELETION_TIMEOUT_MS })) !== null) return null;
+    if ((await this.computers.untilDeleted(computerId)) !== null) return null;
     throw new ProblemError('invalid_state', 'The computer of this end user is still being deleted.', { retryAfterSeconds: 5 });
   }
 }

@@ -14,8 +14,6 @@ import { Provision, type ProvisionResult } from './provisioning.commands.ts';
 
 /** The request fails after this many agents that were deleted meanwhile or were created too late. */
 const ATTEMPTS_MAX = 5;
-/** The longest wait for the deletion of an agent with the same external id, in ms. */
-const DELETION_TIMEOUT_MS = 30_000;
 
 /**
  * Takes the seat first and then creates the agent, each in one append. A crash between the two leaves a seat without an agent, which the
@@ -62,8 +60,7 @@ export class ProvisionHandler implements ICommandHandler<Provision> {
   }
 
   private async waitUntilDeleted(agentId: string): Promise<void> {
-    const isGone = async () => ((await this.agents.find(agentId)).state?.status === 'deleted' ? true : undefined);
-    if ((await this.agents.until(agentId, isGone, { timeoutMs: DELETION_TIMEOUT_MS })) !== null) return;
+    if ((await this.agents.untilDeleted(agentId)) !== null) return;
     throw new ProblemError('invalid_state', 'The agent with this external_id is still being deleted.', { retryAfterSeconds: 5 });
   }
 }

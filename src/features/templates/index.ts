@@ -1,2 +1,2 @@
-export type { DockerfileFolder, ProjectFolder, Template } from './template.ts';
+export { DEFAULT_PORT, type DockerfileFolder, type ProjectFolder, type Template } from './template.ts';
 export { Templates } from './templates.ts';

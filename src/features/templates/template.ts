@@ -54,6 +54,9 @@ export interface Template {
   tmpfs: string[];
 }
 
+/** The port of an agent whose template names none, or that has no template. */
+export const DEFAULT_PORT = 8080;
+
 const ID = /^[a-z][a-z0-9-]{0,62}$/;
 const VARIABLE = /^(?!PORT$|MOORING_)[A-Za-z_][A-Za-z0-9_]{0,127}$/;
 const URL_PATH = /^\/[\x21-\x7e]{0,255}$/;
@@ -86,7 +89,7 @@ function templateFrom(members: Members, folder: string, directory: string): Temp
     name: members.text('name', /^.{1,63}$/u),
     description: members.text('description', /^.{1,500}$/u),
     source: sourceFrom(members.object('source'), directory),
-    port: members.integer('port', 1, 65_535, 8080),
+    port: members.integer('port', 1, 65_535, DEFAULT_PORT),
     health: healthFrom(members.object('health', { path: '/healthz' })),
     startTimeoutSeconds: members.integerOrNull('start_timeout', 1, 3_600),
     stopGraceSeconds: members.integer('stop_grace', 0, 120, 10),

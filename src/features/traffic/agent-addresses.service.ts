@@ -7,14 +7,13 @@ import { type AgentEndpoint, endpointOf } from '../../agent-protocol/agent-endpo
 import { ContainerRuntime } from '../../runtime/runtime.ts';
 import type { ContainerName } from '../../runtime/container.ts';
 import { ContainerGone, RuntimeRefused } from '../../runtime/runtime.errors.ts';
-import { Templates } from '../templates/index.ts';
+import { DEFAULT_PORT, Templates } from '../templates/index.ts';
 
 /**
  * An address is cached for this time, in ms. An engine gives the address of an exited container to the next one that starts, which needs
  * longer than this to listen.
  */
 const ADDRESS_CACHED_MS = 50;
-const DEFAULT_PORT = 8080;
 
 /** Finds the addresses of running agents. One query to the engine serves all requests within a moment. */
 @Injectable()

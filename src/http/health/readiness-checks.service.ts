@@ -1,5 +1,5 @@
 /**
- * Checks the dependencies of the service for `/readyz`.
+ * Checks the dependencies of the service for `/ready`.
  *
  * Owns: the last result, which serves all callers for a second. Does not own the checks of the dependencies themselves.
  *

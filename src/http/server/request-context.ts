@@ -190,7 +190,7 @@ export class RequestContext {
     this.setHeader('link', `<${path}?${parameters.toString()}>; rel="next"`);
   }
 
-  /** Links to the next page if this page is full. `serverPosition` returns the sort values of its last item. */
+  /** Links to the next page if this page is full. `placeOf` returns the sort values of its last item. */
   linkAfter<T>(items: readonly T[], limit: number, placeOf: (last: T) => readonly (string | number)[]): void {
     const last = items.at(-1);
     if (items.length === limit && last !== undefined) this.linkNextPage(placeOf(last));

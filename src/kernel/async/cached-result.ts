@@ -12,7 +12,7 @@ export class CachedResult<T> {
     private readonly maxAgeMs: number,
   ) {}
 
-  /** Returns the result that is being read, or that was read at most `keptMs` ago. A failure is not cached. */
+  /** Returns the result that is being read, or that was read at most `maxAgeMs` ago. A failure is not cached. */
   get(): Promise<T> {
     if (this.cached === null || performance.now() >= this.until) {
       const answer = this.read();

@@ -1,4 +1,4 @@
-/** The stable error codes that a caller can get. `http/problems.ts` gives each its status and title; docs/reference/errors.md explains them. */
+/** The stable error codes that a caller can get. `http/responses/problems.ts` gives each its status and title; docs/reference/errors.md explains them. */
 export const errorCodes = [
   'invalid_request',
   'secret_not_found',

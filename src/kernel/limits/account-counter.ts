@@ -55,7 +55,7 @@ export class AccountCounter {
   /** Returns the narrowest limit that leaves no room for that much more; null if there is room. */
   lacking(share: Share, amount = 1): keyof Limits | null {
     const { all = Infinity, account = Infinity, agent = Infinity } = this.limits;
-    if ((this.agents.get(agentOf(share)) ?? 0) + amount > agent) return 'agent';
+    if ((this.agents.get(shareKey(share)) ?? 0) + amount > agent) return 'agent';
     if (this.of(share.account) + amount > account) return 'account';
     return this.total + amount > all ? 'all' : null;
   }
@@ -85,11 +85,12 @@ export class AccountCounter {
   add(share: Share, amount: number): void {
     this.total += amount;
     change(this.accounts, share.account, amount);
-    if (this.limits.agent !== undefined) change(this.agents, agentOf(share), amount);
+    if (this.limits.agent !== undefined) change(this.agents, shareKey(share), amount);
   }
 }
 
-function agentOf({ account, agent = '' }: Share): string {
+/** Returns the key of a share: two of the same account and agent have the same. */
+export function shareKey({ account, agent = '' }: Share): string {
   return `${account}\n${agent}`;
 }
 

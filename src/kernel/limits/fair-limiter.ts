@@ -1,6 +1,6 @@
 import { Node, Yallist } from 'yallist';
 
-import { AccountCounter, type Limits, type Share } from './account-counter.ts';
+import { AccountCounter, type Limits, type Share, shareKey } from './account-counter.ts';
 import { FairQueue, type Place } from './fair-queue.ts';
 
 export interface FairLimiterStats {
@@ -146,7 +146,7 @@ export class FairLimiter {
 
   /** Lets the agent and its account have turns again, now that they may have room. */
   private reconsider(share: Share): void {
-    const line = this.lines.get(keyOf(share));
+    const line = this.lines.get(shareKey(share));
     if (line !== undefined) line.place ??= this.ready.enqueue(share.account, line);
     this.ready.resume(share.account);
     this.startNext();
@@ -183,19 +183,15 @@ export class FairLimiter {
 
   private drop(line: AgentLine): void {
     this.leave(line);
-    this.lines.delete(keyOf(line.share));
+    this.lines.delete(shareKey(line.share));
   }
 
   private lineOf(share: Share): AgentLine {
-    const key = keyOf(share);
+    const key = shareKey(share);
     const found = this.lines.get(key);
     if (found !== undefined) return found;
     const line: AgentLine = { share, waiting: new Yallist(), place: null };
     this.lines.set(key, line);
     return line;
   }
-}
-
-function keyOf({ account, agent = '' }: Share): string {
-  return `${account}\n${agent}`;
 }

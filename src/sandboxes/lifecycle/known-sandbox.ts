@@ -7,7 +7,7 @@ export interface KnownSandbox<S extends Sandbox = Sandbox> {
   lastActiveAt: Date | null;
   /** True if work is in flight for the sandbox. */
   held: boolean;
-  /** See `Actual.abandonedBy`. */
+  /** See `ActualState.abandonedBy`. */
   abandonedBy: string | null;
 }
 

@@ -1,9 +1,8 @@
 import type { Agent, Release } from '../../agents/index.ts';
 import type { Config } from '../../../kernel/config/config.ts';
 import type { ContainerSpec } from '../../../runtime/container.ts';
-import type { Template } from '../../templates/index.ts';
+import { DEFAULT_PORT, type Template } from '../../templates/index.ts';
 
-const DEFAULT_PORT = 8080;
 export const VOLUME_PATH = '/data';
 const DEFAULT_STOP_GRACE_SECONDS = 10;
 

@@ -6,7 +6,7 @@
  * Invariants:
  * B1. Memory is bounded: the source waits while a full batch is not dequeued.
  * B2. Every item is in a batch, in order, or is counted in an item that reports how many were left out at that place.
- * B3. An item waits for at most `maxWaitMs`. With `togetherMs` the batches of all batchers become due at the same moments.
+ * B3. An item waits for at most `maxWaitMs`. With `alignToMs` the batches of all batchers become due at the same moments.
  * B4. Items that are left out never wait for the reader, and give way to other work every SKIPPED_BEFORE_YIELD items.
  * B5. An error of the source reaches the reader after all items before it. A reader that leaves ends the source at its next item.
  */

@@ -4,10 +4,7 @@ import { type AgentEndpoint, endpointOf } from '../../../agent-protocol/agent-en
 import type { ProtocolSpec } from '../../../agent-protocol/protocol.ts';
 import { ContainerRuntime } from '../../../runtime/runtime.ts';
 import type { Agent } from '../../agents/index.ts';
-import { Templates } from '../../templates/index.ts';
-
-/** The port of agents without a template. */
-const DEFAULT_PORT = 8080;
+import { DEFAULT_PORT, Templates } from '../../templates/index.ts';
 
 /** Knows where agents take messages, and in which protocol. */
 @Injectable()
