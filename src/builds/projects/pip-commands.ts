@@ -39,7 +39,7 @@ Path('${LOCKED}').write_text(''.join(each.to_pep_508() + '\\n' for each in packa
 const splitProgram = `import re
 from pathlib import Path
 kept = Path('${LOCKED}')
-lines = re.sub(r'\\\\\\\\\\r?\\n', ' ', kept.read_text()).splitlines()
+lines = re.sub(r'\\\\\\r?\\n', ' ', kept.read_text()).splitlines()
 def is_local(line):
     return re.match(r'(-e\\s|\\.{0,2}/|[\\w.\\[\\],-]+\\s*@\\s*file:)', line) is not None
 Path('${LOCAL}').write_text(''.join(line.split(' --hash')[0] + '\\n' for line in lines if is_local(line)))
