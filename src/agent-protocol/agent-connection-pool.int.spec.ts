@@ -72,6 +72,7 @@ describe('the connections to an agent', () => {
     { says: 'max=100', keptMs: 4_000 },
     { says: 'timeout=5', keptMs: 4_000 },
     { says: 'timeout=2, max=100', keptMs: 1_000 },
+    { says: 'timeout=1', keptMs: 500 },
     { says: 'max=9;timeout=1', keptMs: 500 },
     { says: 'timeout=72', keptMs: 15_000 },
   ])('are kept for $keptMs ms by what the agent says: $says', async ({ says, keptMs }) => {

@@ -19,6 +19,8 @@ const KEPT_MS = 4_000;
 const KEPT_MS_MAX = 15_000;
 /** The time before the one that the agent names at which a connection is closed, in ms; for one below 2 s, half of it. */
 const CLOSED_BEFORE_MS = 1_000;
+/** The silence after which the system probes a kept connection, in ms, as by Node's default. */
+const PROBED_AFTER_MS = 1_000;
 /** The most connections that are kept for one port of a container, and for all. */
 const KEPT_PER_ENDPOINT_MAX = 32;
 const KEPT_MAX = 1_000;
@@ -62,12 +64,12 @@ class AgentConnectionPool extends Agent {
     else this.named.set(socket, Number(seconds) * 1_000);
   };
 
-  /** Returns false if the connection has to be closed. */
+  /** Returns false if the connection has to be closed. Node's own method is not called, because it closes what an agent keeps for one second. */
   override keepSocketAlive(socket: Socket): boolean {
-    const keep = super.keepSocketAlive.bind(this) as (socket: Socket) => boolean;
     const [owner, ms] = [this.owners.get(socket), this.keptMs(socket)];
-    if (owner === undefined || ms <= 0 || !keep(socket)) return false;
+    if (owner === undefined || ms <= 0) return false;
     this.kept.add(socket, owner);
+    socket.setKeepAlive(true, PROBED_AFTER_MS).unref();
     socket.setTimeout(ms).on('data', destroyUnexpected).on('close', dropClosed);
     return true;
   }
