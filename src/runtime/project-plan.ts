@@ -35,12 +35,12 @@ export interface ProjectPlan {
   notes?: string[];
 }
 
-/** Variables of the agent that the commands of a build don't get, since these find their programs by them. */
-const fixed: ReadonlySet<string> = new Set(['PATH', 'HOME', 'LD_LIBRARY_PATH', 'LD_PRELOAD']);
+/** Variables that a build and an agent need as they are, since programs find others, and their files, by them. */
+export const fixedVariables: ReadonlySet<string> = new Set(['PATH', 'HOME', 'LD_LIBRARY_PATH', 'LD_PRELOAD']);
 
 /** Returns the agent's variables that the commands of a build get. */
 export function variablesOfAgent({ agent = {} }: BuildSettings): Record<string, string> {
-  return Object.fromEntries(Object.entries(agent).filter(([name]) => !fixed.has(name)));
+  return Object.fromEntries(Object.entries(agent).filter(([name]) => !fixedVariables.has(name)));
 }
 
 /** The variables and certificates that the commands of a build get beside the plan. */

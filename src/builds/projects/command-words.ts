@@ -1,3 +1,5 @@
+import { fixedVariables } from '../../runtime/project-plan.ts';
+
 const shell = /^(.*\/)?(sh|bash|ash|dash|ksh|zsh)$/;
 /** Words that only a shell understands at the beginning of a command. */
 const shellWords = new Set(
@@ -8,8 +10,6 @@ const shellWords = new Set(
 /** Characters outside of quotes that a shell does not take as they stand. */
 const special = /[|&;<>()$`\\*?[\]]/;
 const assignment = /^([A-Za-z_]\w*)=(.*)$/s;
-/** Variables that a build and an agent need as they are. */
-const fixedVariables = new Set(['HOME', 'LD_LIBRARY_PATH', 'LD_PRELOAD', 'PATH']);
 
 export interface Command {
   words: string[];

@@ -62,12 +62,12 @@ function hasMembers({ names }: ProjectFiles, { hasWorkspaces }: PackageJson): bo
 }
 
 /** Returns whether the installation reads more of the project than its manifests: packages in its folders, and scripts of its own. */
-function readsBeyondManifests({ names }: ProjectFiles, manifest: PackageJson): boolean {
+function readsBeyondManifests(files: ProjectFiles, manifest: PackageJson): boolean {
   const { scripts, dependencies, devDependencies, optionalDependencies } = manifest;
   const versions = Object.values({ ...dependencies, ...devDependencies, ...optionalDependencies });
   return (
-    manifest.hasWorkspaces ||
-    ['pnpm-workspace.yaml', '.pnpmfile.cjs', 'binding.gyp', '.yarnrc.yml'].some((name) => names.has(name)) ||
+    hasMembers(files, manifest) ||
+    ['.pnpmfile.cjs', 'binding.gyp', '.yarnrc.yml'].some((name) => files.names.has(name)) ||
     hasLifecycle(scripts) ||
     versions.some((version) => localPackage.test(version))
   );

@@ -148,8 +148,9 @@ function byLanguage(files: ProjectFiles, port: number): ProjectPlan {
     throw new RuntimeRefused(
       `The project was not recognized. In its top folder these were looked for: Dockerfile, langgraph.json, [tool.crewai] in pyproject.toml, openclaw.json, Procfile with web, package.json, ${pythonLists.join(', ')}.`,
     );
-  const start = pythonStart(files, port);
-  return planFrom(null, 'python', pythonSteps(files, pyprojectOf(files)), start);
+  const pyproject = pyprojectOf(files);
+  const start = pythonStart(files, pyproject, port);
+  return planFrom(null, 'python', pythonSteps(files, pyproject), start);
 }
 
 function languagesOf({ names }: ProjectFiles): { isNode: boolean; isPython: boolean } {

@@ -31,7 +31,7 @@ export function pyprojectOf({ texts }: ProjectFiles): Pyproject | null {
     poetryNames: Object.hasOwn(tool, 'poetry') ? Object.keys(tableIn(poetry, 'dependencies')) : null,
     isPackage: value['build-system'] !== undefined && poetry['package-mode'] !== false && uv['package'] !== false,
     hasLocalPackages: {
-      uv: hasKey([uv['sources'], uv['workspace']], localKeys) || uv['workspace'] !== undefined,
+      uv: uv['workspace'] !== undefined || hasKey([uv['sources']], localKeys),
       poetry: hasKey([poetry], localKeys),
     },
     isCrew: Object.hasOwn(tool, 'crewai'),

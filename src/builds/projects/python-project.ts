@@ -1,5 +1,5 @@
 import type { Steps } from './node-project.ts';
-import { listedInstall, pipFile, pipPackages, pipProject, pipWords, virtualEnvironment } from './pip-commands.ts';
+import { type ListReader, listedInstall, pipFile, pipPackages, pipProject, pipWords, virtualEnvironment } from './pip-commands.ts';
 import { pipfileOf, type Pipfile } from './pipfile.ts';
 import type { ProjectFiles } from './project-files.ts';
 import type { Pyproject } from './pyproject.ts';
@@ -40,8 +40,7 @@ function packagesOf(files: ProjectFiles, pyproject: Pyproject | null, pipfile: P
   if (pyproject !== null && names.has('poetry.lock')) return byTool('poetry', 'poetry.lock', pyproject.hasLocalPackages.poetry);
   if (pipfile !== null && names.has('Pipfile.lock')) {
     const reader = pipfile.canHaveHashes ? 'pipenv' : 'pipenv without hashes';
-    const whole = byTool(reader, 'Pipfile.lock', pipfile.hasLocalPackages);
-    return whole.manifests.includes('.') ? whole : { ...whole, manifests: ['Pipfile', 'Pipfile.lock'] };
+    return byTool(reader, 'Pipfile.lock', pipfile.hasLocalPackages, 'Pipfile');
   }
   if (names.has('requirements.txt')) {
     const readsMore = readsOtherFiles(texts.get('requirements.txt') ?? '');
@@ -70,8 +69,8 @@ function ofPyproject({ names }: ProjectFiles, pyproject: Pyproject | null): Pack
   return { from: 'no list of packages', manifests: [], install: [] };
 }
 
-function byTool(reader: Parameters<typeof listedInstall>[0], from: string, hasLocalPackages: boolean): Packages {
-  const manifests = hasLocalPackages ? ['.'] : ['pyproject.toml', ...(from === 'pyproject.toml' ? [] : [from])];
+function byTool(reader: ListReader, from: string, hasLocalPackages: boolean, manifest = 'pyproject.toml'): Packages {
+  const manifests = hasLocalPackages ? ['.'] : [...new Set([manifest, from])];
   return { from, manifests, install: listedInstall(reader, hasLocalPackages) };
 }
 

@@ -1,8 +1,8 @@
 import { RuntimeRefused } from '../../runtime/runtime.errors.ts';
-import { commandOf, type Command } from './command-words.ts';
+import type { Command } from './command-words.ts';
 import { pipfileOf } from './pipfile.ts';
 import type { ProjectFiles } from './project-files.ts';
-import { pyprojectOf } from './pyproject.ts';
+import type { Pyproject } from './pyproject.ts';
 
 const programs = ['main.py', 'app.py'];
 /** An app of a web framework at the top level of a module. */
@@ -35,7 +35,7 @@ const asynchronous: [Server, ...Server[]] = [
  * Returns how a Python project is started: by main.py or app.py, or by the web server among its packages if that module only has an app.
  * Throws `RuntimeRefused`, with the line to add, if nothing would start it.
  */
-export function pythonStart(files: ProjectFiles, port: number): Command {
+export function pythonStart(files: ProjectFiles, pyproject: Pyproject | null, port: number): Command {
   const file = programs.find((name) => files.names.has(name));
   if (file === undefined)
     throw new RuntimeRefused('The Python project does not say how it is started: give it a main.py, an app.py, or a Procfile with web.');
@@ -43,16 +43,14 @@ export function pythonStart(files: ProjectFiles, port: number): Command {
   const [, name, framework = ''] = app.exec(text) ?? [];
   if (name === undefined || serves.test(text)) return { words: ['python', file], env: {} };
   const servers = serversOf[framework] ?? asynchronous;
-  const packages = packageNames(files);
+  const packages = packageNames(files, pyproject);
   const server = servers.find((each) => packages.has(each.package));
   const module = `${file.replace(/\.py$/, '')}:${name}`;
   if (server === undefined)
     throw new RuntimeRefused(
       `Nothing starts the app of ${framework} in ${file}: add the line "${servers[0].package}" to the list of packages, or a Procfile with the line "web: ${servers[0].line(module)}" if its server is installed otherwise.`,
     );
-  const command = commandOf(server.line(module), { PORT: String(port) });
-  if (command === null) throw new Error('the command of a web server takes a shell');
-  return command;
+  return { words: server.line(module).replaceAll('$PORT', String(port)).split(' '), env: {} };
 }
 
 /** Returns the variables that have the program listen where it is reached, unless it is told otherwise. */
@@ -61,8 +59,7 @@ export function listeningVariables([program = '']: string[]): Record<string, str
 }
 
 /** Returns the names of the packages that the project lists, as far as they are read before the installation. */
-function packageNames(files: ProjectFiles): ReadonlySet<string> {
-  const pyproject = pyprojectOf(files);
+function packageNames(files: ProjectFiles, pyproject: Pyproject | null): ReadonlySet<string> {
   const lines = [...(files.texts.get('requirements.txt') ?? '').split(/[\r\n]+/), ...(pyproject?.dependencies ?? [])];
   const found = new Set([...(pyproject?.poetryNames ?? []), ...(pipfileOf(files)?.names ?? [])].map((name) => name.toLowerCase()));
   for (const line of lines) {

@@ -1,8 +1,8 @@
 import type { PackageJson } from './package-json.ts';
 
-/** Words that a shell runs itself, and programs that every base image has and that run no other ones. */
+/** Words that a shell runs itself, and programs that every base image has. */
 const ofTheImage = new Set(
-  'node npm : [ basename cat cd chmod cp cut dirname echo exit export expr false grep head kill ls ln mkdir mv printf pwd read rm rmdir sed set sleep sort tail tee test touch tr trap true umask uname unset wait wc'.split(
+  'node npm : [ basename cat cd chmod cp cut dirname echo env exec exit export expr false grep head kill ls ln mkdir mv nohup npx printf pwd read rm rmdir sed set sleep sort tail tee test time touch tr trap true umask uname unset wait wc'.split(
     ' ',
   ),
 );
@@ -53,8 +53,7 @@ function calledIn(words: string[], scripts: Record<string, string>, runnersCalle
   };
   const isSetting = (word: string) => /^[A-Za-z_]\w*=/.test(word);
   for (pass(isSetting); runners.has(words[at] ?? ''); pass((word) => isSetting(word) || word.startsWith('-'))) {
-    const runner = words[at] ?? '';
-    if (!['exec', 'env', 'time', 'nohup', 'npx'].includes(runner)) runnersCalled.add(runner);
+    runnersCalled.add(words[at] ?? '');
     at += 1;
   }
   const program = words[at];
