@@ -6,7 +6,7 @@
  *
  * A1  A hold is committed when `hold` resolves, so every later reader sees it. The saga reads the holds after its request to sleep is in
  *     the log, and the wake gate reads the log after its hold is committed: one of the two always sees the other (decisions/0020).
- * A2  One row serves all holders of this process. It is kept for a second after its last release, so that frequent use costs no statements.
+ * A2  One row serves all holders of this process. It is kept for `LINGER_MS` after its last release, so that frequent use costs no statements.
  * A3  A `HeldRow` stands for a row that has existed without a gap. It is dropped as soon as the row may have expired, or other replicas may
  *     have ignored it because this process had lost its lease.
  * A4  Statements about one row run one after the other. Rows of several sandboxes are locked in one order, so replicas never deadlock.
@@ -128,7 +128,6 @@ export interface Hold {
 /** The hold of this process on one sandbox: one row, however many callers share it. */
 interface HeldSandbox {
   readonly sandboxId: string;
-  readonly lingerMs: number;
   holders: number;
   /** The row; null while there is none, or it may have expired. */
   row: HeldRow | null;
@@ -254,7 +253,7 @@ export class Activity implements BeforeApplicationShutdown {
     this.isStopping = true;
     if (this.renewal !== null) clearInterval(this.renewal);
     if (this.releasing !== null) clearTimeout(this.releasing);
-    await this.releaseAll((held) => held.holders === 0);
+    await this.releaseAll([...this.bySandbox.values()].filter(({ holders }) => holders === 0));
     await Promise.allSettled([...this.bySandbox.values()].map((held) => held.written));
     await this.database.query('delete from agent_holds where owner = $1', [this.owner]).catch((error: Error) => this.warn(error));
   }
@@ -281,7 +280,8 @@ export class Activity implements BeforeApplicationShutdown {
     this.releasing ??= setTimeout(() => {
       this.releasing = null;
       const now = Date.now();
-      void this.releaseAll(({ holders, usedAt, lingerMs }) => holders === 0 && now - usedAt >= lingerMs).then(() => {
+      const isDue = ({ sandboxId, holders, usedAt }: HeldSandbox) => holders === 0 && now - usedAt >= LINGER_MS[kindOf(sandboxId)];
+      void this.releaseAll([...this.bySandbox.values()].filter(isDue)).then(() => {
         if ([...this.bySandbox.values()].some(({ holders }) => holders === 0)) this.releaseLater();
       });
     }, RELEASE_EVERY_MS).unref();
@@ -290,15 +290,14 @@ export class Activity implements BeforeApplicationShutdown {
   /** Releases the sandbox now if it has no holders, so that who is about to put it to sleep need not wait for the timer. Never throws. */
   async releaseIdle(sandboxId: string): Promise<void> {
     const held = this.bySandbox.get(sandboxId);
-    if (held?.holders === 0) await this.releaseAll((other) => other === held);
+    if (held?.holders === 0) await this.releaseAll([held]);
   }
 
   /**
    * Deletes the rows and stamps the sandboxes. Never throws: a row that can't be deleted expires. A caller that arrives meanwhile writes its
    * row afterwards.
    */
-  private async releaseAll(chosen: (held: HeldSandbox) => boolean): Promise<void> {
-    const idle = [...this.bySandbox.values()].filter(chosen);
+  private async releaseAll(idle: readonly HeldSandbox[]): Promise<void> {
     if (idle.length === 0) return;
     const before = idle.map(({ written }) => written);
     const removed = (async () => {
@@ -341,5 +340,5 @@ export class Activity implements BeforeApplicationShutdown {
 }
 
 function newHeld(sandboxId: string): HeldSandbox {
-  return { sandboxId, lingerMs: LINGER_MS[kindOf(sandboxId)], holders: 0, row: null, written: Promise.resolve(), renewedAt: 0, usedAt: 0 };
+  return { sandboxId, holders: 0, row: null, written: Promise.resolve(), renewedAt: 0, usedAt: 0 };
 }

@@ -112,7 +112,7 @@ export interface KindRows<S extends Sandbox> {
 
 /** The part of the steps that is the kind's own. */
 export interface KindSteps<S extends Sandbox, R, Own> {
-  /** Records an outcome; see `Work.record`. Returns false if nothing was written, because the stream has changed since it was read. */
+  /** Records an outcome; see `PassWork.record`. Returns false if nothing was written, because the stream has changed since it was read. */
   record(pass: Pass, seen: RecordedSandbox<S>, record: R, container: ContainerView | null): Promise<boolean>;
   /** Does what is left to do once the container is ready, and records that. Returns false if it became stale. */
   whenReady(work: PassWork<S, R>, container: ContainerView): Promise<boolean>;

@@ -35,7 +35,7 @@ export class ContainerSteps {
 
   /** Stops the older container and creates the new one at the same time. Settles when both are over. */
   async replace<S extends Sandbox>(kind: KindContainers<S>, pass: Pass, sandbox: S, older: ContainerView): Promise<ContainerView> {
-    const [made] = await allSettledPair(this.create(kind, pass, sandbox), this.changeState(kind, sandbox, 'stop', older));
+    const [made] = await allSettledPair(this.create(kind, pass, sandbox), this.stop(kind, sandbox, older));
     return made;
   }
 
@@ -53,24 +53,28 @@ export class ContainerSteps {
     return this.runtime.start(container.handle, environment);
   }
 
-  changeState<S extends Sandbox>(
-    kind: KindContainers<S>,
-    sandbox: S,
-    how: 'stop' | 'freeze' | 'thaw' | 'kill',
-    { handle }: ContainerView,
-  ): Promise<void> {
-    switch (how) {
-      case 'stop':
-        return this.runtime.stop(handle, kind.stopGraceSeconds(sandbox));
-      case 'kill':
-        return this.runtime.stop(handle, 0);
-      default:
-        return this.runtime[how](handle);
-    }
+  stop<S extends Sandbox>(kind: KindContainers<S>, sandbox: S, { handle }: ContainerView): Promise<void> {
+    return this.runtime.stop(handle, kind.stopGraceSeconds(sandbox));
   }
 
-  changeVolume(sandboxId: string, how: 'make_volume' | 'remove_volume'): Promise<void> {
-    return how === 'make_volume' ? this.runtime.ensureVolume(sandboxId) : this.runtime.removeVolume(sandboxId);
+  kill({ handle }: ContainerView): Promise<void> {
+    return this.runtime.stop(handle, 0);
+  }
+
+  freeze({ handle }: ContainerView): Promise<void> {
+    return this.runtime.freeze(handle);
+  }
+
+  thaw({ handle }: ContainerView): Promise<void> {
+    return this.runtime.thaw(handle);
+  }
+
+  makeVolume(sandboxId: string): Promise<void> {
+    return this.runtime.ensureVolume(sandboxId);
+  }
+
+  removeVolume(sandboxId: string): Promise<void> {
+    return this.runtime.removeVolume(sandboxId);
   }
 
   /** Removes the container. With `gently`, stops it first and captures the rest of its output. */
@@ -81,7 +85,7 @@ export class ContainerSteps {
     container: ContainerView,
     gently: boolean,
   ): Promise<void> {
-    if (gently && isUp(container)) await this.runtime.stop(container.handle, kind.stopGraceSeconds(sandbox));
+    if (gently && isUp(container)) await this.stop(kind, sandbox, container);
     if (gently && container.state !== 'created') await kind.drain(sandbox, container);
     assertLease();
     await this.runtime.remove(container.handle);

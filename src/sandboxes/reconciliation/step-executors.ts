@@ -5,6 +5,7 @@ import type { Step } from '../lifecycle/steps.rules.ts';
 import type { ContainerKind, PassWork } from './container-kind.ts';
 import type { ContainerSteps } from './container-steps.service.ts';
 import type { EngineView } from './engine-view.service.ts';
+import type { Pass } from './pass.ts';
 
 /** The longest wait for a turn, in milliseconds, after which the sandbox is not read again. */
 const TURN_CAME_AT_ONCE_MS = 50;
@@ -31,12 +32,12 @@ export class StepExecutors<S extends Sandbox, R extends { type: string }, Own ex
     await_ready: (work, step) => this.awaitReady(work, step),
     remove: (work, { container, gently }) =>
       waiting(work, () => this.steps.remove(this.kind.containers, work.pass, work.seen.state, container, gently)),
-    stop: (work, { container }) => waiting(work, () => this.changeState(work, 'stop', container)),
-    freeze: (work, { container }) => succeeded(this.changeState(work, 'freeze', container)),
-    thaw: (work, { container }) => succeeded(this.changeState(work, 'thaw', container)),
-    kill: (work, { container }) => succeeded(this.changeState(work, 'kill', container)),
-    make_volume: (work) => waiting(work, () => this.steps.changeVolume(work.pass.sandboxId, 'make_volume')),
-    remove_volume: (work) => waiting(work, () => this.steps.changeVolume(work.pass.sandboxId, 'remove_volume')),
+    stop: (work, { container }) => waiting(work, () => this.steps.stop(this.kind.containers, work.seen.state, container)),
+    freeze: (_work, { container }) => succeeded(this.steps.freeze(container)),
+    thaw: (_work, { container }) => succeeded(this.steps.thaw(container)),
+    kill: (_work, { container }) => succeeded(this.steps.kill(container)),
+    make_volume: (work) => waiting(work, () => this.steps.makeVolume(work.pass.sandboxId)),
+    remove_volume: (work) => waiting(work, () => this.steps.removeVolume(work.pass.sandboxId)),
   };
 
   constructor(
@@ -49,10 +50,6 @@ export class StepExecutors<S extends Sandbox, R extends { type: string }, Own ex
   execute(work: PassWork<S, R>, step: Step<R, Own>): Promise<boolean> {
     const executor = this.executors[step.do] as Executor<S, R, Step<R, Own>>;
     return executor(work, step);
-  }
-
-  private changeState({ seen }: PassWork<S, R>, how: 'stop' | 'freeze' | 'thaw' | 'kill', container: ContainerView): Promise<void> {
-    return this.steps.changeState(this.kind.containers, seen.state, how, container);
   }
 
   private make(work: PassWork<S, R>, make: () => Promise<ContainerView>): Promise<boolean> {
@@ -107,7 +104,7 @@ export class StepExecutors<S extends Sandbox, R extends { type: string }, Own ex
 }
 
 /** Runs work that mostly waits, without holding up other passes. */
-async function waiting({ pass }: Pick<PassWork<never, never>, 'pass'>, work: () => Promise<void>): Promise<boolean> {
+async function waiting({ pass }: { pass: Pass }, work: () => Promise<void>): Promise<boolean> {
   await pass.withoutSlot(work);
   return true;
 }
