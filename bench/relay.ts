@@ -1,10 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 
-import pg from 'pg';
-
-import { startBareRelay, type BareRelay } from './support/bare-relay.ts';
-import { childrenCpuMs, childrenCpuSince, machineLoad, memoryMb, parentOf, percentile, rounded, threadsCpuMs } from './support/figures.ts';
+import { startBareRelay, withClient, type BareRelay } from './support/bare-relay.ts';
+import { childrenCpuMs, childrenCpuSince, machineLoad, memoryMb, parentOf, percentile, threadsCpuMs } from './support/figures.ts';
 import { nodeOptions } from './support/node-options.ts';
 import { rateOf, type Asked, type Target } from './support/rate.ts';
 import { RELAY_IMAGE, startRelayAgents, type RelayAgents } from './support/relay-agents.ts';
@@ -132,13 +130,11 @@ async function bareSide(name: string, { server, agentIds }: BareRelay, postmaste
   return { name, target: server.target, postmaster, ...(await placesOf(agentIds, place)) };
 }
 
-async function postmasterOf(bed: ScaleBed): Promise<number> {
-  const client = new pg.Client({ connectionString: bed.database.url });
-  await client.connect();
-  const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
-  const postmaster = parentOf(rows[0]?.pid ?? 0);
-  await client.end();
-  return postmaster;
+function postmasterOf(bed: ScaleBed): Promise<number> {
+  return withClient(bed.database.url, async (client) => {
+    const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
+    return parentOf(rows[0]?.pid ?? 0);
+  });
 }
 
 /** The slices of one round, by `callers warmth` and then by relay. */
@@ -187,7 +183,7 @@ async function coldOne(places: readonly Place[]): Promise<Place> {
 
 function figuresOf(all: readonly Round[], sides: readonly Side[]) {
   const kinds = CALLERS.flatMap((callers) => [`${callers} warm`, `${callers} cold`]);
-  const middle = (of: (round: Round) => number) => rounded(percentile(all.map(of), 0.5), 3);
+  const middle = (of: (round: Round) => number) => percentile(all.map(of), 0.5);
   const at = (round: Round, kind: string, side: string) => round[kind]?.[side] as Slice;
   const chats = kinds.flatMap((kind) =>
     sides.map(({ name }) => ({

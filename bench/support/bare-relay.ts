@@ -36,11 +36,12 @@ export async function startBareRelay(url: string, database: string, addresses: r
   return { server, agentIds };
 }
 
-async function withClient(url: string, use: (client: pg.Client) => Promise<unknown>): Promise<void> {
+/** Connects to the database, and ends the connection after its use. */
+export async function withClient<T>(url: string, use: (client: pg.Client) => Promise<T>): Promise<T> {
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   try {
-    await use(client);
+    return await use(client);
   } finally {
     await client.end();
   }

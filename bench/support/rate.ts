@@ -25,7 +25,7 @@ export type Asked = [string, string, object?];
 
 /**
  * Runs callers, each on its own connection and waiting for its response before the next request, for the time in ms. `ask` may wait before a
- * request,.
+ * request.
  */
 export async function rateOf(target: Target, callers: number, ms: number, ask: (caller: number) => Asked | Promise<Asked>): Promise<Rate> {
   const connections = new Agent({ keepAlive: true, maxSockets: callers });

@@ -1,7 +1,7 @@
 /*
  * One HTTP request to an agent and its response, for all protocols of agents. An agent is a program of a stranger, which may send anything.
  *
- * It owns the bounds on a response, and the release of memory while an exchange runs. It does not own connections (kept-connections.ts),
+ * It owns the bounds on a response, and the release of memory while an exchange runs. It does not own connections (agent-connection-pool.ts),
  * the meaning of bodies (the protocols), retries (the caller), or how much memory there is (`ExchangeMemory`).
  *
  * Invariants:

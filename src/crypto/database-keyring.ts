@@ -1,12 +1,12 @@
 /**
  * The data keys of subjects, in the table `data_keys`, and their destruction.
  *
- * Owns: the rows of data keys and the unwrapped keys in memory. Does not own the master keys (`MasterKeys`), the ledger's file
+ * Owns: the rows of data keys. Does not own the unwrapped keys in memory (`KeyCache`), the master keys (`MasterKeys`), the ledger's file
  * (`ShredLedger`), or what is sealed under the keys.
  *
  * K1  A shredded subject never gets a key again: a tombstone row stays, and a line in the ledger shreds the subject again after a restore.
- * K2  An unwrapped key is used for a bounded time without reading the table, counted from the start of the read. So another replica can
- *     open values for at most that time after a shred.
+ * K2  An unwrapped key is used without reading the table for as long as `KeyCache` says: for a bounded time, counted from the start of the
+ *     read, or until the log tells the end of its subject.
  * K3  If several first uses of a subject race, one row wins and all read it. A key that was just made is never used directly.
  * K4  No key is stored under a master key that is not the current one any more: the lock of the installation's row holds up a rotation.
  * K5  A shred can't reach PostgreSQL's write-ahead log, earlier backups, and freed blocks of the file system: there the key stays, wrapped.

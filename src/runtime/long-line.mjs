@@ -43,11 +43,12 @@ export class LongLine {
     const bytes = Buffer.concat(this.#pieces, this.#length);
     const kept = this.#dropped > 0 ? wholeCharacters(bytes) : bytes;
     const text = kept.toString('utf8').replaceAll('\0', '\uFFFD');
+    if (this.#dropped === 0 && Buffer.byteLength(text) <= LINE_BYTES_MAX) return text;
     // U+FFFD is longer than the byte that it replaces, so the limit is applied again.
     const encoded = Buffer.from(text);
     const within = encoded.length <= LINE_BYTES_MAX ? encoded : wholeCharacters(encoded.subarray(0, LINE_BYTES_MAX));
     const dropped = this.#dropped + (bytes.length - kept.length) + (encoded.length - within.length);
-    return dropped === 0 ? text : `${within.toString('utf8')} … (cut here: ${dropped} more bytes were printed)`;
+    return `${within.toString('utf8')} … (cut here: ${dropped} more bytes were printed)`;
   }
 
   #clear() {

@@ -79,7 +79,6 @@ interface Chunk {
 /** A completion that is streamed in chunks. */
 class StreamedCompletion {
   private isComplete = false;
-  private hasText = false;
   private callsTools = false;
 
   constructor(private readonly reply: ReplyText) {}
@@ -94,9 +93,7 @@ class StreamedCompletion {
     refuseError(error);
     const choice = Array.isArray(choices) ? choices[0] : undefined;
     const delta = choice?.delta ?? {};
-    const text = textOfMessage(delta) ?? '';
-    this.reply.add(text);
-    this.hasText ||= text !== '';
+    this.reply.add(textOfMessage(delta) ?? '');
     this.callsTools ||= callsTools(delta);
     if (typeof choice?.finish_reason === 'string') this.isComplete = true;
     return false;
@@ -104,8 +101,9 @@ class StreamedCompletion {
 
   end(): string {
     if (!this.isComplete) throw new AgentBrokeConnection('ended its reply before it was complete');
-    if (this.callsTools && !this.hasText) throw new AgentErrorResponse(200, CALLS_TOOLS);
-    return this.reply.end();
+    const text = this.reply.end();
+    if (this.callsTools && text === '') throw new AgentErrorResponse(200, CALLS_TOOLS);
+    return text;
   }
 }
 

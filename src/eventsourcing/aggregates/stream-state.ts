@@ -48,8 +48,7 @@ export function applyEvents<S>(decider: AnyDecider<S>, from: StreamState<S>, eve
     dated = evolved(decider.evolve, dated, event);
     revision = event.revision;
   }
-  const { state, createdAt, changedAt } = dated;
   const account = last.metadata.account_id ?? from.account;
   const derivedIds = from.derivedIds.with(events.map(({ id }) => id));
-  return { ...from, state, createdAt, changedAt, revision, position: last.position, eventId: last.id, derivedIds, account };
+  return { ...from, ...dated, revision, position: last.position, eventId: last.id, derivedIds, account };
 }

@@ -16,7 +16,7 @@ export function readLogLine(line: LogLine): CapturedLine {
   const found = parsed === null ? null : structured(parsed);
   if (parsed === null || found === null) return { t, l: levelOfText(line.text, line.stream), m: line.text };
   const { message, fields } = found;
-  const l: LogLevel = levelNamed(found.level) ?? levelOfText(message, line.stream);
+  const l = found.level ?? levelOfText(message, line.stream);
   // A line whose members can't be given back exactly stays as it was printed.
   if (message === '' || !isExact(fields, 1)) return { t, l, m: line.text };
   return { t, l, m: message, ...(Object.keys(fields).length > 0 && { f: fields }) };
@@ -37,15 +37,15 @@ type Path = readonly [string] | readonly [string, string] | readonly [string, st
 const LEVELS: readonly Path[] = [['level'], ['severity'], ['levelname'], ['log.level'], ['log', 'level'], ['record', 'level', 'name']];
 const MESSAGES: readonly Path[] = [['message'], ['msg'], ['event'], ['fields', 'message'], ['record', 'message']];
 
-/** Returns the level, the message and the other members of a line; null if it lacks a level or a message. */
-function structured(line: JsonObject): { level: unknown; message: string; fields: JsonObject } | null {
-  const level = firstOf(line, LEVELS, (value) => typeof value === 'string' || typeof value === 'number');
+/** Returns the level, the message and the other members of a line; null if it lacks one of the first two. A level that is not known is null. */
+function structured(line: JsonObject): { level: LogLevel | null; message: string; fields: JsonObject } | null {
+  const given = firstOf(line, LEVELS, (value) => typeof value === 'string' || typeof value === 'number');
   const message = firstOf(line, MESSAGES, (value) => typeof value === 'string');
-  if (level === null || message === null) return null;
+  if (given === null || message === null) return null;
+  const level = levelNamed(given.value);
   // A level that is not known is kept as it was given.
-  const isKnown = levelNamed(level.value) !== null;
-  const fields = [message.path, ...(isKnown ? [level.path] : [])].reduce(without, line);
-  return { level: level.value, message: message.value as string, fields };
+  const fields = [message.path, ...(level === null ? [] : [given.path])].reduce(without, line);
+  return { level, message: message.value as string, fields };
 }
 
 function firstOf(line: JsonObject, places: readonly Path[], holds: (value: unknown) => boolean): { path: Path; value: unknown } | null {
