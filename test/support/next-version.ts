@@ -14,7 +14,8 @@ export class NextVersion {
     await cp(join(root, 'dist'), folder, { recursive: true });
     const raised = new Set<string>();
     for (const file of await readdir(folder, { recursive: true })) {
-      if (!file.endsWith('.projection.js')) continue;
+      // A read model's version stands with its projection, or with its table where other modules read it.
+      if (!/\.(projection|table)\.js$/.test(file)) continue;
       const before = await readFile(join(folder, file), 'utf8');
       const after = before.replaceAll(/(name: '(\w+)',\s*version: )(\d+)/g, (whole, definition: string, name: string, version: string) => {
         if (!projections.includes(name)) return whole;
