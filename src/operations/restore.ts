@@ -1,8 +1,8 @@
 /**
  * Replaces the content of the database with a backup.
  *
- * Owns: the checks of files, keys and installation, and the one transaction. Does not own the archive's format (`archive.ts`) or the
- * tables' content (`fillTables`).
+ * It owns the checks of the files, the keys and the installation, and the one transaction that replaces all tables. It does not own the
+ * archive's format (`archive.ts`) or the tables' content (`fillTables`).
  *
  * R1  Nothing is written before every file was checked and fits the installation's keys and id.
  * R2  The replacement is atomic: after an interruption a service finds the previous state, or refuses to start on a half-restored database.

@@ -135,7 +135,7 @@ export function commands(bed: RuntimeFixture): void {
     await bed.runtime.commands.remove(view.handle, commandId, within());
   });
 
-  it('end with their descendants when they are removed, and are unknown from then on', async () => {
+  it('end with all their descendants when they are removed, and are no longer listed', async () => {
     const own = await bed.running();
     const commandId = await started(`(setsid sh -c '${BEAT}' &) ; ${BEAT}`, own);
     await eventually(async () => expect((await bed.ask(own, 'GET', '/file/beats')).status).toBe(200));

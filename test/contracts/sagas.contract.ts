@@ -309,7 +309,7 @@ export function sagaContract(): void {
     expect([told, ended]).toEqual([true, true]);
   });
 
-  it('is aborted when its replica loses the lease; the next holder reconciles the key again, and the late deadline is refused', async () => {
+  it('a pass is aborted when its replica loses the lease; the next holder reconciles the key again, and the former one can’t set a deadline any more', async () => {
     const runs: { key: string; signal: AbortSignal }[] = [];
     const late = new Date(Date.now() + 3_600_000);
     let release: () => void = () => undefined;

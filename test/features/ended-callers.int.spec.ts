@@ -194,8 +194,8 @@ async function endedSessions(count: number): Promise<Ending[]> {
 }
 
 /**
- * Ends one after the other, and returns the times in milliseconds until the streams of each have ended on every replica, without the first time: where
- * ends are found by a look at times, the first may come right before such a look, but each of the others comes right after one.
+ * Ends the callers one by one, and returns how many ms it took in each case until the caller's streams had ended on every replica. The first
+ * time is left out: it may fall right before a poll, while each of the others begins right after one.
  */
 async function timesOfEnds(endings: Ending[]): Promise<number[]> {
   const opened = endings.map(({ credential, end }) => {

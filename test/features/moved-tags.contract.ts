@@ -16,7 +16,7 @@ export interface MovedTagsBed {
   server: TestServer;
   /** The name of an image that the operator has made on the engine, and shares. */
   shared: string;
-  /** Publishes an image with this content under a tag, which may have meant another one before. Returns a reference to it. */
+  /** Publishes an image with this content under a tag, which may have named another image before. Returns the image's reference. */
   publish(tag: string, content: string): Promise<string>;
 }
 

@@ -18,7 +18,7 @@ interface Fault {
   when: 'before' | 'after';
 }
 
-/** The local runtime, with one chosen call for an agent that fails once, and the probe of the contract suite as every image. */
+/** The local runtime, in which a chosen call for an agent fails once. Every image runs the probe of the contract suite. */
 export class FaultyRuntime {
   readonly runtime: ContainerRuntime;
   /** The calls so far, by agent. */

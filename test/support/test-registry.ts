@@ -59,7 +59,7 @@ export class TestRegistry {
     this.server.close();
   }
 
-  /** Adds an image with these files in its only layer, or replaces the one with this tag. Returns a reference to it. */
+  /** Adds an image with these files in its only layer, or replaces the one with this tag. Returns the image's reference. */
   async publish(tag: string, files: TarEntry[], command: string[]): Promise<string> {
     await this.content.publish(tag, files, command);
     return `${this.host}/team/agent:${tag}`;

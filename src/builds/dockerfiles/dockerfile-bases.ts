@@ -27,7 +27,7 @@ export interface DockerfileNeeds {
   args: Record<string, string>;
 }
 
-/** Returns the images that a Dockerfile takes files from, if its arguments have no other values than its own. */
+/** Returns the images that a Dockerfile takes files from, if each argument has the default of the Dockerfile. */
 export function basesOf(dockerfile: string, builder: Builder): string[] {
   return needsOf(dockerfile, builder, {}).bases;
 }
@@ -162,7 +162,7 @@ class DockerfileCheck {
       if (!variableName.test(name)) refuse(line, `has ARG ${printable(name)} before FROM, which is no name of a variable.`);
       // Builders differ in these, so that the name of another image could come of them.
       if (this.builder === 'engine' && (this.declared.has(name) || takesValues))
-        refuse(line, 'has an ARG before FROM that is set twice, or that takes values from its own line.');
+        refuse(line, 'has an ARG before FROM that is set twice, or that uses another argument of the same line.');
       this.declared.add(name);
       if (given !== undefined) this.globals.set(name, given);
       else if (value !== null) this.globals.set(name, this.expanded(value, this.globals, line).text);

@@ -156,7 +156,7 @@ describe('a project without a Dockerfile', () => {
     });
     afterEach(() => rm(folder, { recursive: true }));
 
-    it('is read from its files, and links are not followed', async () => {
+    it('is recognized by its files, and links are not followed', async () => {
       await writeFile(join(folder, 'requirements.txt'), '');
       await writeFile(join(folder, 'main.py'), '');
       await writeFile(join(folder, 'other.json'), '{}');

@@ -1,3 +1,18 @@
+/*
+ * Executes commands on aggregates: it loads a state, lets the decider decide, and appends the events.
+ *
+ * It owns the order of these steps, the repeats after a conflict or an unknown outcome, and the sentences that callers get when the store
+ * is unavailable. It does not own the cached states (`StreamStates`), snapshots (`Snapshots`), the queue of each stream (`StreamQueues`),
+ * or any rule of a feature (the deciders).
+ *
+ * Invariants:
+ * X1. A write costs no more than its append: a command is first decided on the cached state, because the append fails if that is stale.
+ * X2. No command is refused, and none is found to change nothing, on a stale state: it is decided again on the newest one first.
+ * X3. An append whose outcome is unknown is repeated with the same event ids, so its events are stored once.
+ * X4. A caller reads what it wrote: the position of the last event, new or found, is noted in the command's context.
+ * X5. Every repeat has a bound: 20 decisions on one command, and 8 appends within about 10 s.
+ */
+
 import { Injectable } from '@nestjs/common';
 import { pause } from '../../kernel/async/pause.ts';
 import { Backoff } from '../../kernel/async/retry.ts';
@@ -27,17 +42,17 @@ import type { StreamState } from './stream-state.ts';
 import { StreamStates } from './stream-states.ts';
 import { StreamQueues } from './stream-queues.ts';
 
-/**
- * The most decisions on one command while other writers are faster each time, those made without a wait, and the wait before later ones in
- * milliseconds, which grows with each.
- */
+/** The most decisions on one command, if other writers append first each time. */
 const DECISIONS_MAX = 20;
+/** The decisions that follow each other without a wait. */
 const IMMEDIATE_DECISIONS = 5;
+/** The wait before a later decision, in ms for each decision made so far; a random part of it is used. */
 const DECISION_WAIT_MS = 5;
+/** The most attempts to append. */
 const REPEATS_MAX = 8;
-/** The time after which no further repeat begins, in milliseconds: a store that hangs takes seconds for each. */
+/** The time after which no further attempt to append begins, in ms: a store that hangs takes seconds for each. */
 const REPEAT_FOR_MS = 10_000;
-/** The first wait between repeats, which doubles, and the longest, in milliseconds. */
+/** The first wait between attempts to append, which doubles each time, and the longest, in ms. */
 const FIRST_REPEAT_MS = 50;
 const LAST_REPEAT_MS = 2_000;
 
@@ -52,11 +67,7 @@ interface CommandExecution<S, C, E extends AnyEvent> {
   options: ExecuteOptions<E>;
 }
 
-/**
- * Loads a state, decides a command on it, and appends the events. A command is first decided on the cached state, since the append fails if
- * that is stale; only if it would be refused, or would change nothing, is it decided again on the newest state. So a write costs no more
- * than the append.
- */
+/** Executes commands with the cached state of each stream. */
 @Injectable()
 export class CachedAggregates extends Aggregates {
   private readonly queues = new StreamQueues();
@@ -100,9 +111,11 @@ export class CachedAggregates extends Aggregates {
 
   private async run<S, C, E extends AnyEvent>(work: CommandExecution<S, C, E>): Promise<CommandResult<S>> {
     const { stream, decider } = work;
+    // X1
     let before = this.states.cached<S>(stream, decider);
     let events = before === undefined ? [] : this.decideOnStale(before, work);
     let mayBeStale = events.length > 0;
+    // X2
     if (before === undefined || events.length === 0) {
       before = await this.states.newest<S>(stream, decider);
       events = this.decide(before, work);
@@ -114,6 +127,7 @@ export class CachedAggregates extends Aggregates {
         if (!(error instanceof WrongExpectedRevision || (mayBeStale && error instanceof StreamClosed))) throw error;
         // The stream ends before its cached state: the log was restored to an older state.
         if (error instanceof WrongExpectedRevision && error.actual < before.revision) this.states.evict(stream);
+        // X5
         if (decisions === DECISIONS_MAX) throw new EventStoreUnavailable(error);
       }
       mayBeStale = false;
@@ -168,8 +182,8 @@ export class CachedAggregates extends Aggregates {
   }
 
   /**
-   * Repeats the append with the same ids while its outcome is unknown, within bounds. Throws `OutcomeUnknown` if the outcome of any attempt
-   * is unknown, even if the last error shows only that the store is unavailable.
+   * Repeats the append with the same ids while its outcome is unknown, within bounds (X3, X5). Throws `OutcomeUnknown` if the outcome of
+   * any attempt is unknown, even if the last error shows only that the store is unavailable.
    */
   private async append(stream: string, revision: number, events: NewEvent[]): Promise<AppendResult> {
     const backoff = new Backoff({ firstMs: FIRST_REPEAT_MS, lastMs: LAST_REPEAT_MS, jitter: true });
@@ -193,7 +207,10 @@ function loadedStateOf<S>({ state, createdAt, changedAt, revision, position }: S
   return { state, createdAt, changedAt, revision, position };
 }
 
-/** Notes the position for the caller's next read. Events that a repeated request finds stored count, too; a stream without events does not. */
+/**
+ * Notes the position for the caller's next read (X4). Events that a repeated request finds stored count, too; a stream without events does
+ * not.
+ */
 function noteEnd(context: CommandContext, { position }: StreamState): void {
   if (position > START) noteWritten(context, position);
 }

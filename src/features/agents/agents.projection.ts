@@ -22,8 +22,8 @@ export const agentsProjection: Projection<typeof agentsTable> = {
   project(stored: StoredEvent, rows) {
     const agent_id = idOf(stored.stream);
     const row = rows.get(agent_id);
-    const { state, ...dates } = evolvedRow(evolve, row, stored as StoredEvent & AgentEvent);
-    if (state !== null && state.status !== 'deleted') rows.set(agent_id, agentRow(agent_id, { ...dates, state }));
+    const { state, revision, createdAt, changedAt } = evolvedRow(evolve, row, stored as StoredEvent & AgentEvent);
+    if (state !== null && state.status !== 'deleted') rows.set(agent_id, agentRow(agent_id, { state, revision, createdAt, changedAt }));
     else if (row !== undefined) rows.delete(agent_id);
   },
 };

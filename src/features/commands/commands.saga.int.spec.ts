@@ -87,7 +87,7 @@ class Bed {
   }
 }
 
-describe('the commands that the saga follows', () => {
+describe('the commands whose states the saga records', () => {
   it('have their ends recorded once, and the others are followed', async () => {
     const bed = new Bed(startedAs('one'), startedAs('two'));
     bed.seen = { one: ENDED };

@@ -1,3 +1,18 @@
+/*
+ * Executes the steps that the reconciler decides on: the table from each step of `steps.rules.ts` to the code that carries it out.
+ *
+ * It owns which steps wait for a turn of the engine, and how a start and the wait for readiness end. It does not own the decision on the
+ * next step (the kind's rules), the loop (`Reconciler`), single calls of the engine (`ContainerSteps`), or an agent's own steps
+ * (`AgentSteps`).
+ *
+ * Invariants:
+ * E1. Each kind of step has exactly one executor; the type of the table holds it.
+ * E2. A long wait holds no slot of the saga, so a slow engine or agent does not make other sandboxes wait.
+ * E3. Containers are created and started within the engine's limit, in turn by account, and only while this replica holds the lease.
+ * E4. After a noticeable wait for a turn the state is checked again: nothing is started for a decision that became stale meanwhile.
+ * E5. A wait for readiness that is cut short records no failure.
+ */
+
 import { allSettledPair } from '../../kernel/async/all-settled-pair.ts';
 import type { ContainerView } from '../../runtime/container.ts';
 import type { Sandbox } from '../lifecycle/sandbox.rules.ts';
@@ -7,7 +22,7 @@ import type { ContainerSteps } from './container-steps.service.ts';
 import type { EngineView } from './engine-view.service.ts';
 import type { Pass } from './pass.ts';
 
-/** The longest wait for a turn, in milliseconds, after which the sandbox is not read again. */
+/** A turn that comes within this time, in ms, counts as immediate: the sandbox is not checked again (E4). */
 const TURN_CAME_AT_ONCE_MS = 50;
 
 /** Executes one step. Returns false if a wait was interrupted or the decision is stale. */
@@ -17,7 +32,7 @@ type Executors<S extends Sandbox, R, Own> = {
   [Do in Step['do']]: Executor<S, R, Extract<Step<R, Own>, { do: Do }>>;
 };
 
-/** Executes the steps of one kind of sandboxes: one executor for each. */
+/** Executes the steps of one kind of sandboxes: one executor for each (E1). */
 export class StepExecutors<S extends Sandbox, R extends { type: string }, Own extends { do: string }> {
   private readonly executors: Executors<S, R, Own> = {
     rest: () => Promise.resolve(true),
@@ -69,7 +84,10 @@ export class StepExecutors<S extends Sandbox, R extends { type: string }, Own ex
     return started;
   }
 
-  /** Creates or starts a container as soon as the engine may start one more. Returns false if the sandbox changed during the wait. */
+  /**
+   * Creates or starts a container as soon as the engine may start one more (E2, E3, E4). Returns false if the sandbox changed during the
+   * wait.
+   */
   private runWithinLimit({ pass, seen, isStale }: PassWork<S, R>, run: () => Promise<void>): Promise<boolean> {
     const asked = performance.now();
     return pass.withoutSlot(() =>
@@ -96,6 +114,7 @@ export class StepExecutors<S extends Sandbox, R extends { type: string }, Own ex
       }),
     );
     if (isReady) return this.kind.steps.whenReady(work, container);
+    // E5
     if (cutShort || otherwise === null) return false;
     const why = await pass.withoutSlot(() => containers.explainUnready(seen.state, container));
     const failure = why === null || !('reason' in otherwise) ? otherwise : { ...otherwise, reason: `${String(otherwise.reason)} ${why}` };
@@ -103,7 +122,7 @@ export class StepExecutors<S extends Sandbox, R extends { type: string }, Own ex
   }
 }
 
-/** Runs work that mostly waits, without holding up other passes. */
+/** Runs work that mostly waits, without a slot of the saga (E2). */
 async function waiting({ pass }: { pass: Pass }, work: () => Promise<void>): Promise<boolean> {
   await pass.withoutSlot(work);
   return true;

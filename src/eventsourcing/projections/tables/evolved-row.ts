@@ -15,5 +15,7 @@ export function evolvedRow<S, E>(
   event: { at: string; revision: number } & E,
 ): DatedState<S | null> & { revision: number } {
   const before = { state: row?.state ?? null, createdAt: row?.created_at ?? '', changedAt: row?.updated_at ?? '' };
-  return { ...evolved(evolve, before, event), revision: event.revision };
+  // The members are copied by name, because rebuilds apply millions of events and a spread takes many times as long.
+  const { state, createdAt, changedAt } = evolved(evolve, before, event);
+  return { state, createdAt, changedAt, revision: event.revision };
 }

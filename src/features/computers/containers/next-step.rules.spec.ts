@@ -117,7 +117,7 @@ describe('a computer that is awake', () => {
   });
 });
 
-describe('a computer on which a replica that ended was at work', () => {
+describe('a computer that a replica was using when that replica ended', () => {
   const running = { ...actual(container('running')), abandonedBy: 'dead' };
   const release = { do: 'own', own: { do: 'release_input', owner: 'dead' } };
   const released = (replica: string): [number, ComputerCommand] => [7, { type: 'RecordInputReleased', owner: replica }];
@@ -133,7 +133,7 @@ describe('a computer on which a replica that ended was at work', () => {
     expect(step(after(image, ready), running, 2_000)).toEqual({ do: 'order', order: 'sleep' });
   });
 
-  it('is left alone while it is not awake, because waking it releases everything', () => {
+  it('is left alone while it is not awake, because waking it releases all keys and buttons', () => {
     expect(step(after(image), { ...running, ...actual(container('created')), abandonedBy: 'dead' }, 3)).toMatchObject({ do: 'start' });
     expect(step(after(image, ready, sleep('frozen')), running, 61)).toMatchObject({ do: 'freeze' });
     const frozen = { ...actual(container('frozen')), abandonedBy: 'dead' };

@@ -15,8 +15,9 @@ export const computersProjection: Projection<typeof computersTable> = {
   project(stored: StoredEvent, rows) {
     const computer_id = idOf(stored.stream);
     const row = rows.get(computer_id);
-    const { state, ...dates } = evolvedRow(evolve, row, stored as StoredEvent & ComputerEvent);
-    if (state !== null && state.status !== 'deleted') rows.set(computer_id, computerRow(computer_id, { ...dates, state }));
+    const { state, revision, createdAt, changedAt } = evolvedRow(evolve, row, stored as StoredEvent & ComputerEvent);
+    if (state !== null && state.status !== 'deleted')
+      rows.set(computer_id, computerRow(computer_id, { state, revision, createdAt, changedAt }));
     else if (row !== undefined) rows.delete(computer_id);
   },
 };

@@ -102,7 +102,7 @@ describe.each([
     );
   });
 
-  it('keeps the variables from no later command by holding the socket open, and a command without them is not run', async () => {
+  it('an agent that holds the socket open can’t keep later commands from their variables, and a command without them is not run', async () => {
     const own = await bed.running({ image, user, environment: { SECRET } });
     const hold = String.raw`
       $SIG{PIPE} = "IGNORE"; my @held;

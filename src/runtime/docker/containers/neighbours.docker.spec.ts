@@ -8,7 +8,7 @@ const GENERATION = 7;
 /** The name server that the engine gives to each container. */
 const NAME_SERVER = '127.0.0.11';
 
-describe('what an agent learns of its neighbours by the engine’s name server', () => {
+describe('the names that an agent can look up at the engine’s name server', () => {
   let bed: DockerFixture;
   let attacker: ContainerView;
   let victims: ContainerView[];

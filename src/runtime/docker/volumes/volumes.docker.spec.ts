@@ -48,7 +48,7 @@ describe('the volumes of agents', () => {
     expect((await bed.runtime.volumeSizes([agent.agentId], bounds)).get(agent.agentId)?.bytes).toBe(Infinity);
   });
 
-  it('leave no container behind, also when the time is too short', async () => {
+  it('are measured without leaving a container behind, even when the time runs out', async () => {
     await bed.runtime.volumeSizes([agent.agentId], { ...bounds, withinMs: 0 });
     const filters = JSON.stringify({ label: [`mooring.instance=${bed.instance}`] });
     expect((await bed.docker.listContainers({ all: true, filters })).map(({ Id }) => Id)).toEqual([agent.handle]);
