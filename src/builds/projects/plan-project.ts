@@ -6,7 +6,7 @@ import { nodeStart, nodeSteps, startLine, type Steps } from './node-project.ts';
 import { jsonObject, packageJsonOf } from './package-json.ts';
 import { readProjectFiles, type ProjectFiles } from './project-files.ts';
 import { pipFile, pipFolder, pipPackages } from './pip-commands.ts';
-import { procfileOf } from './procfile.ts';
+import { procfileOf, releaseOf } from './procfile.ts';
 import { pyprojectOf } from './pyproject.ts';
 import { pythonSteps } from './python-project.ts';
 import { listeningVariables, pythonStart } from './python-start.ts';
@@ -33,7 +33,9 @@ export async function planProject(directory: string, port = 8080): Promise<Proje
 
 /** Decides on the plan, as `planProject` does, from the contents of the files. */
 export function planOf(files: ProjectFiles, port: number): ProjectPlan {
-  return langgraph(files) ?? crew(files) ?? openclaw(files) ?? procfile(files, port) ?? byLanguage(files, port);
+  const plan = langgraph(files) ?? crew(files) ?? openclaw(files) ?? procfile(files, port) ?? byLanguage(files, port);
+  const release = releaseOf(files.texts.get('Procfile') ?? '', port);
+  return release === null ? plan : { ...plan, release: release.command, notes: [...(plan.notes ?? []), ...release.notes] };
 }
 
 function langgraph(files: ProjectFiles): ProjectPlan | null {

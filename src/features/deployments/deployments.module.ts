@@ -15,6 +15,7 @@ import { AgentContainers } from './containers/agent-containers.service.ts';
 import { AGENT_KIND, agentKind } from './containers/agent-kind.ts';
 import { AgentRows } from './containers/agent-rows.service.ts';
 import { AgentSteps } from './containers/agent-steps.service.ts';
+import { DeploymentCommands } from './containers/deployment-commands.service.ts';
 import { DeploymentImages } from './images/deployment-images.service.ts';
 import { ImageAttempts } from './images/image-attempts.service.ts';
 import { ImageClaims } from './images/image-claims.service.ts';
@@ -51,6 +52,7 @@ import { NeededImagesHandler } from './needed-images.handlers.ts';
     AgentRecords,
     BuildLogResponses,
     ContainerContents,
+    DeploymentCommands,
     DeploymentImages,
     DeploymentsSaga,
     DeploymentSources,

@@ -15,6 +15,7 @@ export function runningAs(template: Template | undefined) {
   };
 }
 
+/** Returns what a container of the agent's generation runs: the release command as long as it is due, or else the release. */
 export function containerSpec(
   agentId: string,
   agent: Agent,
@@ -29,7 +30,7 @@ export function containerSpec(
     generation: agent.generation,
     deploymentId: release.deploymentId,
     image: release.image,
-    command: release.command,
+    command: commandFor(agent) ?? release.command,
     environment: {
       ...template?.env,
       ...variables,
@@ -51,4 +52,8 @@ export function containerSpec(
     shmBytes: null,
     userNamespaces: false,
   };
+}
+
+function commandFor({ status, deployment }: Agent): string[] | null {
+  return status === 'deploying' ? (deployment?.releaseCommand?.command ?? null) : null;
 }

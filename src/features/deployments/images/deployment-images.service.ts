@@ -41,10 +41,12 @@ export class DeploymentImages {
         command,
         commitSha,
         framework = null,
+        releaseCommand = null,
       } = await this.attempts.run(deployment.id, () => this.claimImage(agentId, agent, deployment, log, signal));
       const startTimeoutSeconds = this.sources.template(framework ?? deployment.templateId)?.startTimeoutSeconds ?? null;
       const deploymentId = deployment.id;
-      return { type: 'RecordImage', deploymentId, image, imageName: name, command, commitSha, framework, startTimeoutSeconds };
+      const found = { image, imageName: name, command, commitSha, framework, startTimeoutSeconds, releaseCommand };
+      return { type: 'RecordImage', deploymentId, ...found };
     } catch (error) {
       const isRefused = error instanceof RuntimeRefused || error instanceof RepositoryRefused;
       if (!isRefused || signal.aborted) throw error;
