@@ -2,6 +2,7 @@ import { Command } from '@nestjs/cqrs';
 
 import type { Loaded } from '../../eventsourcing/aggregates/dated-state.ts';
 import type { CommandContext } from '../../kernel/context/command-context.ts';
+import type { Spelling } from '../../kernel/text/spelling.ts';
 import type { Agent } from './aggregate/agent-state.rules.ts';
 import type { AgentSettings } from './aggregate/agents.events.ts';
 
@@ -43,6 +44,8 @@ export class ConfigureAgent extends AgentWrite {
     agentId: string,
     ifMatch: readonly number[] | null,
     readonly changes: Partial<AgentSettings>,
+    /** The caller's spelling of the fields, in refusals. */
+    readonly spelling: Spelling,
   ) {
     super(context, accountId, agentId, ifMatch);
   }

@@ -2,7 +2,7 @@ import { afterExit } from '../../../sandboxes/lifecycle/crashes.rules.ts';
 import type { LifecycleRecord, SleepDepth } from '../../../sandboxes/lifecycle/sandbox.rules.ts';
 import { deploymentStep, isAsleep, isInTransit, type Agent } from './agent-state.rules.ts';
 import { startTimeoutOf } from './deadlines.rules.ts';
-import type { AgentEvent, DeploymentFailureKind, FailureKind } from './agents.events.ts';
+import type { AgentEvent, DeploymentFailureKind, FailureKind, ReleaseRun } from './agents.events.ts';
 
 /** The observations of the deployments saga. A late or repeated record changes nothing. */
 export type AgentRecord =
@@ -17,10 +17,12 @@ export type AgentRecord =
       commitSha: string | null;
       /** The framework of a recognized repository, whose template says how the agent is run. */
       framework?: string | null;
-      /** The start timeout that the template says; null or absent means the installation's. */
+      /** The start timeout that the agent or its template says; null or absent means the installation's. */
       startTimeoutSeconds?: number | null;
       /** The command that runs before the agent; null or absent if there is none. */
       releaseCommand?: string[] | null;
+      /** The run settings that were said; null or absent if none was. */
+      run?: ReleaseRun | null;
     }
   | { type: 'RecordReleaseBegun'; deploymentId: string; generation: number }
   | { type: 'RecordReleaseSucceeded'; deploymentId: string; generation: number }
@@ -43,7 +45,7 @@ export function decideRecord(command: AgentRecord, agent: Agent, now: Date): Age
         : [];
     case 'RecordImage': {
       if (!isDeploying(agent, command.deploymentId) || agent.candidate !== null) return [];
-      const { image, imageName, deploymentId, commitSha, framework, startTimeoutSeconds, releaseCommand } = command;
+      const { image, imageName, deploymentId, commitSha, framework, startTimeoutSeconds, run, releaseCommand } = command;
       return [
         {
           type: 'ImageResolved',
@@ -56,6 +58,7 @@ export function decideRecord(command: AgentRecord, agent: Agent, now: Date): Age
             ...(framework == null ? {} : { framework }),
             ...(startTimeoutSeconds == null ? {} : { start_timeout_seconds: startTimeoutSeconds }),
             ...(releaseCommand == null ? {} : { release_command: releaseCommand }),
+            ...(run == null ? {} : { run }),
           },
         },
       ];

@@ -12,6 +12,7 @@ import {
   type EarlierImage,
   type FailureKind,
   type LifecycleEvent,
+  type ReleaseRun,
 } from './agents.events.ts';
 
 export const agentStatuses = [
@@ -55,6 +56,8 @@ export interface Release {
   command: string[];
   /** The time in seconds within which a container must be ready; null means the installation's. */
   startTimeoutSeconds: number | null;
+  /** How its containers are run and reached, as far as that was said for the deployment; null if nothing was. */
+  run: ReleaseRun | null;
 }
 
 /** The wanted sleep is also null in an agent that is being stopped by its owner. */
@@ -287,12 +290,13 @@ function evolveDeployment(agent: Agent, event: DeploymentProgressEvent): Agent {
     case 'DeploymentStarted':
       return { ...agent, deadlineAt: event.data.deadline_at ?? agent.deadlineAt, deployment: { ...deployment, status: 'building' } };
     case 'ImageResolved': {
-      const { deployment_id: deploymentId, image, command, framework, start_timeout_seconds: startTimeoutSeconds = null } = event.data;
-      const { release_command: release } = event.data;
+      const { deployment_id: deploymentId, image, command, framework, run = null, release_command: release } = event.data;
+      const { start_timeout_seconds: startTimeoutSeconds = null } = event.data;
+      const templateId = framework ?? deployment.templateId;
       return {
         ...agent,
         deployment: { ...deployment, releaseCommand: release === undefined ? null : { command: release, hasBegun: false } },
-        candidate: { deploymentId, templateId: framework ?? deployment.templateId, image, command, startTimeoutSeconds },
+        candidate: { deploymentId, templateId, image, command, startTimeoutSeconds, run },
       };
     }
     case 'ReleaseCommandBegun':
