@@ -30,6 +30,8 @@ export interface DockerfileSource {
   bases?: ReferenceSource[];
   /** The values of its arguments. None of them is secret: they are seen in the image's history. */
   args?: Record<string, string>;
+  /** The secrets that its steps may mount (`RUN --mount=type=secret,id=NAME`), by their ids. They are seen in no layer and no history. */
+  secrets?: Record<string, string>;
 }
 
 /** The source of an image; `computer` stands for the desktop of computers. */

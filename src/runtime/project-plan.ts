@@ -29,6 +29,8 @@ export interface ProjectPlan {
   /** Build the project after its files are copied, in this order. */
   build: string[][];
   start: string[];
+  /** The command that runs once for each deployment, in a container of its own, before the agent starts; absent if there is none. */
+  release?: string[];
   /** The environment variables of the build and the agent. They contain no secrets. */
   env: Record<string, string>;
   /** Sentences on what was decided, for the build log. */
@@ -38,15 +40,17 @@ export interface ProjectPlan {
 /** Variables that a build and an agent need as they are, since programs find others, and their files, by them. */
 export const fixedVariables: ReadonlySet<string> = new Set(['PATH', 'HOME', 'LD_LIBRARY_PATH', 'LD_PRELOAD']);
 
-/** Returns the agent's variables that the commands of a build get. */
-export function variablesOfAgent({ agent = {} }: BuildSettings): Record<string, string> {
-  return Object.fromEntries(Object.entries(agent).filter(([name]) => !fixedVariables.has(name)));
+/** Returns the agent's variables that the commands of a build get, the secrets among them included. */
+export function variablesOfAgent({ agent = {}, secrets = {} }: BuildSettings): Record<string, string> {
+  return Object.fromEntries(Object.entries({ ...agent, ...secrets }).filter(([name]) => !fixedVariables.has(name)));
 }
 
 /** The variables and certificates that the commands of a build get beside the plan. */
 export interface BuildSettings {
   /** The agent's own variables that are not secret. What was built with others is not taken for what these make. */
   agent?: Record<string, string>;
+  /** The agent's secret variables that the build is to get. They must not stay in the image by our doing. */
+  secrets?: Record<string, string>;
   /** The values of the variables that `MOORING_BUILD_ENV` names: a mirror of a registry, for instance. They may hold credentials, so that none of it may stay in the image. */
   variables: Record<string, string>;
   /** The file of `MOORING_BUILD_CA_FILE`: PEM certificates that builds trust in addition to the usual ones. */

@@ -279,6 +279,9 @@ export const sampleLog: SampleEvent[] = [
     },
   }),
   sample(542, customAgent, { type: 'CustomFileRemoved', data: { path: 'setup.sh', target_dir: '/service/scripts' } }),
+  sample(538, customAgent, { type: 'DeploymentQueued', data: { deployment_id, deadline_at: at(90) } }),
+  sample(539, customAgent, { type: 'ReleaseCommandBegun', data: { deployment_id, generation: 1 } }),
+  sample(540, customAgent, { type: 'ReleaseCommandSucceeded', data: { deployment_id, generation: 2 } }),
   sample(543, customAgent, { type: 'DeploymentScriptsBegun', data: { deployment_id, generation: 1 } }),
   sample(600, computer, {
     type: 'ComputerCreated',

@@ -1,10 +1,10 @@
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { GitServer } from '../support/git-server.ts';
-import { Kills } from '../support/kills.ts';
+import { killable, Kills } from '../support/kills.ts';
 import { StartedService } from '../support/started-service.ts';
 import { until } from '../support/until.ts';
 import { tellBuilds, waitingCommand, waitingProject } from '../support/waiting-project.ts';
@@ -21,6 +21,23 @@ function commandsIn(folder: string): string[] {
   });
 }
 
+/** The most steps of one deployment that the test walks through. */
+const STEPS_MAX = 14;
+/** Notes on the volume that it runs, and ends when it is let go there. */
+const release = `
+  const { appendFileSync, existsSync } = require('node:fs');
+  const at = (name) => process.env.MOORING_VOLUME + '/' + name;
+  appendFileSync(at('runs'), process.env.HOSTNAME + '\\n');
+  console.log('it waits');
+  setInterval(() => existsSync(at('go')) && process.exit(), 50);
+`;
+/** Answers with the number of release commands that have run. */
+const counting = `
+  const { readFileSync } = require('node:fs');
+  const count = () => readFileSync(process.env.MOORING_VOLUME + '/runs', 'utf8').trim().split('\\n').length;
+  require('node:http').createServer((request, response) => response.end(String(count()))).listen(process.env.PORT, process.env.HOST);
+`;
+
 describe('a deployment on the local runtime during which the service is killed', () => {
   let folder: string;
   let git: GitServer;
@@ -30,7 +47,8 @@ describe('a deployment on the local runtime during which the service is killed',
     folder = await mkdtemp(join(tmpdir(), 'mooring-local-kill-'));
     git = await GitServer.start();
     const environment = { MOORING_ALLOW_PRIVATE_SOURCES: git.host, MOORING_BUILD_CA_FILE: join(folder, 'certificates.pem') };
-    service = await StartedService.start({ runtime: 'local', environment });
+    await tellBuilds(join(folder, 'certificates.pem'), { toWait: false });
+    service = await StartedService.start({ ...(await killable()), runtime: 'local', environment });
   });
   afterAll(async () => {
     await service?.dispose();
@@ -62,5 +80,74 @@ describe('a deployment on the local runtime during which the service is killed',
     expect(readdirSync(join(local, 'builds'))).toEqual([]);
     expect(readdirSync(join(local, 'images'))).toHaveLength(1);
     expect(readdirSync(join(service.dataDir, 'repositories'))).toEqual([]);
+  });
+
+  describe('with a release command', () => {
+    let agentId: string;
+    const commit = (mark: string) =>
+      git.commit('released', {
+        Procfile: 'release: node release.js\nweb: node agent.js\n',
+        'package.json': '{}',
+        'release.js': `${release}// ${mark}\n`,
+        'agent.js': counting,
+      });
+    /** The agent does not run meanwhile, so its volume is written to from outside. */
+    const letGo = () => {
+      const local = join(service.dataDir, 'local');
+      const [instance = ''] = readdirSync(local).filter((name) => readdirSync(join(local, name)).includes('volumes'));
+      writeFileSync(join(local, instance, 'volumes', agentId, 'go'), '');
+    };
+    const latest = async () => (await service.call('GET', `/api/v1/agents/${agentId}/deployments`)).body[0];
+    const settled = () => until('the deployment settles', async () => ((await latest()).completed_at === null ? undefined : latest()));
+    const runs = async () => {
+      const { body } = await service.call('POST', `/api/agents/${agentId}/exec`, { command: 'wc -l < runs' });
+      return Number(body.stdout);
+    };
+    const deploy = () => service.call('POST', `/api/v1/agents/${agentId}/deploy`);
+
+    beforeAll(async () => {
+      commit('first');
+      const { status, body } = await service.call('POST', '/api/v1/provision', { name: 'released', repo_url: git.url('released') });
+      expect(status).toBe(201);
+      agentId = body.agent_id;
+      await until('it runs', async () => ((await latest()).build_log.includes('it waits') ? true : undefined));
+      letGo();
+      expect(await settled()).toMatchObject({ status: 'success' });
+    });
+
+    it('waits for its release command, which goes on over the kill, and its output is in the log once', async () => {
+      expect((await service.call('DELETE', `/api/agents/${agentId}/files/delete?path=go`)).status).toBe(204);
+      const before = await runs();
+      commit('killed');
+      await deploy();
+      await until('it runs', async () => ((await latest()).build_log.includes('it waits') ? true : undefined));
+      await new Kills(service).now();
+      expect(await latest()).toMatchObject({ status: 'building' });
+      letGo();
+      const record = await settled();
+      expect(record).toMatchObject({ status: 'success' });
+      expect(record.build_log.match(/it waits/g)).toHaveLength(1);
+      expect(await runs()).toBe(before + 1);
+    });
+
+    it('runs it once, however the service was killed right after a step', async () => {
+      letGo();
+      const kills = new Kills(service);
+      let steps = 0;
+      for (let after = 1; after <= STEPS_MAX; after++) {
+        const before = await runs();
+        commit(`step ${after}`);
+        await kills.order({ after, key: agentId, saga: 'deployments' });
+        await deploy().catch(() => undefined);
+        const isActive = async () => (await service.call('GET', `/api/v1/agents/${agentId}`)).body.status === 'active';
+        const died = await kills.diesAndComesBack(isActive);
+        expect(await settled()).toMatchObject({ status: 'success' });
+        expect(await runs()).toBe(before + 1);
+        if (!died) break;
+        steps = after;
+      }
+      expect(steps).toBeGreaterThan(6);
+      expect(steps).toBeLessThan(STEPS_MAX);
+    });
   });
 });

@@ -47,7 +47,11 @@ const asked: fc.Arbitrary<AgentCommand> = fc.oneof(
 );
 
 const recorded: fc.Arbitrary<AgentCommand> = fc.oneof(
-  fc.record({ type: fc.constant('RecordDeploymentStarted' as const), deploymentId }),
+  fc.record({
+    type: fc.constantFrom('RecordDeploymentStarted' as const, 'RecordDeploymentQueued' as const),
+    deploymentId,
+    deadlineAt: fc.constant(deadlineAt),
+  }),
   fc.record({
     type: fc.constant('RecordImage' as const),
     deploymentId,
@@ -56,8 +60,14 @@ const recorded: fc.Arbitrary<AgentCommand> = fc.oneof(
     command: fc.constant<string[]>(['nginx']),
     commitSha: fc.constant(null),
     startTimeoutSeconds: fc.option(startTimeoutSeconds),
+    // Most images come without one.
+    releaseCommand: fc.constantFrom<string[] | null>(null, null, null, ['migrate']),
   }),
-  fc.record({ type: fc.constant('RecordContainerCreated' as const), deploymentId, generation }),
+  fc.record({
+    type: fc.constantFrom('RecordContainerCreated' as const, 'RecordReleaseBegun' as const, 'RecordReleaseSucceeded' as const),
+    deploymentId,
+    generation,
+  }),
   fc.record({
     type: fc.constant('RecordDeploymentFailure' as const),
     deploymentId,

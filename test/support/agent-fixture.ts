@@ -58,7 +58,7 @@ export class AgentFixture {
   async deployed(agentId: string): Promise<void> {
     const { state } = await this.load(agentId);
     const deploymentId = state?.deployment?.id ?? '';
-    await this.says(agentId, { type: 'RecordDeploymentStarted', deploymentId });
+    await this.says(agentId, { type: 'RecordDeploymentStarted', deploymentId, deadlineAt: deadlineAt() });
     await this.says(agentId, {
       type: 'RecordImage',
       deploymentId,

@@ -50,6 +50,21 @@ export const imageResolved = (id: string): AgentEvent => ({
   type: 'ImageResolved',
   data: { deployment_id: id, image: 'nginx@sha256:1', image_name: 'nginx:1', command: ['nginx'], commit_sha: null },
 });
+export const releaseResolved = (id: string): AgentEvent => ({
+  type: 'ImageResolved',
+  data: {
+    deployment_id: id,
+    image: 'nginx@sha256:1',
+    image_name: 'nginx:1',
+    command: ['nginx'],
+    commit_sha: null,
+    release_command: ['migrate'],
+  },
+});
+export const releaseBegun = (id: string, generation: number): AgentEvent => ({
+  type: 'ReleaseCommandBegun',
+  data: { deployment_id: id, generation },
+});
 export const succeeded = (id: string): AgentEvent => ({ type: 'DeploymentSucceeded', data: { deployment_id: id, started_at: startedAt } });
 export const stopRequested: AgentEvent = { type: 'AgentStopRequested', data: { deadline_at: deadlineAt } };
 export const sleepRequested = (depth: 'frozen' | 'stopped', reason: 'requested' | 'deep' = 'requested'): AgentEvent => ({
@@ -93,10 +108,11 @@ export const sleeping = [...fallingAsleep, slept('frozen')];
 export const waking = [...sleeping, wakeRequested('chat')];
 export const starting: AgentEvent[] = [...stopped, { type: 'AgentStartRequested', data: { generation: 2, deadline_at: deadlineAt } }];
 export const restarting: AgentEvent[] = [...active, { type: 'AgentRestartRequested', data: { generation: 2, deadline_at: deadlineAt } }];
-export const failedDeployment: AgentEvent[] = [
-  ...deploying,
-  { type: 'DeploymentFailed', data: { deployment_id: 'd1', step: 'container', kind: 'deployment', reason: 'no' } },
-];
+export const failed = (id: string): AgentEvent => ({
+  type: 'DeploymentFailed',
+  data: { deployment_id: id, step: 'container', kind: 'deployment', reason: 'no' },
+});
+export const failedDeployment: AgentEvent[] = [...deploying, failed('d1')];
 export const crashed = [...active, exited(CRASHES_MAX, 1, null)];
 export const deleting: AgentEvent[] = [...active, { type: 'AgentDeletionRequested', data: {} }];
 export const deleted: AgentEvent[] = [...deleting, { type: 'AgentDeleted', data: {} }];

@@ -15,6 +15,7 @@ export interface Build {
   /** The images that the Dockerfile names. */
   bases?: string[];
   args?: Record<string, string>;
+  secrets?: Record<string, string>;
   signal?: AbortSignal;
   log?: string[];
   runtime?: DockerRuntime;
@@ -49,6 +50,7 @@ export class BuilderFixture {
     accountId = 'one',
     bases = [],
     args = {},
+    secrets = {},
     signal = timeoutSignal(120_000),
     log = [],
     runtime = this.runtime,
@@ -61,7 +63,7 @@ export class BuilderFixture {
       }
       const named = bases.map((reference): ReferenceSource => ({ kind: 'reference', reference, mayUse: async () => true }));
       const start = ['sleep', '300'];
-      const source = { kind: 'dockerfile' as const, directory, dockerfile: 'Dockerfile', start, accountId, bases: named, args };
+      const source = { kind: 'dockerfile' as const, directory, dockerfile: 'Dockerfile', start, accountId, bases: named, args, secrets };
       return await runtime.ensureImage(source, (line) => log.push(line), signal);
     } finally {
       rmSync(directory, { recursive: true });

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { HeldRequests } from './held-requests.ts';
+import { LfsStore } from './lfs-store.ts';
 
 const environment = {
   PATH: process.env.PATH ?? '',
@@ -18,8 +19,8 @@ const environment = {
   GIT_COMMITTER_EMAIL: 'tester@example.com',
 };
 
-/** An entry of a commit: the content of a file, or the target of a link. */
-export type GitEntry = string | Buffer | { link: string } | { executable: string };
+/** An entry of a commit: the content of a file, the target of a link, or the commit of a submodule. */
+export type GitEntry = string | Buffer | { link: string } | { executable: string } | { submodule: string };
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 
@@ -33,6 +34,8 @@ export class GitServer {
   answer: Answer | null = null;
   /** The requests that get no response. */
   readonly held = new HeldRequests();
+  /** The contents of files in Git LFS, for all repositories. */
+  readonly lfs = new LfsStore();
   private readonly server = createServer((request, response) => this.serve(request, response));
 
   private constructor(
@@ -113,6 +116,7 @@ export class GitServer {
 
   private line(name: string, file: string, entry: GitEntry): string {
     if (typeof entry === 'string' || Buffer.isBuffer(entry)) return `100644 blob ${this.blob(name, entry)}\t${file}`;
+    if ('submodule' in entry) return `160000 commit ${entry.submodule}\t${file}`;
     if ('link' in entry) return `120000 blob ${this.blob(name, entry.link)}\t${file}`;
     return `100755 blob ${this.blob(name, entry.executable)}\t${file}`;
   }
@@ -135,7 +139,7 @@ export class GitServer {
       response.writeHead(401, { 'www-authenticate': 'Basic realm="git"' }).end();
       return;
     }
-    this.runBackend(request, response);
+    if (!this.lfs.respond(request, response)) this.runBackend(request, response);
   }
 
   private runBackend(request: IncomingMessage, response: ServerResponse): void {

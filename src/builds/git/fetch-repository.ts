@@ -3,11 +3,14 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 
 import type { ResolveHost } from '../../kernel/network/public-addresses.ts';
+import { FetchBudget, type FetchLimits } from './fetch-budget.ts';
 import { GitGateway, type LeastSpeed } from './git-gateway.ts';
 import { ENDED_BY_SIGNAL, GitMissing, runGit, type GitCall, type GitResult } from './git-process.ts';
-import { NotFetched } from './not-fetched.ts';
+import { fetchLfsObjects, lfsEndpoint } from './lfs-objects.ts';
+import { lfsNote, NamedContents, printable, submodulesNote } from './named-contents.ts';
 import { RepositoryRefused } from './repository-refused.ts';
 import { branchProblem, type RepositoryUrl } from './repository-url.ts';
+import { folderOf, submodulesOf, submoduleUrl, type Submodule } from './submodules.ts';
 import { unpackCommit } from './unpack.ts';
 
 const MEMORY_BYTES_MAX = 4 * 1024 ** 3;
@@ -47,49 +50,69 @@ export interface FetchRequest {
   resolve?: ResolveHost;
 }
 
-export interface FetchLimits {
-  /** The most bytes that are received. */
-  receivedBytesMax: number;
-  /** The most bytes of all files together. */
-  filesBytesMax: number;
-  /** The most files, folders and links. */
-  filesMax: number;
-  seconds: number;
-}
-
 export interface FetchedRepository {
   /** The folder with the files of the commit, without Git's own. */
   directory: string;
   commitSha: string;
   /** The name by which the commit was found, such as "the tag v1"; null if it is the hash itself. */
   found: string | null;
-  /** Sentences on what the commit names and was not fetched. */
+  /** Sentences on what the commit names: what of it was fetched, and what was not. */
   notes: string[];
 }
 
 /**
- * Fetches one commit and unpacks its files: the newest of a branch, or else that of a tag, or the one of that hash. Throws `RepositoryRefused` with
- * a sentence for the build log, or the signal's reason. The caller removes the folder. If this process dies meanwhile, Git loses its connection or
- * its reader and ends; its limits end it otherwise.
+ * Fetches one commit and unpacks its files: the newest of a branch, or else that of a tag, or the one of that hash. Submodules on the same host and
+ * files in Git LFS are fetched too, within the same limits. Throws `RepositoryRefused` with a sentence for the build log, or the signal's reason. The
+ * caller removes the folder. If this process dies meanwhile, Git loses its connection or its reader and ends; its limits end it otherwise.
  */
 export async function fetchRepository(request: FetchRequest): Promise<FetchedRepository> {
-  const { folder, signal } = request;
+  const { folder, signal, limits } = request;
   signal.throwIfAborted();
   await rm(folder, { recursive: true, force: true });
-  const git = join(folder, 'git');
   const directory = join(folder, 'files');
   await mkdir(directory, { recursive: true, mode: 0o700 });
-  await makeRepository(git);
   try {
-    const fetched = await fetchFiles(request, git, directory);
-    await rm(git, { recursive: true, force: true });
-    return { directory, ...fetched };
+    return { directory, ...(await fetchInto(request, new FetchBudget(limits), directory, null)) };
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof GitMissing)
       throw new RepositoryRefused('This machine has no git, which deployments from repositories need: the operator has to install it.');
     throw error;
   }
+}
+
+/** A repository whose commit is the submodule of another. */
+interface Inner {
+  commit: string;
+  depth: number;
+}
+
+/** Fetches a commit and what it names into the empty directory: the one that the request names, or that of a submodule. */
+async function fetchInto(
+  request: FetchRequest,
+  budget: FetchBudget,
+  directory: string,
+  inner: Inner | null,
+): Promise<Omit<FetchedRepository, 'directory'>> {
+  const git = join(request.folder, 'git');
+  await makeRepository(git);
+  const fetched = await fetchFiles(request, budget, { git, directory, commit: inner?.commit ?? null });
+  await rm(git, { recursive: true, force: true });
+  const { named, submodules, lfs, ...others } = fetched;
+  const notes = await lfsNotes(request, budget, { directory, named, lfs });
+  const depth = (inner?.depth ?? 0) + 1;
+  budget.enter(submodules.length, depth);
+  for (const { path, commit, repository } of submodules) {
+    const folder = await folderOf(directory, path);
+    const below = await fetchInto({ ...request, repository }, budget, folder, { commit, depth }).catch((error: unknown) => {
+      if (!(error instanceof RepositoryRefused)) throw error;
+      throw new RepositoryRefused(`The submodule ${printable(path)} could not be fetched. ${error.message}`, { cause: error.cause });
+    });
+    notes.push(`Fetched the submodule ${printable(path)} at the commit ${commit}`, ...below.notes);
+  }
+  const fetchedPaths = new Set(submodules.map(({ path }) => path));
+  const left = named.submodules.filter((path) => !fetchedPaths.has(path.replace(/\/$/, '')));
+  return { ...others, notes: [...submodulesNote(left), ...notes] };
 }
 
 /** Makes an empty repository as `git init --bare` does, whose process would take longer than all of this. */
@@ -100,18 +123,34 @@ async function makeRepository(git: string): Promise<void> {
   await writeFile(join(git, 'info', 'attributes'), attributes);
 }
 
+/** The files of a commit, and what they name. */
+interface FetchedFiles {
+  commitSha: string;
+  found: string | null;
+  named: NamedContents;
+  submodules: Submodule[];
+  /** The address of Git LFS for the repository; null if it is on another host. */
+  lfs: URL | null;
+}
+
 /** Fetches the commit without its history into the repository `git`, and unpacks its files into the directory. */
-async function fetchFiles(request: FetchRequest, git: string, directory: string): Promise<Omit<FetchedRepository, 'directory'>> {
-  const { repository, isAllowed, credential, limits, leastSpeed = LEAST_SPEED, resolve } = request;
+async function fetchFiles(
+  request: FetchRequest,
+  budget: FetchBudget,
+  { git, directory, commit }: { git: string; directory: string; commit: string | null },
+): Promise<FetchedFiles> {
+  const { repository, isAllowed, credential, leastSpeed = LEAST_SPEED, resolve } = request;
   const isLocal = repository.protocol === 'file';
-  const bytesMax = limits.receivedBytesMax;
   if (isLocal && !isAllowed) throw new RepositoryRefused('Repositories at local paths are not allowed by the operator.');
   if (repository.protocol === 'http' && !isAllowed) throw new RepositoryRefused('Repositories are fetched over https only.');
-  const gateway = isLocal ? null : await GitGateway.open({ repository, isAllowed, credential, bytesMax, leastSpeed, resolve });
+  const gateway = isLocal ? null : await GitGateway.open({ repository, isAllowed, credential, budget, leastSpeed, resolve });
   try {
-    const place: FetchPlace = { request, git, gateway, missing: new NotFetched() };
-    const found = await fetchRef(place, directory);
-    return { found, commitSha: await commitOf(place), notes: place.missing.notes };
+    const place: FetchPlace = { request, git, gateway, budget, named: new NamedContents() };
+    const found = commit === null ? await fetchRef(place, directory) : await fetchCommit(place, directory, commit);
+    const commitSha = await commitOf(place);
+    const { named } = place;
+    const submodules = named.submodules.length === 0 ? [] : await submodulesIn(place);
+    return { found, commitSha, named, submodules, lfs: named.pointers.length === 0 ? null : await lfsServerOf(place) };
   } finally {
     await gateway?.close();
   }
@@ -121,7 +160,74 @@ interface FetchPlace {
   request: FetchRequest;
   git: string;
   gateway: GitGateway | null;
-  missing: NotFetched;
+  budget: FetchBudget;
+  named: NamedContents;
+}
+
+/** Fetches the commit of a submodule. */
+async function fetchCommit(place: FetchPlace, directory: string, commit: string): Promise<null> {
+  if (await unpackRef(place, commit, directory)) return null;
+  throw new RepositoryRefused(`Its repository has no commit ${commit}.`);
+}
+
+/** Returns the submodules of the commit that can be fetched. */
+async function submodulesIn(place: FetchPlace): Promise<Submodule[]> {
+  const settings = await settingsIn(place, '.gitmodules', '^submodule\\..*\\.(path|url)$');
+  const entries = await recordsOf(place, ['ls-tree', '-r', '-z', '--full-tree', COMMIT], (entry) => entry.startsWith('160000 '));
+  return submodulesOf(settings, entries, place.request.repository);
+}
+
+/** Returns the address of Git LFS of the repository, which the commit may name; null if it is on another host. */
+async function lfsServerOf(place: FetchPlace): Promise<URL | null> {
+  const { repository } = place.request;
+  if (repository.protocol === 'file') return null;
+  const [setting] = place.named.hasLfsSettings ? await settingsIn(place, '.lfsconfig', '^lfs\\.url$') : [];
+  if (setting === undefined) return lfsEndpoint(repository);
+  const named = submoduleUrl(setting.slice(setting.indexOf('\n') + 1), repository);
+  return named === null ? null : new URL(named.href);
+}
+
+/** Returns the settings in a file of the commit, each as its name, a line feed and its value; none if Git can't read them. */
+async function settingsIn(place: FetchPlace, file: string, pattern: string): Promise<string[]> {
+  const found = await recordsOf(place, ['config', '--blob', `${COMMIT}:${file}`, '-z', '--get-regexp', pattern]).catch((error: unknown) => {
+    if (error instanceof RepositoryRefused) return [];
+    throw error;
+  });
+  return found;
+}
+
+/** Returns the records that Git prints, each of which ends in a NUL, as far as they are wanted. */
+async function recordsOf(place: FetchPlace, args: string[], isWanted: (record: string) => boolean = () => true): Promise<string[]> {
+  const records: string[] = [];
+  const read = async (stdout: Readable) => {
+    let rest = '';
+    for await (const text of stdout.setEncoding('utf8')) {
+      const parts = (rest + (text as string)).split('\0');
+      rest = parts.pop() ?? '';
+      if (rest.length > OUTPUT_CHARACTERS_MAX) throw new RepositoryRefused('The files of the commit could not be read.');
+      records.push(...parts.filter(isWanted));
+    }
+  };
+  const { exitCode, stderr } = await run(place, { args, read });
+  if (exitCode !== 0) throw new RepositoryRefused('The files of the commit could not be read.', { cause: new Error(stderr) });
+  return records;
+}
+
+/** Fetches the contents of files in Git LFS. Returns sentences on them. */
+async function lfsNotes(
+  { folder, isAllowed, credential, resolve, signal }: FetchRequest,
+  budget: FetchBudget,
+  { directory, named, lfs }: { directory: string; named: NamedContents; lfs: URL | null },
+): Promise<string[]> {
+  const { pointers } = named;
+  if (pointers.length === 0) return [];
+  if (lfs === null)
+    return lfsNote(
+      pointers.map(({ path }) => path),
+      null,
+    );
+  const server = { endpoint: lfs, isAllowed, credential, resolve };
+  return fetchLfsObjects({ server, directory, temporary: join(folder, 'object'), budget, signal }, pointers);
 }
 
 /** Fetches what the name stands for, and unpacks it. Returns what it was; null for a commit. */
@@ -140,13 +246,12 @@ async function fetchRef(place: FetchPlace, directory: string): Promise<string | 
 
 /** Fetches the ref and unpacks its files. Returns false if the repository has none of that name. */
 async function unpackRef(place: FetchPlace, ref: string, directory: string): Promise<boolean> {
-  const { filesMax: entriesMax, filesBytesMax: bytesMax } = place.request.limits;
   const { exitCode, stderr } = await run(place, {
     args: [...fetchWords, 'origin', `+${ref}:${FETCHED}`],
     // Without the option for attributes Git lists all files of the commit in memory first, to read those that the repository sets.
     second: `archive --worktree-attributes --format=tar ${COMMIT}`,
     read: async (tar) => {
-      place.missing = await unpackCommit(tar, directory, { entriesMax, bytesMax });
+      place.named = await unpackCommit(tar, directory, place.budget);
     },
   });
   if (exitCode === 0) return true;

@@ -1,11 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { createServer, request as httpRequest, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { request as httpsRequest } from 'node:https';
-import { type AddressInfo, isIP } from 'node:net';
+import { createServer, type ClientRequest, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
 
-import { isPublic, PrivateAddress, publicLookup, type ResolveHost } from '../../kernel/network/public-addresses.ts';
+import { PrivateAddress } from '../../kernel/network/public-addresses.ts';
+import type { FetchBudget } from './fetch-budget.ts';
 import type { RepositoryUrl } from './repository-url.ts';
+import { credentialHeaders, sendRequest, type Reach } from './source-connection.ts';
 
 const ADVERTISEMENT = 'application/x-git-upload-pack-advertisement';
 /** The headers of Git's requests that are passed on. Git is not offered compression, so that no response grows after it was counted. */
@@ -18,15 +19,11 @@ export interface LeastSpeed {
   withinMs: number;
 }
 
-export interface GatewayOptions {
+export interface GatewayOptions extends Reach {
   repository: RepositoryUrl;
-  /** True if the operator allows the host, so that its address may be private. */
-  isAllowed: boolean;
   credential: { username: string; password: string } | null;
-  /** The most bytes that are received. */
-  bytesMax: number;
+  budget: FetchBudget;
   leastSpeed: LeastSpeed;
-  resolve?: ResolveHost;
 }
 
 /**
@@ -37,7 +34,6 @@ export interface GatewayOptions {
 export class GitGateway {
   /** The reason for which the fetch failed, as a sentence; null if nothing was refused here. */
   failure: string | null = null;
-  private received = 0;
   private readonly secret = randomBytes(24).toString('base64url');
   private readonly server: Server;
   private readonly closing = new AbortController();
@@ -73,23 +69,20 @@ export class GitGateway {
       return;
     }
     this.watchSpeed(response);
-    const { repository, isAllowed, credential, resolve } = this.options;
-    if (!isAllowed && isIP(repository.host) !== 0 && !isPublic(repository.host)) return this.refuse(response, new PrivateAddress());
+    const { repository, credential } = this.options;
     const headers: Record<string, string> = {};
     for (const name of forwardedHeaders) {
       const value = request.headers[name];
       if (typeof value === 'string') headers[name] = value;
     }
-    if (credential !== null)
-      headers.authorization = `Basic ${Buffer.from(`${credential.username}:${credential.password}`).toString('base64')}`;
-    const send = repository.protocol === 'http' ? httpRequest : httpsRequest;
-    const call = send(repository.href + path, {
-      method: request.method,
-      headers,
-      agent: false,
-      signal: this.closing.signal,
-      ...(isAllowed ? {} : { lookup: publicLookup(resolve) }),
-    });
+    Object.assign(headers, credentialHeaders(credential));
+    let call: ClientRequest;
+    try {
+      const { signal } = this.closing;
+      call = sendRequest(new URL(repository.href + path), this.options, { method: request.method, headers, signal });
+    } catch (error) {
+      return this.refuse(response, error as Error);
+    }
     call.once('response', (answer) => this.forwardResponse(answer, response, path));
     call.once('error', (error) => this.refuse(response, error));
     // A server that switches to another protocol is left without an error.
@@ -99,11 +92,13 @@ export class GitGateway {
 
   /** Ends the fetch if the server sends too little until the response is complete. What Git does with it afterwards may take longer. */
   private watchSpeed(response: ServerResponse): void {
-    const { bytes, withinMs } = this.options.leastSpeed;
-    let before = this.received;
+    const { budget, leastSpeed } = this.options;
+    const { bytes, withinMs } = leastSpeed;
+    let before = budget.receivedBytes;
     const watch = setInterval(() => {
-      if (this.received - before < bytes) this.fail(`The server of the repository sent less than ${bytes} bytes in ${withinMs / 1_000} s.`);
-      before = this.received;
+      if (budget.receivedBytes - before < bytes)
+        this.fail(`The server of the repository sent less than ${bytes} bytes in ${withinMs / 1_000} s.`);
+      before = budget.receivedBytes;
     }, withinMs);
     response.once('close', () => clearInterval(watch));
   }
@@ -124,9 +119,8 @@ export class GitGateway {
     const { 'content-type': type = '' } = answer.headers;
     response.writeHead(200, { 'content-type': type, 'cache-control': 'no-cache' });
     answer.on('data', (chunk: Buffer) => {
-      this.received += chunk.length;
-      if (this.received > this.options.bytesMax)
-        this.fail(`The repository has more than ${Math.floor(this.options.bytesMax / 1024 ** 2)} MiB to fetch.`);
+      const excess = this.options.budget.receive(chunk.length);
+      if (excess !== null) this.fail(excess);
     });
     answer.once('error', () => {
       this.failure ??= 'The server of the repository broke the connection.';

@@ -6,7 +6,8 @@ import { pipeline } from 'node:stream/promises';
 
 import { extract, type Header } from 'tar-stream';
 
-import { NotFetched } from './not-fetched.ts';
+import type { FetchBudget } from './fetch-budget.ts';
+import { NamedContents } from './named-contents.ts';
 import { RepositoryRefused } from './repository-refused.ts';
 
 const PATH_BYTES_MAX = 1_024;
@@ -14,42 +15,29 @@ const NAME_BYTES_MAX = 255;
 const DEPTH_MAX = 64;
 const SHOWN_CHARACTERS_MAX = 120;
 
-export interface UnpackLimits {
-  /** The most files, folders and links. */
-  entriesMax: number;
-  /** The most bytes of all files together. */
-  bytesMax: number;
-}
-
 /**
  * Unpacks the tar of a commit into an empty folder. Nothing is written through a link: links are made last, and each leads to a place within
- * the folder. Each gets the time of the commit, which is that of its entry. Returns what the commit only names. Throws `RepositoryRefused` for what exceeds the limits, and for names and links that could lead out of the folder.
+ * the folder. Each gets the time of the commit, which is that of its entry. Returns what the commit only names. Throws `RepositoryRefused` for what exceeds the budget, and for names and links that could lead out of the folder.
  */
-export async function unpackCommit(tar: Readable, directory: string, { entriesMax, bytesMax }: UnpackLimits): Promise<NotFetched> {
+export async function unpackCommit(tar: Readable, directory: string, budget: FetchBudget): Promise<NamedContents> {
   const links = new Map<string, { target: string; time: Date }>();
   const folders = new Map<string, Date>();
-  const missing = new NotFetched();
+  const named = new NamedContents();
   const entries = extract();
   const feeding = pipeline(tar, entries);
   // The failure of the tar also ends the loop below, which throws it.
   feeding.catch(() => undefined);
-  let count = 0;
-  let bytes = 0;
   for await (const entry of entries) {
     const { header } = entry;
     const path = checkedPath(header.name);
-    count += 1;
-    bytes += header.size;
-    if (count > entriesMax) throw new RepositoryRefused(`The repository has more than ${entriesMax} files.`);
-    if (bytes > bytesMax)
-      throw new RepositoryRefused(`The files of the repository have more than ${Math.floor(bytesMax / 1024 ** 2)} MiB.`);
+    budget.unpack(header.size);
     if (header.type === 'symlink') {
       if (links.has(path)) throw duplicatePath(path);
       // The library gives null for an empty target, against its type.
       const { linkname } = header as { linkname: string | null };
       links.set(path, { target: checkedLink(path, linkname ?? ''), time: timeOf(header) });
       await drain(entry as AsyncIterable<Buffer>);
-    } else await write(entry as AsyncIterable<Buffer>, header, join(directory, path), { path, missing });
+    } else await write(entry as AsyncIterable<Buffer>, header, join(directory, path), { path, named });
     for (let folder = header.type === 'directory' ? path : dirname(path); folder !== '.' && !folders.has(folder); folder = dirname(folder))
       folders.set(folder, timeOf(header));
   }
@@ -60,7 +48,7 @@ export async function unpackCommit(tar: Readable, directory: string, { entriesMa
   }
   // A folder changes with each file that is put into it.
   for (const [path, time] of folders) await utimes(join(directory, path), time, time);
-  return missing;
+  return named;
 }
 
 function timeOf({ mtime }: Header): Date {
@@ -71,7 +59,7 @@ async function write(
   content: AsyncIterable<Buffer>,
   header: Header,
   to: string,
-  { path, missing }: { path: string; missing: NotFetched },
+  { path, named }: { path: string; named: NamedContents },
 ): Promise<void> {
   const { type, mode } = header;
   try {
@@ -82,7 +70,7 @@ async function write(
     if (type !== 'file') throw new RepositoryRefused(`The repository has an entry that is no file, folder or link: ${printable(path)}.`);
     await mkdir(dirname(to), { recursive: true, mode: 0o755 });
     const options = { flag: 'wx', flags: 'wx', mode: mode & 0o100 ? 0o755 : 0o644 };
-    if (missing.reads(path, header.size)) await writeFile(to, missing.seen(path, await whole(content)), options);
+    if (named.reads(path, header.size)) await writeFile(to, named.seen(path, await whole(content)), options);
     else await pipeline(content, createWriteStream(to, options));
     await utimes(to, timeOf(header), timeOf(header));
   } catch (error) {

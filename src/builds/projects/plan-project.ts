@@ -6,7 +6,7 @@ import { nodeStart, nodeSteps, startLine, type Steps } from './node-project.ts';
 import { jsonObject, packageJsonOf } from './package-json.ts';
 import { readProjectFiles, type ProjectFiles } from './project-files.ts';
 import { pipFile, pipFolder, pipPackages } from './pip-commands.ts';
-import { procfileOf } from './procfile.ts';
+import { procfileOf, releaseOf } from './procfile.ts';
 import { pyprojectOf } from './pyproject.ts';
 import { pythonSteps } from './python-project.ts';
 import { listeningVariables, pythonStart } from './python-start.ts';
@@ -34,12 +34,14 @@ export async function planProject(directory: string, port = 8080, start: string[
 /** Decides on the plan, as `planProject` does, from the contents of the files. */
 export function planOf(files: ProjectFiles, port: number, start: string[] | null = null): ProjectPlan {
   const ofFramework = langgraph(files) ?? crew(files) ?? openclaw(files);
-  if (start === null) return ofFramework ?? procfile(files, port) ?? byLanguage(files, port);
-  return ofFramework === null ? startedBy(files, start) : { ...ofFramework, start };
+  const release = releaseOf(files.texts.get('Procfile') ?? '', port);
+  const plan = start === null ? (ofFramework ?? procfile(files, port) ?? byLanguage(files, port)) : withStart(files, ofFramework, start);
+  return release === null ? plan : { ...plan, release: release.command, notes: [...(plan.notes ?? []), ...release.notes] };
 }
 
 /** Returns the plan of a project whose start command was said, so that it need not say one itself. */
-function startedBy(files: ProjectFiles, start: string[]): ProjectPlan {
+function withStart(files: ProjectFiles, ofFramework: ProjectPlan | null, start: string[]): ProjectPlan {
+  if (ofFramework !== null) return { ...ofFramework, start };
   const language = languageOf(files, start[0] ?? '', 'the start command');
   const steps = language === 'node' ? bareOrNode(files, start.join(' ')) : pythonSteps(files, pyprojectOf(files));
   return planFrom(null, language, steps, { words: start, env: {} });

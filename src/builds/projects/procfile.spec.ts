@@ -13,8 +13,32 @@ describe('a project without a Dockerfile', () => {
   });
 
   it('with a Procfile says which of its processes are not started', () => {
-    const found = plan({ Procfile: 'release: python migrate.py\nweb: python a.py\nworker: celery\n', 'requirements.txt': '' });
-    expect(found.notes).toEqual(['Of the Procfile only web is started, and not release, worker: an agent is one program']);
+    const found = plan({ Procfile: 'clock: python c.py\nweb: python a.py\nworker: celery\n', 'requirements.txt': '' });
+    expect(found.notes).toEqual(['Of the Procfile only web is started, and not clock, worker: an agent is one program']);
+  });
+
+  it.each<[string, Record<string, string>, string[]]>([
+    [
+      'beside web',
+      { Procfile: 'release: python manage.py migrate\nweb: python a.py\n', 'requirements.txt': '' },
+      ['python', 'manage.py', 'migrate'],
+    ],
+    ['without web', { Procfile: 'release: python -m db\n', 'main.py': '' }, ['python', '-m', 'db']],
+    [
+      'with variables in front',
+      { Procfile: 'release: MODE=all node m.js $PORT', 'package.json': '{"main":"a.js"}' },
+      ['env', 'MODE=all', 'node', 'm.js', '8080'],
+    ],
+  ])('has the release command of its Procfile %s', (_, files, command) => {
+    const found = plan(files);
+    expect(found).toMatchObject({ release: command });
+    expect(JSON.stringify(found.notes ?? [])).not.toContain('release');
+  });
+
+  it('has no release command unless its Procfile names one, and is refused if that needs a shell', () => {
+    expect(plan({ Procfile: 'web: python a.py\n', 'requirements.txt': '' })).not.toHaveProperty('release');
+    const files = { Procfile: 'release: ./a.sh && ./b.sh\nweb: python a.py\n', 'requirements.txt': '' };
+    expect(() => plan(files)).toThrow('The command of release in the Procfile needs a shell');
   });
 
   it('listens where it is reached if its server is not told otherwise', () => {

@@ -16,6 +16,8 @@ import { AgentContainers } from './containers/agent-containers.service.ts';
 import { AGENT_KIND, agentKind } from './containers/agent-kind.ts';
 import { AgentRows } from './containers/agent-rows.service.ts';
 import { AgentSteps } from './containers/agent-steps.service.ts';
+import { DeploymentCommands } from './containers/deployment-commands.service.ts';
+import { BuildVariables } from './images/build-variables.service.ts';
 import { DeploymentImages } from './images/deployment-images.service.ts';
 import { ImageAttempts } from './images/image-attempts.service.ts';
 import { ImageClaims } from './images/image-claims.service.ts';
@@ -51,8 +53,10 @@ import { NeededImagesHandler } from './needed-images.handlers.ts';
     { provide: AGENT_KIND, useFactory: agentKind, inject: [AgentRecords, AgentContainers, AgentRows, AgentSteps] },
     AgentRecords,
     BuildLogResponses,
+    BuildVariables,
     ContainerContents,
     ContainerSpecs,
+    DeploymentCommands,
     DeploymentImages,
     DeploymentsSaga,
     DeploymentSources,

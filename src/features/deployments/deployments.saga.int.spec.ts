@@ -54,6 +54,7 @@ const status = async (agentId: string) => (await bed.load(agentId)).state?.statu
 const becomes = (agentId: string, wanted: string) =>
   until(`${agentId} is ${wanted}`, async () => ((await status(agentId)) === wanted ? true : undefined));
 const states = async (agentId: string) => (await faulty.inner.inspect(agentId)).containers.map(({ state }) => state);
+const typesOf = async (agentId: string) => (await bed.events(agentId)).map(({ type }) => type);
 const failures = (agentId: string) => server.logLines.filter((line) => line.includes(`failed for ${agentId}`));
 
 async function reach(agentId: string, route: string): Promise<string> {
@@ -259,6 +260,41 @@ describe('a deployment', () => {
     const captured = await streamOf(`deployment-${record.id}`);
     expect(captured.map(({ type }) => type)).toContain('BuildLogCaptured');
     expect(JSON.stringify(captured)).not.toContain('hush-hush');
+  });
+
+  it('is queued while the places of its account are taken, says so in its log, and has its time from when it has one', async () => {
+    const [first, second, third, fourth] = [await created(), await created(), await created(), await created()];
+    const finish: (() => void)[] = [];
+    faulty.imageWork = (_, signal) =>
+      new Promise((resolve, reject) => {
+        finish.push(resolve);
+        signal.addEventListener('abort', () => reject(signal.reason as Error));
+      });
+    for (const agentId of [first, second]) await ask('POST', path(agentId, 'deploy'), undefined, 0);
+    await until('both are being made', () => (finish.length === 2 ? true : undefined));
+    for (const agentId of [third, fourth]) {
+      await ask('POST', path(agentId, 'deploy'), undefined, 0);
+      await until('it waits', async () => ((await typesOf(agentId)).includes('DeploymentQueued') ? true : undefined));
+    }
+    const record = async () => (await ask('GET', path(third, 'deployments'))).json[0];
+    const log = await until('its log says so', async () => ((await record()).build_log === '' ? undefined : (await record()).build_log));
+    expect(log).toContain('Waits for a place to build: 2 of this account’s builds run, and it is the next of this account');
+    expect(await record()).toMatchObject({ status: 'queued' });
+    const waiting = (await bed.load(third)).state;
+    expect(Date.parse(waiting?.deadlineAt ?? '')).toBeGreaterThan(Date.now() + 1_000_000);
+
+    expect(await ask('POST', path(fourth, 'stop'))).toMatchObject({ json: { status: 'stopped' } });
+    expect((await ask('GET', path(fourth, 'deployments'))).json[0]).toMatchObject({ status: 'canceled' });
+
+    finish[0]?.();
+    await until('it has a place', () => finish[2]);
+    await until('it builds', async () => ((await record()).status === 'building' ? true : undefined));
+    const begun = (await bed.load(third)).state;
+    expect(Date.parse(begun?.deadlineAt ?? '')).toBeLessThanOrEqual(Date.now() + 900_000);
+    finish.forEach((each) => each());
+    for (const agentId of [first, second, third]) await becomes(agentId, 'active');
+    expect(await typesOf(first)).not.toContain('DeploymentQueued');
+    expect(finish).toHaveLength(3);
   });
 
   it('is not restarted when a variable is set during it', async () => {

@@ -114,6 +114,38 @@ describe('an agent from a Git repository on a machine without Docker', () => {
     expect(await reply(id)).toBe('by openai');
   });
 
+  it('is built with the variables that build_variables names, secret ones too, which its log does not show', async () => {
+    const build = `
+      const { NPM_TOKEN, VITE_URL, OTHER } = process.env;
+      console.log('token ' + NPM_TOKEN);
+      require('node:fs').writeFileSync('built.json', JSON.stringify([NPM_TOKEN?.length, VITE_URL, OTHER]));
+    `;
+    const reading = nodeProgram('x').replace("'x'", "require('node:fs').readFileSync('built.json', 'utf8')");
+    const entries = {
+      'package.json': JSON.stringify({ main: 'agent.js', scripts: { build: 'node build.js' } }),
+      'mooring.json': JSON.stringify({ build_variables: ['NPM_TOKEN', 'VITE_URL', 'MISSING'] }),
+      'build.js': build,
+      'agent.js': reading,
+    };
+    git.commit('named', entries);
+    const { agent_id: id } = (await call('POST', '/api/v1/provision', { name: 'named', repo_url: git.url('named'), auto_deploy: false }))
+      .json;
+    const set = (key: string, value: string, secret = false) => call('POST', `/api/v1/agents/${id}/env`, { key, value, is_secret: secret });
+    await set('NPM_TOKEN', 'canary-of-npm', true);
+    await set('VITE_URL', 'https://example.com');
+    await set('OTHER', 'not named');
+    expect((await call('POST', `/api/v1/agents/${id}/deploy`)).json).toMatchObject({ status: 'active' });
+    expect(JSON.parse(await reply(id))).toEqual(['canary-of-npm'.length, 'https://example.com', null]);
+    const { build_log: log } = await latest(id);
+    expect(log).toContain('token ••••••••');
+    expect(log).toContain('The build gets no variable of these names, since the agent has none: MISSING');
+    expect(log).not.toContain('canary-of-npm');
+
+    await call('PUT', `/api/v1/agents/${id}/env/NPM_TOKEN`, { value: 'canary-of-npm-again' });
+    expect((await call('POST', `/api/v1/agents/${id}/deploy`)).json).toMatchObject({ status: 'active' });
+    expect(JSON.parse(await reply(id))[0]).toBe('canary-of-npm-again'.length);
+  });
+
   it('keeps the operator’s settings for builds out of the log and the message', async () => {
     const build = `console.log('token', process.env.MIRROR_TOKEN); console.error('refused ' + process.env.MIRROR_TOKEN); process.exit(1)`;
     const { agent_id: id, status } = await provision('leaky', {

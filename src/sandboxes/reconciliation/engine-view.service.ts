@@ -22,6 +22,8 @@ export interface LongWork<T> {
   run: (signal: AbortSignal) => Promise<T>;
   /** It is called if the work does not begin at once. */
   onWait?: (wait: Wait) => void;
+  /** The end of the wait for a place, and that of the work, as it is when the work begins; by default both are the end of the transition. */
+  ends?: { wait: AbortSignal; work: () => AbortSignal };
 }
 
 /** Reads the actual state of sandboxes, and interrupts what waits for it to change. */
@@ -82,11 +84,12 @@ export class EngineView {
   }
 
   /** Runs long work as soon as the engine may do more of its kind. Its signal aborts when it is stale, or the transition is out of time. */
-  runWithinDeadline<T>(pass: Pass, sandbox: Sandbox, { kind, isStale, run, onWait }: LongWork<T>): Promise<T> {
+  runWithinDeadline<T>(pass: Pass, sandbox: Sandbox, { kind, isStale, run, onWait, ends }: LongWork<T>): Promise<T> {
     return pass.withoutSlot(() =>
       this.runUntilStale(pass, false, isStale, (stale) => {
-        const signal = AbortSignal.any([stale, deadlineSignal(sandbox, this.now())]);
-        return this.runWithinLimit(pass, sandbox.accountId, kind, signal, () => run(signal), onWait);
+        const waiting = AbortSignal.any([stale, ends?.wait ?? deadlineSignal(sandbox, this.now())]);
+        const work = () => run(ends === undefined ? waiting : AbortSignal.any([stale, ends.work()]));
+        return this.runWithinLimit(pass, sandbox.accountId, kind, waiting, work, onWait);
       }),
     );
   }
@@ -127,7 +130,7 @@ export class EngineView {
 }
 
 /** Returns a signal that aborts at the end of the sandbox's transition. */
-export function deadlineSignal({ deadlineAt }: Sandbox, now: Date): AbortSignal {
+export function deadlineSignal({ deadlineAt }: Pick<Sandbox, 'deadlineAt'>, now: Date): AbortSignal {
   const leftMs = deadlineAt === null ? 0 : Date.parse(deadlineAt) - now.getTime();
   return leftMs <= 0 ? AbortSignal.abort() : timeoutSignal(leftMs);
 }

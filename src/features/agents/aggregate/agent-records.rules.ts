@@ -6,7 +6,8 @@ import type { AgentEvent, DeploymentFailureKind, FailureKind, ReleaseRun } from 
 
 /** The observations of the deployments saga. A late or repeated record changes nothing. */
 export type AgentRecord =
-  | { type: 'RecordDeploymentStarted'; deploymentId: string }
+  | { type: 'RecordDeploymentQueued'; deploymentId: string; deadlineAt: string }
+  | { type: 'RecordDeploymentStarted'; deploymentId: string; deadlineAt: string }
   | {
       type: 'RecordImage';
       deploymentId: string;
@@ -18,9 +19,13 @@ export type AgentRecord =
       framework?: string | null;
       /** The start timeout that the agent or its template says; null or absent means the installation's. */
       startTimeoutSeconds?: number | null;
+      /** The command that runs before the agent; null or absent if there is none. */
+      releaseCommand?: string[] | null;
       /** The run settings that were said; null or absent if none was. */
       run?: ReleaseRun | null;
     }
+  | { type: 'RecordReleaseBegun'; deploymentId: string; generation: number }
+  | { type: 'RecordReleaseSucceeded'; deploymentId: string; generation: number }
   | { type: 'RecordContainerCreated'; deploymentId: string; generation: number }
   | { type: 'RecordScriptsBegun'; deploymentId: string; generation: number }
   | { type: 'RecordDeploymentFailure'; deploymentId: string; kind: DeploymentFailureKind; reason: string }
@@ -30,13 +35,17 @@ export type AgentRecord =
 /** Returns the events that follow from an observation. */
 export function decideRecord(command: AgentRecord, agent: Agent, now: Date): AgentEvent[] {
   switch (command.type) {
+    case 'RecordDeploymentQueued':
+      return isQueued(agent, command.deploymentId) && agent.deployment?.hasWaited === false
+        ? [{ type: 'DeploymentQueued', data: { deployment_id: command.deploymentId, deadline_at: command.deadlineAt } }]
+        : [];
     case 'RecordDeploymentStarted':
-      return isDeploying(agent, command.deploymentId) && agent.deployment?.status === 'queued'
-        ? [{ type: 'DeploymentStarted', data: { deployment_id: command.deploymentId } }]
+      return isQueued(agent, command.deploymentId)
+        ? [{ type: 'DeploymentStarted', data: { deployment_id: command.deploymentId, deadline_at: command.deadlineAt } }]
         : [];
     case 'RecordImage': {
       if (!isDeploying(agent, command.deploymentId) || agent.candidate !== null) return [];
-      const { image, imageName, deploymentId, commitSha, framework, startTimeoutSeconds, run } = command;
+      const { image, imageName, deploymentId, commitSha, framework, startTimeoutSeconds, run, releaseCommand } = command;
       return [
         {
           type: 'ImageResolved',
@@ -48,11 +57,20 @@ export function decideRecord(command: AgentRecord, agent: Agent, now: Date): Age
             commit_sha: commitSha,
             ...(framework == null ? {} : { framework }),
             ...(startTimeoutSeconds == null ? {} : { start_timeout_seconds: startTimeoutSeconds }),
+            ...(releaseCommand == null ? {} : { release_command: releaseCommand }),
             ...(run == null ? {} : { run }),
           },
         },
       ];
     }
+    case 'RecordReleaseBegun':
+      return hasReleaseBegun(agent, command) === false
+        ? [{ type: 'ReleaseCommandBegun', data: { deployment_id: command.deploymentId, generation: command.generation } }]
+        : [];
+    case 'RecordReleaseSucceeded':
+      return hasReleaseBegun(agent, command) === true
+        ? [{ type: 'ReleaseCommandSucceeded', data: { deployment_id: command.deploymentId, generation: command.generation + 1 } }]
+        : [];
     case 'RecordContainerCreated':
       return isDeploying(agent, command.deploymentId) && agent.deployment?.status === 'building' && agent.generation === command.generation
         ? [
@@ -90,6 +108,16 @@ export function isDeploying(agent: Agent, deploymentId: string): boolean {
   return agent.status === 'deploying' && agent.deployment?.id === deploymentId;
 }
 
+function isQueued(agent: Agent, deploymentId: string): boolean {
+  return isDeploying(agent, deploymentId) && agent.deployment?.status === 'queued';
+}
+
+/** Returns whether the release command of the container of that generation has begun; null if it has none. */
+function hasReleaseBegun(agent: Agent, { deploymentId, generation }: { deploymentId: string; generation: number }): boolean | null {
+  const isCurrent = isDeploying(agent, deploymentId) && agent.generation === generation;
+  return isCurrent ? (agent.deployment?.releaseCommand?.hasBegun ?? null) : null;
+}
+
 function deploymentFailed(agent: Agent, kind: DeploymentFailureKind, reason: string): AgentEvent {
   return { type: 'DeploymentFailed', data: { deployment_id: agent.deployment?.id ?? '', step: deploymentStep(agent), kind, reason } };
 }
@@ -98,7 +126,7 @@ function recordReady(agent: Agent, now: Date): AgentEvent[] {
   const started_at = now.toISOString();
   switch (agent.status) {
     case 'deploying':
-      if (agent.candidate === null || agent.deployment === null) return [];
+      if (agent.candidate === null || agent.deployment === null || agent.deployment.releaseCommand !== null) return [];
       return [{ type: 'DeploymentSucceeded', data: { deployment_id: agent.deployment.id, started_at } }];
     case 'starting':
     case 'restarting':

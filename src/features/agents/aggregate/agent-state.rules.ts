@@ -40,6 +40,10 @@ export interface Deployment {
   /** The image that the deployment brings back without a build; null unless it is a rollback. */
   earlier: EarlierImage | null;
   status: 'queued' | 'building' | 'starting' | 'success' | 'failed' | 'canceled';
+  /** True once it has had to wait for a place to build or pull. */
+  hasWaited: boolean;
+  /** The release command that has to run before the agent's container is created; null if there is none, or none any more. */
+  releaseCommand: { command: string[]; hasBegun: boolean } | null;
   /** True once custom scripts have begun to run in a container of the deployment. */
   scriptsBegun: boolean;
 }
@@ -92,8 +96,11 @@ const TRANSITIONS: Record<AgentEvent['type'], boolean> = {
   AgentDeletionRequested: true,
   AgentDeleted: true,
   DeploymentRequested: true,
+  DeploymentQueued: false,
   DeploymentStarted: false,
   ImageResolved: false,
+  ReleaseCommandBegun: false,
+  ReleaseCommandSucceeded: false,
   ContainerCreated: false,
   DeploymentScriptsBegun: false,
   DeploymentSucceeded: true,
@@ -120,6 +127,7 @@ export function beginsTransition(type: string): boolean {
 /** Returns the step that the agent's deployment has reached. */
 export function deploymentStep({ deployment, candidate }: Agent): DeploymentStep {
   if (candidate === null) return 'image';
+  if (deployment !== null && deployment.releaseCommand !== null) return 'release';
   if (deployment?.scriptsBegun === true) return 'scripts';
   return deployment?.status === 'starting' ? 'start' : 'container';
 }
@@ -257,7 +265,19 @@ function evolveDeployment(agent: Agent, event: DeploymentProgressEvent): Agent {
     return {
       ...inTransition(agent, 'deploying', event.data.deadline_at, 'Deploying.'),
       generation: event.data.generation,
-      deployment: { id, source, imageName, repoUrl, branch, templateId, earlier, status: 'queued', scriptsBegun: false },
+      deployment: {
+        id,
+        source,
+        imageName,
+        repoUrl,
+        branch,
+        templateId,
+        earlier,
+        status: 'queued',
+        hasWaited: false,
+        releaseCommand: null,
+        scriptsBegun: false,
+      },
       candidate: null,
       crashes: 0,
     };
@@ -265,14 +285,27 @@ function evolveDeployment(agent: Agent, event: DeploymentProgressEvent): Agent {
   const deployment = agent.deployment;
   if (deployment === null) return agent;
   switch (event.type) {
+    case 'DeploymentQueued':
+      return { ...agent, deadlineAt: event.data.deadline_at, deployment: { ...deployment, hasWaited: true } };
     case 'DeploymentStarted':
-      return { ...agent, deployment: { ...deployment, status: 'building' } };
+      return { ...agent, deadlineAt: event.data.deadline_at ?? agent.deadlineAt, deployment: { ...deployment, status: 'building' } };
     case 'ImageResolved': {
-      const { deployment_id: deploymentId, image, command, framework, run = null } = event.data;
+      const { deployment_id: deploymentId, image, command, framework, run = null, release_command: release } = event.data;
       const { start_timeout_seconds: startTimeoutSeconds = null } = event.data;
       const templateId = framework ?? deployment.templateId;
-      return { ...agent, candidate: { deploymentId, templateId, image, command, startTimeoutSeconds, run } };
+      return {
+        ...agent,
+        deployment: { ...deployment, releaseCommand: release === undefined ? null : { command: release, hasBegun: false } },
+        candidate: { deploymentId, templateId, image, command, startTimeoutSeconds, run },
+      };
     }
+    case 'ReleaseCommandBegun':
+      return {
+        ...agent,
+        deployment: { ...deployment, releaseCommand: deployment.releaseCommand && { ...deployment.releaseCommand, hasBegun: true } },
+      };
+    case 'ReleaseCommandSucceeded':
+      return { ...agent, deployment: { ...deployment, releaseCommand: null }, generation: event.data.generation };
     case 'ContainerCreated':
       return { ...agent, deployment: { ...deployment, status: 'starting' } };
     case 'DeploymentScriptsBegun':

@@ -11,8 +11,8 @@ export type DeploymentSource = 'docker' | 'github' | 'template';
  * unavailable, or its volume is full.
  */
 export type FailureKind = 'deployment' | 'crash' | 'timeout' | 'runtime' | 'volume';
-/** The steps of a deployment: resolving its image, creating its container, starting that, and running its scripts. */
-export type DeploymentStep = 'image' | 'container' | 'start' | 'scripts';
+/** The steps of a deployment: resolving its image, running its release command, creating its container, starting that, and running its scripts. */
+export type DeploymentStep = 'image' | 'release' | 'container' | 'start' | 'scripts';
 /** The reason why a deployment failed: its source, its deadline, or the engine. */
 export type DeploymentFailureKind = Exclude<FailureKind, 'crash' | 'volume'>;
 
@@ -122,7 +122,16 @@ export const deploymentProgressEvents = {
       ? `Asked for a deployment of ${image_name ?? repo_url ?? template_id ?? source}`
       : `Asked for a rollback to ${earlier.image_name}`,
   ),
-  DeploymentStarted: defineEvent<{ deployment_id: string }>()('DeploymentStarted', () => 'Began the deployment'),
+  /** The deployment waits for a place to build or pull, by the deadline at the latest. It has happened only if none was free at once. */
+  DeploymentQueued: defineEvent<{ deployment_id: string; deadline_at: string }>()(
+    'DeploymentQueued',
+    () => 'Had the deployment wait for a place to build or pull',
+  ),
+  DeploymentStarted: defineEvent<{
+    deployment_id: string;
+    /** The deadline of the deployment, which began with it; absent in old events, in which the one of the request holds. */
+    deadline_at?: string;
+  }>()('DeploymentStarted', () => 'Began the deployment'),
   ImageResolved: defineEvent<{
     deployment_id: string;
     /** The image, pinned by digest or id. */
@@ -134,9 +143,21 @@ export const deploymentProgressEvents = {
     framework?: string;
     /** The time in seconds within which a container must be ready, if the agent or its template says one; absent means the installation's. */
     start_timeout_seconds?: number;
+    /** The command that runs in a container of its own before the agent does; absent if there is none. */
+    release_command?: string[];
     /** Absent if nothing was said. */
     run?: ReleaseRun;
   }>()('ImageResolved', ({ image_name }) => `Had the image ${image_name} ready`),
+  /** The release command is about to run in the container of that generation. It never runs twice in a deployment. */
+  ReleaseCommandBegun: defineEvent<{ deployment_id: string; generation: number }>()(
+    'ReleaseCommandBegun',
+    () => 'Began to run the release command',
+  ),
+  ReleaseCommandSucceeded: defineEvent<{
+    deployment_id: string;
+    /** The generation of the container that follows, which is the agent's. */
+    generation: number;
+  }>()('ReleaseCommandSucceeded', () => 'Ran the release command'),
   ContainerCreated: defineEvent<{ deployment_id: string; generation: number }>()(
     'ContainerCreated',
     ({ generation }) => `Made container number ${generation}`,

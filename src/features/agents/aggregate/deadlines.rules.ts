@@ -7,6 +7,9 @@ export interface StartTimes {
   startTimeoutSeconds: number;
 }
 
+/** The time in seconds for which a deployment may wait for a place to build or pull. */
+const DEPLOY_WAIT_SECONDS_MAX = 3_600;
+
 /** Returns the time in seconds within which a container of the release must be ready after its start. */
 export function startTimeoutOf(release: Release | null, { startTimeoutSeconds }: StartTimes): number {
   return release?.startTimeoutSeconds ?? startTimeoutSeconds;
@@ -19,6 +22,8 @@ export function startTimeoutOf(release: Release | null, { startTimeoutSeconds }:
 export function transitionDeadlines(config: Pick<Config, 'deployTimeoutSeconds'>) {
   return {
     deploy: (now: Date) => deadlineIn(config.deployTimeoutSeconds, now),
+    /** The deadline of a deployment's wait for a place, in which its own time does not run. */
+    deployWait: (now: Date) => deadlineIn(Math.max(config.deployTimeoutSeconds, DEPLOY_WAIT_SECONDS_MAX), now),
     stop: stopDeadline,
     sleep: sleepDeadline,
   };

@@ -5,6 +5,7 @@ import type { ContainerSpec } from '../../../runtime/container.ts';
 
 export const VOLUME_PATH = '/data';
 
+/** Returns what a container of the agent's generation runs: the release command as long as it is due, or else the release. */
 export function containerSpec(
   agentId: string,
   agent: Agent,
@@ -18,7 +19,7 @@ export function containerSpec(
     generation: agent.generation,
     deploymentId: release.deploymentId,
     image: release.image,
-    command: release.command,
+    command: commandFor(agent) ?? release.command,
     environment: {
       ...template?.env,
       ...variables,
@@ -41,6 +42,10 @@ export function containerSpec(
     shmBytes: null,
     userNamespaces: false,
   };
+}
+
+function commandFor({ status, deployment }: Agent): string[] | null {
+  return status === 'deploying' ? (deployment?.releaseCommand?.command ?? null) : null;
 }
 
 /** Returns the variable with the address of a public agent. Without a base URL the service knows its own address from requests only. */

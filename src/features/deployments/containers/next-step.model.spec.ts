@@ -29,6 +29,8 @@ interface Facts {
   volume: boolean;
   held: boolean;
   canFreeze: boolean;
+  /** The image of a deployment comes with a release command. */
+  releases: boolean;
   /** The behaviour of a container after its start. */
   temper: 'well' | 'deaf' | 'crashes';
 }
@@ -40,6 +42,8 @@ class World {
   volumeLost = false;
   /** The value is undefined while there is more to do. */
   rested: Date | null | undefined;
+  /** The deployments whose release command has ended. */
+  readonly released = new Set<string>();
   /** The largest number of containers that were up at once, after any step. */
   mostUp = 0;
   readonly trail: string[] = [];
@@ -112,8 +116,23 @@ class World {
       case 'fail_exited':
         expect(found?.state).toBe('exited');
         return this.record({ type: 'RecordDeploymentFailure', deploymentId, kind: 'deployment', reason: 'ended' });
-      case 'resolve_image':
-        return this.record({ type: 'RecordImage', deploymentId, image: 'i', imageName: 'i', command: [], commitSha: null });
+      case 'resolve_image': {
+        this.record({ type: 'RecordDeploymentStarted', deploymentId, deadlineAt });
+        const releaseCommand = this.facts.releases ? ['migrate'] : null;
+        return this.record({ type: 'RecordImage', deploymentId, image: 'i', imageName: 'i', command: [], commitSha: null, releaseCommand });
+      }
+      case 'follow_release':
+        expect(found?.state).toBe('running');
+        // One that does not end is ended by the deadline.
+        if (this.facts.temper === 'deaf') this.now = Date.parse(this.agent.deadlineAt ?? '');
+        else becomes('exited');
+        return;
+      case 'end_release':
+        expect(found?.state).toBe('exited');
+        expect(this.released.has(deploymentId)).toBe(false);
+        this.released.add(deploymentId);
+        if (this.facts.temper === 'well') return this.record({ type: 'RecordReleaseSucceeded', deploymentId, generation });
+        return this.record({ type: 'RecordDeploymentFailure', deploymentId, kind: 'deployment', reason: 'exit code 1' });
       case 'make_volume':
         this.facts.volume = true;
         return;
@@ -196,6 +215,8 @@ const histories: AgentEvent[][] = [
     { type: 'ContainerCreated', data: { deployment_id: 'd2', generation: 2 } },
     { type: 'DeploymentScriptsBegun', data: { deployment_id: 'd2', generation: 2 } },
   ],
+  [...given.active, given.requested('d2', 2), given.releaseResolved('d2')],
+  [...given.active, given.requested('d2', 2), given.releaseResolved('d2'), given.releaseBegun('d2', 2)],
   [...given.active, given.exited(3, 1, { generation: 2, at: given.later(4).toISOString() })],
   [...given.active, { type: 'AgentFailed', data: { during: 'active', kind: 'volume', reason: 'full' } }],
   ...(['timeout', 'runtime'] as const).map((kind): AgentEvent[] => [
@@ -213,6 +234,7 @@ const facts: fc.Arbitrary<Facts> = fc.record({
   volume: fc.boolean(),
   held: fc.boolean(),
   canFreeze: fc.boolean(),
+  releases: fc.boolean(),
   temper: fc.constantFrom('well' as const, 'deaf' as const, 'crashes' as const),
 });
 

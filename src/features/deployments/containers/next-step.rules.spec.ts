@@ -1,4 +1,4 @@
-import type { Agent } from '../../agents/index.ts';
+import type { Agent, AgentEvent } from '../../agents/index.ts';
 import type { ContainerView } from '../../../runtime/container.ts';
 import * as given from '../../../../test/support/agents.ts';
 import { NOON } from '../../../../test/support/decider-spec.ts';
@@ -90,6 +90,10 @@ const state = given.stateAfter;
 const { deploying, active, stopping, stopped, fallingAsleep, sleeping, waking, starting, restarting } = given;
 
 const queued = state(...given.created, given.requested('d1', 1));
+const waiting = state(...given.created, given.requested('d1', 1), {
+  type: 'DeploymentQueued',
+  data: { deployment_id: 'd1', deadline_at: given.later(3_600).toISOString() },
+});
 const building = state(...given.created, given.requested('d1', 1), { type: 'DeploymentStarted', data: { deployment_id: 'd1' } });
 const imageThere = state(...deploying);
 const made = state(...deploying, { type: 'ContainerCreated', data: { deployment_id: 'd1', generation: 1 } });
@@ -106,6 +110,17 @@ const redeployed = state(
   { type: 'DeploymentStarted', data: { deployment_id: 'd2' } },
   given.imageResolved('d2'),
 );
+const resolvedWithRelease: AgentEvent[] = [
+  ...given.created,
+  given.requested('d1', 1),
+  { type: 'DeploymentStarted', data: { deployment_id: 'd1' } },
+  given.releaseResolved('d1'),
+];
+const releasingEvents = [...resolvedWithRelease, given.releaseBegun('d1', 1)];
+const releasing = state(...resolvedWithRelease);
+const rereleasing = state(...active, given.requested('d2', 2), given.releaseResolved('d2'));
+const releaseBegun = state(...releasingEvents);
+const released = state(...releasingEvents, { type: 'ReleaseCommandSucceeded', data: { deployment_id: 'd1', generation: 2 } });
 const backingOff = state(...active, given.exited(2, 1, { generation: 2, at: given.later(4).toISOString() }));
 const fallingDeep = state(...active, given.sleepRequested('stopped'));
 const deepening = state(...sleeping, given.sleepRequested('stopped', 'deep'));
@@ -121,7 +136,9 @@ const table: Row[] = [
   ['never deployed, yet a container', state(...given.created), one('running'), terms(), 'remove g1'],
 
   ['deploying, out of time', queued, nothing, overdue, 'RecordDeploymentFailure timeout'],
-  ['deploying, just asked for', queued, nothing, terms(), 'resolve_image, RecordDeploymentStarted meanwhile'],
+  ['deploying, waits for a place', waiting, nothing, at(301), 'resolve_image'],
+  ['deploying, waited for a place until the end of the wait', waiting, nothing, at(3_600), 'RecordDeploymentFailure timeout'],
+  ['deploying, just asked for', queued, nothing, terms(), 'resolve_image'],
   ['deploying, no image yet', building, nothing, terms(), 'resolve_image'],
   ['deploying anew, no image yet: the old one stays', redeploying, one('running'), terms(), 'resolve_image'],
   ['deploying anew, image there: the old one ends', redeployed, one('running'), terms(), 'replace g1'],
@@ -152,6 +169,39 @@ const table: Row[] = [
     terms(),
     'ready g1 in 60000, else RecordDeploymentFailure timeout',
   ],
+  ['releasing, nothing there', releasing, nothing, terms(), 'create from nginx@sha256:1'],
+  ['releasing anew: the old container ends before the command has one', rereleasing, one('running'), terms(), 'replace g1'],
+  [
+    'releasing anew, the container of the command is made: the old one ends',
+    rereleasing,
+    there([container(1, 'running'), container(2, 'created')]),
+    terms(),
+    'stop g1',
+  ],
+  ['releasing, made: it is recorded before it begins', releasing, one('created'), terms(), 'RecordReleaseBegun'],
+  ['releasing, recorded', releaseBegun, one('created'), terms(), 'start g1'],
+  ['releasing, it runs', releaseBegun, one('running'), terms(), 'follow_release g1'],
+  ['releasing, it was frozen', releaseBegun, one('frozen'), terms(), 'thaw g1'],
+  ['releasing, it ended', releaseBegun, one('exited'), terms(), 'end_release g1'],
+  ['releasing, it ended before its program began', releaseBegun, notBegun(), terms(), 'start g1'],
+  [
+    'releasing, it ended with the same code after a start in this pass',
+    releaseBegun,
+    notBegun(1, { started: 'a1-g1' }),
+    terms(),
+    'end_release g1',
+  ],
+  ['releasing, its container was removed: it may have run', releaseBegun, bare, terms(), 'RecordDeploymentFailure deployment'],
+  ['releasing, it runs and is out of time', releaseBegun, one('running'), overdue, 'RecordDeploymentFailure timeout'],
+  ['released: the agent gets a container of its own', released, one('exited'), terms(), 'create from nginx@sha256:1'],
+  [
+    'released, the agent’s container is made',
+    released,
+    there([container(1, 'exited'), container(2, 'created')]),
+    terms(),
+    'start g2, RecordContainerCreated meanwhile',
+  ],
+  ['failed in its release command, which runs', state(...releasingEvents, given.failed('d1')), one('running'), terms(), 'remove g1'],
   ['deploying, container was frozen', made, one('frozen'), terms(), 'thaw g1'],
   ['deploying, container ended', made, one('exited'), terms(), 'fail_exited g1'],
   ['deploying, container ended before its program began', made, notBegun(), terms(), 'start g1'],

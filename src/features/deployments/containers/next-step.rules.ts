@@ -1,4 +1,4 @@
-import type { Agent, AgentRecord, Release } from '../../agents/index.ts';
+import type { Agent, AgentRecord, Deployment, Release } from '../../agents/index.ts';
 import type { ContainerView } from '../../../runtime/container.ts';
 import {
   bringDown,
@@ -24,8 +24,12 @@ import {
 
 /** A step that only agents have. */
 export type OwnStep =
-  /** The record `meanwhile` is written while the step runs. */
-  { do: 'resolve_image'; meanwhile?: AgentRecord } | { do: 'fail_exited'; container: ContainerView };
+  | { do: 'resolve_image' }
+  | { do: 'fail_exited'; container: ContainerView }
+  /** Copies the output of the release command to the build log until the command ends. */
+  | { do: 'follow_release'; container: ContainerView }
+  /** Records the outcome of the release command, which has ended. */
+  | { do: 'end_release'; container: ContainerView };
 
 export type Step = StepOf<AgentRecord, OwnStep>;
 
@@ -79,21 +83,13 @@ function deploy(agent: Agent, actual: ActualState, rules: StepRules, now: Date):
   if (deployment === null) return rest;
   const deploymentId = deployment.id;
   const mine = mineOf(agent, actual);
-  const tooLate: AgentRecord = {
-    type: 'RecordDeploymentFailure',
-    deploymentId,
-    kind: 'timeout',
-    reason: 'It took longer than a deployment may.',
-  };
-  if (isOverdue(agent, now) && mine?.state !== 'running') return { do: 'record', record: tooLate };
-  const begun: AgentRecord = { type: 'RecordDeploymentStarted', deploymentId };
-  if (candidate === null) {
-    const meanwhile = deployment.status === 'queued' ? { meanwhile: begun } : {};
-    return { do: 'own', own: { do: 'resolve_image', ...meanwhile } };
-  }
+  const isReleasing = deployment.releaseCommand !== null;
+  if (isOverdue(agent, now) && (isReleasing || mine?.state !== 'running')) return { do: 'record', record: tooLate(deployment) };
+  if (candidate === null) return { do: 'own', own: { do: 'resolve_image' } };
   // An older container is removed after the agent is active, so that the deployment does not wait for that.
   const stale = actual.containers.find((container) => !isMine(agent, container) && isUp(container));
   if (stale !== undefined) return { do: mine === undefined ? 'replace' : 'stop', container: stale };
+  if (isReleasing) return releaseStep(agent, deployment, actual, mine);
   const missing = createContainer(actual, mine);
   if (missing !== null || mine === undefined) return missing ?? rest;
   const created: AgentRecord = { type: 'RecordContainerCreated', deploymentId, generation: agent.generation };
@@ -117,6 +113,38 @@ function deploy(agent: Agent, actual: ActualState, rules: StepRules, now: Date):
       const otherwise: AgentRecord = { type: 'RecordDeploymentFailure', deploymentId, kind: 'timeout', reason };
       return { do: 'await_ready', container: mine, withinMs: Math.max(LAST_OBSERVATION_MS, readyBy - now.getTime()), otherwise };
     }
+  }
+}
+
+function tooLate({ id: deploymentId, status, hasWaited }: Deployment): AgentRecord {
+  const hasBegun = status !== 'queued' || !hasWaited;
+  const reason = hasBegun ? 'It took longer than a deployment may.' : 'No place to build or pull became free in time.';
+  return { type: 'RecordDeploymentFailure', deploymentId, kind: 'timeout', reason };
+}
+
+/**
+ * Returns the next step of a deployment whose release command has not succeeded. The command has the generation of the deployment, and the agent the next
+ * one. A service that takes the deployment over finds the command's container as it is, and does not start it again.
+ */
+function releaseStep(agent: Agent, { id: deploymentId, releaseCommand }: Deployment, actual: ActualState, mine?: ContainerView): Step {
+  if (mine === undefined && releaseCommand?.hasBegun === true) {
+    const reason = 'The container of the release command was removed before its end was seen. It may have run, so it is not run again.';
+    return { do: 'record', record: { type: 'RecordDeploymentFailure', deploymentId, kind: 'deployment', reason } };
+  }
+  const missing = createContainer(actual, mine);
+  if (missing !== null || mine === undefined) return missing ?? rest;
+  if (releaseCommand?.hasBegun === false)
+    return { do: 'record', record: { type: 'RecordReleaseBegun', deploymentId, generation: agent.generation } };
+  switch (mine.state) {
+    case 'created':
+      return { do: 'start', container: mine };
+    case 'frozen':
+      return { do: 'thaw', container: mine };
+    case 'running':
+      return { do: 'own', own: { do: 'follow_release', container: mine } };
+    case 'exited':
+      if (mine.notBegun && actual.started !== mine.handle) return { do: 'start', container: mine };
+      return { do: 'own', own: { do: 'end_release', container: mine } };
   }
 }
 

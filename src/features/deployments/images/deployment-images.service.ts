@@ -19,6 +19,8 @@ interface DeploymentImage extends ResolvedImage {
   run: ReleaseRun | null;
   /** The start timeout that was said; null means that of the template. */
   startTimeoutSeconds: number | null;
+  /** The command that runs before its containers do; null if there is none, and for an image that is brought back. */
+  releaseCommand: string[] | null;
 }
 
 /** The attempts to provide an image that is removed each time before it is claimed. */
@@ -48,10 +50,12 @@ export class DeploymentImages {
     try {
       const deploymentId = deployment.id;
       const found = await this.attempts.run(deploymentId, () => this.claimImage(agentId, agent, deployment, log, signal));
-      const { image, name: imageName, command, commitSha, framework, run } = found;
+      const { name: imageName, framework } = found;
       const template = this.sources.template(framework ?? deployment.templateId);
       const startTimeoutSeconds = found.startTimeoutSeconds ?? template?.startTimeoutSeconds ?? null;
-      return { type: 'RecordImage', deploymentId, image, imageName, command, commitSha, framework, startTimeoutSeconds, run };
+      const { image, command, commitSha, run, releaseCommand } = found;
+      const resolved = { image, imageName, command, commitSha, framework, startTimeoutSeconds, run, releaseCommand };
+      return { type: 'RecordImage', deploymentId, ...resolved };
     } catch (error) {
       const isRefused = error instanceof RuntimeRefused || error instanceof RepositoryRefused;
       if (!isRefused || signal.aborted) throw error;
@@ -76,7 +80,7 @@ export class DeploymentImages {
         await claim(earlier.image);
         const image = await this.sources.bringBack(earlier, agent.accountId, log, signal);
         const { commit_sha: commitSha, run = null, start_timeout_seconds: startTimeoutSeconds = null } = earlier;
-        return { ...image, commitSha, framework: null, run, startTimeoutSeconds };
+        return { ...image, commitSha, framework: null, run, startTimeoutSeconds, releaseCommand: null };
       }
       const found = await this.sources.imageOf(agentId, agent, deployment, log, signal);
       await claim(found.image);

@@ -14,7 +14,13 @@ import { Repositories } from './repositories.service.ts';
 import { templateDockerfile } from './template-dockerfile.ts';
 import { templateProject } from './template-project.ts';
 
-export type Image = ResolvedImage & { commitSha: string | null; framework: string | null; said: RunSettings };
+export type Image = ResolvedImage & {
+  commitSha: string | null;
+  framework: string | null;
+  said: RunSettings;
+  /** The command that runs before the agent's containers do; null if there is none. */
+  releaseCommand: string[] | null;
+};
 
 /** Has the engine pull, build or bring back images, by what a deployment is made of. */
 @Injectable()
@@ -32,7 +38,10 @@ export class ImageSources {
 
   /** Pulls or builds the image of the deployment. */
   async imageOf(agentId: string, agent: Agent, deployment: Deployment, log: BuildLog, signal: AbortSignal): Promise<Image> {
-    const ensure = (source: ImageSource) => this.runtime.ensureImage(source, log.line, signal);
+    const ensure = async (source: ImageSource) => {
+      const releaseCommand = source.kind === 'project' ? (source.plan.release ?? null) : null;
+      return { ...(await this.runtime.ensureImage(source, log.line, signal)), releaseCommand };
+    };
     if (deployment.repoUrl !== null) return this.repositories.build(agentId, agent, deployment, log, signal, ensure);
     const own = agent.settings;
     originLines({ own, file: {} }).forEach(log.line);

@@ -14,7 +14,6 @@ import { originLines, settingsOf } from '../../../builds/run-settings/settings-o
 import type { ResolveHost } from '../../../kernel/network/public-addresses.ts';
 import type { BuildSettings } from '../../../runtime/project-plan.ts';
 import type { ImageSource } from '../../../runtime/image-source.ts';
-import { ListVariables } from '../../environment/index.ts';
 import { OpenSourceCredential } from '../../secrets/index.ts';
 import type { BuildLog } from '../records/build-log.ts';
 import { RepositorySources } from './repository-sources.service.ts';
@@ -70,23 +69,13 @@ export class Repositories implements OnApplicationBootstrap {
       const file = await this.sources.settingsIn(directory, accountId, signal);
       originLines({ own, file }).forEach(log.line);
       const said = settingsOf({ own, file });
-      const agent = await this.readableVariables(accountId, agentId, said.build_variables ?? null);
-      const owner = { accountId, settings: { ...this.buildSettings, agent }, run: said };
+      const owner = { accountId, agentId, settings: this.buildSettings, run: said };
       const source = await this.sources.sourceIn(directory, owner, log, signal);
       const built = await build(source);
       return { ...built, commitSha, framework: source.kind === 'project' ? source.plan.framework : null, said };
     } finally {
       await rm(folder, { recursive: true, force: true });
     }
-  }
-
-  /** Returns the agent's variables that are not secret and that the build gets: those of these names, or all if `names` is null. */
-  private async readableVariables(accountId: string, agentId: string, names: string[] | null): Promise<Record<string, string>> {
-    const variables = await this.queries.execute(new ListVariables(accountId, agentId));
-    const isWanted = (key: string) => names === null || names.includes(key);
-    return Object.fromEntries(
-      variables.flatMap(({ key, isSecret, value }) => (isSecret || value === null || !isWanted(key) ? [] : [[key, value]])),
-    );
   }
 
   private async fetch({ repoUrl, branch }: Deployment, accountId: string, folder: string, log: BuildLog, signal: AbortSignal) {

@@ -15,15 +15,17 @@ import type { ImageSource } from '../../../runtime/image-source.ts';
 import { DEFAULT_PORT, Templates } from '../../templates/index.ts';
 import type { BuildLog } from '../records/build-log.ts';
 import { addFrameworkFiles } from './framework-files.ts';
+import { BuildVariables } from './build-variables.service.ts';
 import { ImageReferences } from './image-references.service.ts';
 import { SourceReader } from './source-reader.service.ts';
 
 const DOCKERFILE = 'Dockerfile';
 const DOCKERFILE_BYTES_MAX = 256 * 1024;
 
-/** The account that a repository is built for, what the commands of a build get, and the run settings that were said. */
+/** The agent that a repository is built for, what the commands of all builds get, and the run settings that were said. */
 export interface SourceOwner {
   accountId: string;
+  agentId: string;
   settings: BuildSettings;
   run: RunSettings;
 }
@@ -35,6 +37,7 @@ export class RepositorySources {
     private readonly references: ImageReferences,
     private readonly templates: Templates,
     private readonly reader: SourceReader,
+    private readonly variables: BuildVariables,
     private readonly config: Config,
   ) {}
 
@@ -48,25 +51,26 @@ export class RepositorySources {
 
   /** Returns the source for the repository in the folder. Throws `RepositoryRefused`, or the runtime's refusal of a project. */
   async sourceIn(repository: string, owner: SourceOwner, log: BuildLog, signal: AbortSignal): Promise<ImageSource> {
-    const { accountId, settings, run } = owner;
+    const { accountId, run } = owner;
+    const settings = { ...owner.settings, ...(await this.variables.of(owner, run.build_variables ?? null, log.line)) };
     const directory = await rootFolder(repository, run.root ?? '');
     const share = { account: accountId, agent: repository };
     const path = join(directory, DOCKERFILE);
     const found = await lstat(path).catch(() => null);
-    if (found?.isFile() !== true) return this.projectIn(directory, owner, log, share, signal);
+    if (found?.isFile() !== true) return this.projectIn(directory, { settings, run }, log, share, signal);
     if (found.size > DOCKERFILE_BYTES_MAX) throw new RepositoryRefused(`The Dockerfile has more than ${DOCKERFILE_BYTES_MAX / 1024} KiB.`);
     log.line('Found a Dockerfile');
     const { builder } = this.config;
-    const given = settings.agent ?? {};
+    const { agent: given, secrets } = settings;
     const needs = await this.reader.needsOf({ text: await readFile(path, 'utf8'), builder, given }, share, signal);
     const bases = needs.bases.map((name) => this.references.sourceFor(name, accountId));
     const { args } = needs;
-    return { kind: 'dockerfile', directory, dockerfile: DOCKERFILE, start: run.start ?? null, accountId, bases, args };
+    return { kind: 'dockerfile', directory, dockerfile: DOCKERFILE, start: run.start ?? null, accountId, bases, args, secrets };
   }
 
   private async projectIn(
     directory: string,
-    { settings, run }: SourceOwner,
+    { settings, run }: Pick<SourceOwner, 'settings' | 'run'>,
     log: BuildLog,
     share: Share,
     signal: AbortSignal,

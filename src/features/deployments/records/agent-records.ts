@@ -10,6 +10,7 @@ import { systemContext } from '../../../kernel/context/command-context.ts';
 import { executeOnce, type KindRecords, type Seen } from '../../../sandboxes/index.ts';
 import type { Order } from '../../../sandboxes/lifecycle/steps.rules.ts';
 import { BuildLog } from './build-log.ts';
+import { linesAfter } from './build-log-reading.ts';
 import { secretsOfBuilds } from './build-secrets.ts';
 
 /** Reads the desired state from an agent's stream, and records outcomes on it. */
@@ -90,6 +91,23 @@ export class AgentRecords implements KindRecords<Agent> {
     const secrets = await this.variables.secretsSince(agentId, deploymentId);
     const all = secrets === null ? null : [...secrets, ...secretsOfBuilds(this.config.buildVariables)];
     return new BuildLog(this.events, { id: deploymentId, agentId, accountId }, all);
+  }
+
+  /** Returns how many lines the deployment's build log has after the last one that begins with the text; null if none does. */
+  linesAfter(deploymentId: string, beginning: string): Promise<number | null> {
+    return linesAfter(this.events, deploymentId, beginning);
+  }
+
+  /** Returns the record that the deployment waits for a place from now on. */
+  queuedNow({ deployment }: Agent, now: Date) {
+    const deadlineAt = transitionDeadlines(this.config).deployWait(now);
+    return { type: 'RecordDeploymentQueued', deploymentId: deployment?.id ?? '', deadlineAt } as const;
+  }
+
+  /** Returns the record that the deployment, and with it its time, begins now. */
+  startedNow({ deployment }: Agent, now: Date) {
+    const deadlineAt = transitionDeadlines(this.config).deploy(now);
+    return { type: 'RecordDeploymentStarted', deploymentId: deployment?.id ?? '', deadlineAt } as const;
   }
 
   private execute(agentId: string, seen: Seen<Agent>, command: AgentCommand): Promise<boolean> {

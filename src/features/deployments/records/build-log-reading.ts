@@ -30,6 +30,18 @@ export async function endOfBuildLog(events: EventStore, deploymentId: string, by
   return { lines: lines.toReversed(), bytes, isCut: false };
 }
 
+/** Returns how many lines the build log has after the last one that begins with the text; null if none does. */
+export async function linesAfter(events: EventStore, deploymentId: string, beginning: string): Promise<number | null> {
+  let count = 0;
+  for await (const { data } of events.readStream(buildLogStream(deploymentId), { backwards: true })) {
+    const { lines } = data as { lines: string[] };
+    const at = lines.findLastIndex((line) => line.startsWith(beginning));
+    if (at !== -1) return count + lines.length - 1 - at;
+    count += lines.length;
+  }
+  return null;
+}
+
 /** Yields the build log in the pieces in which it was written, from that piece on. */
 export async function* buildLogChunks(
   events: EventStore,

@@ -55,7 +55,7 @@ async function deploy(agentId: string, ends: (deploymentId: string) => AgentComm
   const image = { image: 'nginx@sha256:1', imageName: 'nginx:1', command: ['nginx'], commitSha: null };
   await record(
     agentId,
-    { type: 'RecordDeploymentStarted', deploymentId },
+    { type: 'RecordDeploymentStarted', deploymentId, deadlineAt },
     { type: 'RecordImage', deploymentId, ...image },
     ends(deploymentId),
   );

@@ -19,7 +19,15 @@ export class LogsSaga implements Saga, OnModuleInit, OnApplicationShutdown {
   readonly filter = {
     eventClass: 'core' as const,
     categories: ['agent'],
-    types: ['ContainerCreated', 'DeploymentSucceeded', 'AgentStarted', 'AgentWoke', 'ContainerExited', 'DeploymentFailed'],
+    types: [
+      'ReleaseCommandBegun',
+      'ContainerCreated',
+      'DeploymentSucceeded',
+      'AgentStarted',
+      'AgentWoke',
+      'ContainerExited',
+      'DeploymentFailed',
+    ],
   };
   readonly concurrency = 16;
 

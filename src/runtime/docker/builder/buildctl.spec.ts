@@ -1,4 +1,4 @@
-import { buildCommand, contextName } from './buildctl.ts';
+import { buildCommand, contextName, secretVariables } from './buildctl.ts';
 
 const layout = { folder: '/cache/base', digest: `sha256:${'1'.repeat(64)}` };
 
@@ -37,5 +37,17 @@ describe('the command of a build', () => {
 
   it('gives no entitlement, no agent of SSH keys and no secret', () => {
     expect(words).not.toEqual(expect.arrayContaining([expect.stringMatching(/^--(allow|ssh|secret)/)]));
+  });
+
+  it('names the secrets that it is given, and holds no value of them', () => {
+    const secrets = { TOKEN: 'canary', OTHER: 'canary two' };
+    const wanted = { dockerfile: 'Dockerfile', bases: [], labels: {}, secrets };
+    const named = buildCommand(wanted);
+    expect(named.flatMap((word, at) => (named[at - 1] === '--secret' ? [word] : []))).toEqual([
+      'id=TOKEN,env=MOORING_SECRET_0',
+      'id=OTHER,env=MOORING_SECRET_1',
+    ]);
+    expect(named.join()).not.toContain('canary');
+    expect(secretVariables(wanted)).toEqual({ MOORING_SECRET_0: 'canary', MOORING_SECRET_1: 'canary two' });
   });
 });

@@ -40,6 +40,8 @@ export interface Wanted {
   labels: Readonly<Record<string, string>>;
   /** The values of the Dockerfile's arguments. */
   args?: Readonly<Record<string, string>>;
+  /** The secrets that its steps may mount, by their ids. */
+  secrets?: Readonly<Record<string, string>>;
   /** The value is true if every step runs, whatever the cache contains. */
   isFresh?: boolean;
 }
@@ -48,7 +50,7 @@ export interface Wanted {
  * Returns the command of a build. With `cmdline` BuildKit uses its own Dockerfile frontend, whatever the file says. The policy prevents it
  * from fetching anything.
  */
-export function buildCommand({ dockerfile, bases, labels, args = {}, isFresh = false }: Wanted): string[] {
+export function buildCommand({ dockerfile, bases, labels, args = {}, secrets = {}, isFresh = false }: Wanted): string[] {
   const options = [
     `filename=${dockerfile}`,
     'cmdline=built-in',
@@ -75,11 +77,19 @@ export function buildCommand({ dockerfile, bases, labels, args = {}, isFresh = f
     `dockerfile=${CONTEXT_FOLDER}`,
     ...bases.flatMap(({ layout }, at) => ['--oci-layout', `base${at}=${layout.folder}`]),
     ...options.flatMap((option) => ['--opt', option]),
+    ...Object.keys(secrets).flatMap((id, at) => ['--secret', `id=${id},env=${secretVariable(at)}`]),
     ...(isFresh ? ['--no-cache'] : []),
     '--output',
     `type=oci,tar=false,compression=uncompressed,dest=${RESULT_FOLDER}`,
   ];
 }
+
+/** Returns the variables that the command of a build needs for its secrets. They are in no file, and not among the words of the command. */
+export function secretVariables({ secrets = {} }: Wanted): Record<string, string> {
+  return Object.fromEntries(Object.values(secrets).map((value, at) => [secretVariable(at), value]));
+}
+
+const secretVariable = (at: number) => `MOORING_SECRET_${at}`;
 
 /**
  * Returns the name in the spelling in which BuildKit looks up a named context: without the default registry, and without the tag `latest`.

@@ -40,11 +40,20 @@ export const shellCommand = (script: string, ...parameters: string[]): string[] 
 export async function* execInBuilder(
   { container, user }: InsideBuilder,
   argv: string[],
-  stdin?: Readable,
+  { stdin, environment = {} }: { stdin?: Readable; environment?: Readonly<Record<string, string>> } = {},
 ): AsyncGenerator<Frame, number, undefined> {
   const withStdin = stdin !== undefined;
+  const Env = Object.entries(environment).map(([name, value]) => `${name}=${value}`);
   const exec = await call(container.id, (abortSignal) =>
-    container.exec({ Cmd: argv, User: `${user}:${user}`, AttachStdin: withStdin, AttachStdout: true, AttachStderr: true, abortSignal }),
+    container.exec({
+      Cmd: argv,
+      Env,
+      User: `${user}:${user}`,
+      AttachStdin: withStdin,
+      AttachStdout: true,
+      AttachStderr: true,
+      abortSignal,
+    }),
   );
   const stream = await call(container.id, (abortSignal) => exec.start({ hijack: withStdin, stdin: withStdin, abortSignal }));
   const broken = stdin === undefined ? () => null : feed(stdin, stream);
@@ -64,7 +73,7 @@ export async function* execInBuilder(
 export async function runInBuilder(inside: InsideBuilder, argv: string[], stdin?: Readable): Promise<Ended> {
   const parts = { stdout: [] as Buffer[], stderr: [] as Buffer[] };
   const sizes = { stdout: 0, stderr: 0 };
-  const output = execInBuilder(inside, argv, stdin);
+  const output = execInBuilder(inside, argv, { stdin });
   for (let next = await output.next(); ; next = await output.next()) {
     if (next.done === true)
       return {

@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto';
+
 import { BUILDER_IMAGE_MS } from '../../../../test/support/builder-image.ts';
 import { BuilderFixture } from '../../../../test/support/builder-fixture.ts';
 import { until } from '../../../../test/support/until.ts';
@@ -99,6 +101,29 @@ USER 10001
     const log = await bed.lines(['ARG GREETING=none', 'RUN echo "$GREETING"'], { args: { GREETING: value, OTHER: 'x' } });
     expect(log).toEqual(expect.arrayContaining(['hello, you = "me"', 'again']));
   });
+
+  it('mounts the secrets that it is given where a step asks for one, and nothing of them is in its image', async () => {
+    const secrets = { TOKEN: 'canary, of = a\nsecret', OTHER: 'canary-other' };
+    const lines = [
+      'ARG TOKEN=none',
+      'RUN --mount=type=secret,id=TOKEN sha256sum < /run/secrets/TOKEN; echo "argument $TOKEN"',
+      'RUN ls -A /run/secrets 2>&1 || true',
+    ];
+    const log: string[] = [];
+    const files = { Dockerfile: [`FROM ${bed.bed.image}`, ...lines, ''].join('\n') };
+    const { image } = await bed.build({ files, bases: [bed.bed.image], secrets, log });
+    expect(log).toContain(`${createHash('sha256').update(secrets.TOKEN).digest('hex')}  -`);
+    expect(log).toContain('argument none');
+    const found = bed.bed.docker.getImage(image);
+    expect(JSON.stringify([log, await found.inspect(), await found.history()])).not.toContain('canary');
+    let rest = '';
+    for await (const chunk of await found.get()) {
+      const text = rest + (chunk as Buffer).toString('latin1');
+      expect(text.includes('canary')).toBe(false);
+      rest = text.slice(-'canary'.length);
+    }
+    await expect(bed.lines(['RUN --mount=type=secret,id=MISSING,required=true true'], { secrets })).rejects.toThrow(/MISSING/);
+  }, 120_000);
 
   it('that fails is refused with its step, its exit code and its last line', async () => {
     await expect(bed.lines(['RUN echo the reason && exit 7'])).rejects.toThrow(

@@ -24,7 +24,7 @@ import { refuseLargeConfig, type ImageConfig } from '../image-sources/large-conf
 import { BaseLayouts } from './base-layouts.ts';
 import { BuildExceeds, BuilderLost, guarded, isFull } from './build-guard.ts';
 import { BuildProgress, buildFailure } from './build-progress.ts';
-import { addBusybox, beginBuild, buildCommand, LAYERS_FOLDER, runBuild, type Wanted } from './buildctl.ts';
+import { addBusybox, beginBuild, buildCommand, LAYERS_FOLDER, runBuild, secretVariables, type Wanted } from './buildctl.ts';
 import type { Builder } from './builder.ts';
 import { execInBuilder, runInBuilder, shellCommand } from './builder-exec.ts';
 import type { BuilderConfig } from './builder-options.ts';
@@ -56,6 +56,8 @@ export interface DockerfileBuild {
   bases: readonly { reference: string; image: Dockerode.ImageInspectInfo }[];
   /** The values of the Dockerfile's arguments. */
   args?: Readonly<Record<string, string>>;
+  /** The secrets that its steps may mount, by their ids. */
+  secrets?: Readonly<Record<string, string>>;
   /** The name that the image gets on the engine. */
   name: string;
 }
@@ -135,8 +137,8 @@ export class DockerfileBuilder {
       return layout === undefined ? [] : [{ reference, layout }];
     });
     await unpack(builder, wanted.entries);
-    const { dockerfile, args } = wanted;
-    const built = await this.run(builder, { dockerfile, bases, args, labels: { [labels.instance]: instance } }, log);
+    const { dockerfile, args, secrets } = wanted;
+    const built = await this.run(builder, { dockerfile, bases, args, secrets, labels: { [labels.instance]: instance } }, log);
     const { config } = JSON.parse(built.config) as { config?: ImageConfig };
     refuseOwnLabels(config?.Labels, instance);
     refuseLargeConfig(config);
@@ -149,7 +151,8 @@ export class DockerfileBuilder {
     const folders = [...new Set(wanted.bases.map(({ layout }) => layout.folder))];
     const texts: Buffer[] = [];
     let size = 0;
-    const output = execInBuilder(builder, shellCommand(runBuild, String(folders.length), ...folders, ...buildCommand(wanted)));
+    const command = shellCommand(runBuild, String(folders.length), ...folders, ...buildCommand(wanted));
+    const output = execInBuilder(builder, command, { environment: secretVariables(wanted) });
     let next = await output.next();
     for (; next.done !== true; next = await output.next()) {
       const { stream, payload } = next.value;

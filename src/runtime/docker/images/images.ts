@@ -208,8 +208,8 @@ export class Images {
     const bases = await this.fetchBases(source.bases ?? [], log, signal);
     const given = this.own.nameForBuild();
     const entries = await folderEntries(source.directory, '');
-    const { accountId, dockerfile, args = {} } = source;
-    if (this.builder !== null) await this.builder.build({ accountId, entries, dockerfile, bases, args, name: given }, log, signal);
+    const { accountId, dockerfile, args = {}, secrets = {} } = source;
+    if (this.builder !== null) await this.builder.build({ accountId, entries, dockerfile, bases, args, secrets, name: given }, log, signal);
     else {
       if (existsSync(join(source.directory, '.dockerignore'))) log('.dockerignore is not looked at: the whole folder is sent to the build');
       const request = { entries, dockerfile, name: given, args };

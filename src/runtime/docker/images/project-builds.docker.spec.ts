@@ -106,7 +106,7 @@ describe('a project without a Dockerfile on Docker', () => {
     expect(lines).toContainEqual(expect.stringContaining('(python 3.'));
   });
 
-  it('is built with the operator’s settings, of which nothing stays in any image', async () => {
+  it('is built with the operator’s settings and the agent’s secrets, of which nothing stays in any image', async () => {
     const caFile = join(folder, 'ca.pem');
     await writeFile(caFile, `# ${canary}-certificate\n`);
     await mkdir(join(folder, 'project'));
@@ -115,7 +115,7 @@ describe('a project without a Dockerfile on Docker', () => {
       ...nodeFiles,
       'build.js': `
         const { readFileSync, writeFileSync } = require('node:fs');
-        const seen = [process.env.MIRROR_TOKEN, readFileSync(process.env.NODE_EXTRA_CA_CERTS, 'utf8'), readFileSync(process.env.PIP_CERT, 'utf8')];
+        const seen = [process.env.MIRROR_TOKEN, process.env.AGENT_TOKEN, readFileSync(process.env.NODE_EXTRA_CA_CERTS, 'utf8'), readFileSync(process.env.PIP_CERT, 'utf8')];
         writeFileSync('seen.json', JSON.stringify(seen.map((text) => text.includes('canary'))));
         writeFileSync('/tmp/left', process.env.MIRROR_TOKEN);
       `,
@@ -124,9 +124,10 @@ describe('a project without a Dockerfile on Docker', () => {
     const plan = { ...node, build: [['npm', 'run', 'build']] };
     const { image } = await built(plan, {
       variables: { MIRROR_TOKEN: canary, NPM_CONFIG_REGISTRY: `https://u:${canary}@localhost/` },
+      secrets: { AGENT_TOKEN: canary },
       caFile,
     });
-    expect(await output(image)).toBe('[true,true,true] 0');
+    expect(await output(image)).toBe('[true,true,true,true] 0');
     const ours = await bed.docker.listImages({ all: true, filters: { label: [`${labels.instance}=${bed.instance}`] } });
     expect(ours.map(({ Id }) => Id)).toContain(image);
     for (const { Id } of ours) {
