@@ -2,6 +2,16 @@
 export const frameworkNames = ['langgraph', 'crewai', 'openclaw'] as const;
 export type FrameworkName = (typeof frameworkNames)[number];
 
+/** Stands for the port in the commands and variables of a project where the port is chosen at the start. */
+export const PORT_WORD = '${PORT}';
+/** The port in a command, as people write it. */
+const portVariable = /\$\{PORT\}|\$PORT\b/g;
+
+/** Returns the text with the port, or the word that stands for it, in place of `$PORT` and `${PORT}`. */
+export function withPort(text: string, port: string): string {
+  return text.replaceAll(portVariable, () => port);
+}
+
 /** The folder of a project in which its own package manager is installed, where that is not npm. */
 export const managerFolder = '.mooring-manager';
 /** The folders of a project whose programs are on PATH, for its build and for its agent, the first one first. */

@@ -208,4 +208,12 @@ export abstract class ContainerRuntime {
   /** Returns the state of Dockerfile builds; null if the runtime does not support them. */
   abstract dockerfileBuilds(): Promise<DockerfileBuilds | null>;
   abstract close(): Promise<void>;
+
+  /**
+   * Returns the word that stands for the port in the start command of a project: the port itself, or `PORT_WORD` where the runtime chooses a
+   * port at each start and replaces the word by it.
+   */
+  portWord(port: number): string {
+    return String(port);
+  }
 }

@@ -1,4 +1,4 @@
-import type { FrameworkName, ProjectPlan } from '../../runtime/project-plan.ts';
+import { withPort, type FrameworkName, type ProjectPlan } from '../../runtime/project-plan.ts';
 import { RuntimeRefused } from '../../runtime/runtime.errors.ts';
 import type { Command } from './command-words.ts';
 import { npmQuiet } from './node-managers.ts';
@@ -23,19 +23,23 @@ const languageOfProgram: [RegExp, Language][] = [
 ];
 
 /**
- * Reads a few files at the top of a project and returns how it is installed, built and started. `port` is the value of PORT that the agent
- * will get, and `start` the start command that was said; null means that the project says it. A framework's template may have laid its own files into the folder `.mooring` before. Throws `RuntimeRefused` with a sentence
- * for its owner.
+ * Reads a few files at the top of a project and returns how it is installed, built and started. `port` is the word that stands for the
+ * agent's port in its commands, and `start` the start command that was said; null means that the project says it. A framework's template
+ * may have laid its own files into the folder `.mooring` before. Throws `RuntimeRefused` with a sentence for its owner.
  */
-export async function planProject(directory: string, port = 8080, start: string[] | null = null): Promise<ProjectPlan> {
+export async function planProject(directory: string, port = '8080', start: string[] | null = null): Promise<ProjectPlan> {
   return planOf(await readProjectFiles(directory), port, start);
 }
 
 /** Decides on the plan, as `planProject` does, from the contents of the files. */
-export function planOf(files: ProjectFiles, port: number, start: string[] | null = null): ProjectPlan {
+export function planOf(files: ProjectFiles, port: string, start: string[] | null = null): ProjectPlan {
   const ofFramework = langgraph(files) ?? crew(files) ?? openclaw(files);
   const release = releaseOf(files.texts.get('Procfile') ?? '', port);
-  const plan = start === null ? (ofFramework ?? procfile(files, port) ?? byLanguage(files, port)) : withStart(files, ofFramework, start);
+  const plan = start === null ? (ofFramework ?? procfile(files, port) ?? byLanguage(files, port)) : withStart(
+          files,
+          ofFramework,
+          start.map((word) => withPort(word, port)),
+        );
   return release === null ? plan : { ...plan, release: release.command, notes: [...(plan.notes ?? []), ...release.notes] };
 }
 
@@ -127,7 +131,7 @@ function framework(name: FrameworkName, language: Language, steps: Steps, { name
   return planFrom(name, language, { ...steps, manifests: whole, install }, { words, env });
 }
 
-function procfile(files: ProjectFiles, port: number): ProjectPlan | null {
+function procfile(files: ProjectFiles, port: string): ProjectPlan | null {
   const found = procfileOf(files.texts.get('Procfile') ?? '', port);
   if (found === null) return null;
   const { line, command, notes } = found;
@@ -147,7 +151,7 @@ function languageOf(files: ProjectFiles, program: string, command: string): Lang
   );
 }
 
-function byLanguage(files: ProjectFiles, port: number): ProjectPlan {
+function byLanguage(files: ProjectFiles, port: string): ProjectPlan {
   const { isNode, isPython } = languagesOf(files);
   if (isNode && isPython)
     throw new RuntimeRefused(

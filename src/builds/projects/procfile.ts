@@ -17,7 +17,7 @@ export interface ProcfileRelease {
 }
 
 /** Reads a Procfile. Returns null if it has no web. Throws `RuntimeRefused` if its command needs a shell. */
-export function procfileOf(text: string, port: number): Procfile | null {
+export function procfileOf(text: string, port: string): Procfile | null {
   const processes = processesOf(text);
   const line = lineOf(processes, 'web');
   if (line === null) return null;
@@ -26,7 +26,7 @@ export function procfileOf(text: string, port: number): Procfile | null {
 }
 
 /** Returns the release command of a Procfile, or null. Throws `RuntimeRefused` if it needs a shell. */
-export function releaseOf(text: string, port: number): ProcfileRelease | null {
+export function releaseOf(text: string, port: string): ProcfileRelease | null {
   const line = lineOf(processesOf(text), 'release');
   if (line === null) return null;
   const command = commandIn(line, 'release', port);
@@ -49,8 +49,8 @@ function lineOf(processes: Process[], wanted: string): string | null {
   return processes.find(({ name }) => name === wanted)?.line ?? null;
 }
 
-function commandIn(line: string, name: string, port: number): Command {
-  const command = commandOf(inFolder(line), { PORT: String(port) }, true);
+function commandIn(line: string, name: string, port: string): Command {
+  const command = commandOf(inFolder(line), { PORT: port }, true);
   if (command === null)
     throw new RuntimeRefused(
       `The command of ${name} in the Procfile needs a shell, and agents are started without one: name the program and its arguments, with no other variable than $PORT, or give the project a Dockerfile.`,

@@ -18,6 +18,12 @@ const nodeProgram = (version: string) => `
   }).listen(process.env.PORT, process.env.HOST);
 `;
 
+/** A program that learns its port from its command line and a variable in front of it only. */
+const onPort = (version: string) => `
+  const [, , port] = process.argv;
+  if (port !== process.env.WEB) throw new Error('the port is ' + port + ' and ' + process.env.WEB);
+  process.env.PORT = port;${nodeProgram(version)}`;
+
 const certificates = '/etc/ssl/certs/ca-certificates.crt';
 
 describe('an agent from a Git repository on a machine without Docker', () => {
@@ -56,7 +62,13 @@ describe('an agent from a Git repository on a machine without Docker', () => {
   it.each<[string, Record<string, GitEntry>, string, string]>([
     ['package.json', { 'package.json': '{"main": "agent.js"}', 'agent.js': nodeProgram('from Node') }, 'a Node project', 'from Node'],
     ['requirements.txt', { 'requirements.txt': '', 'main.py': pythonProgram }, 'a Python project (requirements.txt)', 'from Python'],
-    ['a Procfile', { Procfile: 'web: node agent.js', 'agent.js': nodeProgram('by Procfile') }, 'a Procfile with web', 'by Procfile'],
+    ['a Procfile', { Procfile: 'web: WEB=$PORT node agent.js $PORT', 'agent.js': onPort('by Procfile') }, 'a Procfile with web', 'by Procfile'],
+    [
+      'a start command in mooring.json',
+      { 'mooring.json': '{"start": ["node", "agent.js", "${PORT}"]}', 'agent.js': `process.env.WEB = process.env.PORT;${onPort('by start')}` },
+      'a Node program',
+      'by start',
+    ],
   ])('is recognized by %s, built and answers', async (_, entries, found, answer) => {
     const { agent_id: id, status } = await provision('project', entries);
     expect((await latest(id)).build_log).toContain(`Found ${found}`);

@@ -23,6 +23,7 @@ import {
   type TerminalRequest,
 } from '../runtime.ts';
 import type { ImageSource, ResolvedImage } from '../image-source.ts';
+import { PORT_WORD, withPort } from '../project-plan.ts';
 import type { ContainerHandle, ContainerName, ContainerSpec, ContainerView, RuntimeList, Transition } from '../container.ts';
 import { ContainerGone, RuntimeRefused, RuntimeUnavailable } from '../runtime.errors.ts';
 import type { EngineStatus } from '../engine-status.ts';
@@ -183,8 +184,9 @@ export class LocalRuntime extends ContainerRuntime {
     const image = await this.imageOf(container, spec);
     await trimStates(container.folder);
     await makeTmpfsFolders(container, spec);
+    const command = (spec.command ?? image.start).map((word) => withPort(word, String(port)));
     await startSupervisor(container.folder, run, this.changes.file(spec.agentId), {
-      command: container.hostCommand(spec, spec.command ?? image.start),
+      command: container.hostCommand(spec, command),
       environment: container.environment(spec, image, port),
       cwd: container.program,
       port,
@@ -320,6 +322,11 @@ export class LocalRuntime extends ContainerRuntime {
   }
 
   /** Agents keep running, as they do with an engine. */
+  /** The port is chosen at each start. */
+  override portWord(): string {
+    return PORT_WORD;
+  }
+
   async close(): Promise<void> {
     this.channels.close();
     this.dials.close();

@@ -12,6 +12,7 @@ import { rootFolder } from '../../../builds/run-settings/root-folder.ts';
 import type { RunSettings } from '../../../builds/run-settings/run-settings.ts';
 import type { BuildSettings } from '../../../runtime/project-plan.ts';
 import type { ImageSource } from '../../../runtime/image-source.ts';
+import { ContainerRuntime } from '../../../runtime/runtime.ts';
 import { DEFAULT_PORT, Templates } from '../../templates/index.ts';
 import type { BuildLog } from '../records/build-log.ts';
 import { addFrameworkFiles } from './framework-files.ts';
@@ -39,6 +40,7 @@ export class RepositorySources {
     private readonly reader: SourceReader,
     private readonly variables: BuildVariables,
     private readonly config: Config,
+    private readonly runtime: ContainerRuntime,
   ) {}
 
   /** Returns the run settings in the mooring.json of the repository; empty if it has none. Throws `RepositoryRefused`. */
@@ -76,7 +78,8 @@ export class RepositorySources {
     signal: AbortSignal,
   ): Promise<ImageSource> {
     const { port = null, start = null } = run;
-    const asked = async () => ({ files: await readProjectFiles(directory), port: port ?? DEFAULT_PORT, start });
+    const word = this.runtime.portWord(port ?? DEFAULT_PORT);
+    const asked = async () => ({ files: await readProjectFiles(directory), port: word, start });
     const plan = async () => this.reader.planOf(await asked(), share, signal);
     const recognized = await plan();
     log.line(`Found ${recognized.found}`);

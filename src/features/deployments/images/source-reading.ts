@@ -12,10 +12,10 @@ export type SourceReadRequest =
   | { kind: 'project'; project: AskedProject }
   | { kind: 'settings'; text: string; bounds: RunBounds };
 
-/** A project, with the port on which its agent listens, and the start command that was said, or null. */
+/** A project, with the word that stands for its port in its commands, and the start command that was said, or null. */
 export interface AskedProject {
   files: ProjectFiles;
-  port: number;
+  port: string;
   start: string[] | null;
 }
 

@@ -6,12 +6,13 @@ import type { ProjectFolder } from '../../templates/index.ts';
 import type { BuildLog } from '../records/build-log.ts';
 
 /**
- * Returns the project of a template, for an agent that listens on that port, with the start command that was said, or null. Without a plan, the project is recognized by its files. Like
- * a repository, it is refused with a message if it is not recognized, or if it is a project of a framework.
+ * Returns the project of a template, with the start command that was said, or null. `port` is the word that stands for the port in its
+ * commands. Without a plan, the project is recognized by its files. Like a repository, it is refused with a message if it is not
+ * recognized, or if it is a project of a framework.
  */
 export async function templateProject(
   { directory, plan: own }: ProjectFolder,
-  { port, start }: { port: number; start: string[] | null },
+  { port, start }: { port: string; start: string[] | null },
   settings: BuildSettings,
   log: BuildLog,
 ): Promise<ImageSource> {
