@@ -21,7 +21,11 @@ const timed = <Type extends string>(type: Type) => fc.record({ type: fc.constant
 const starting = <Type extends string>(type: Type) => fc.record({ type: fc.constant(type), accountId, startTimeoutSeconds });
 
 const asked: fc.Arbitrary<AgentCommand> = fc.oneof(
-  fc.record({ type: fc.constant('ConfigureAgent' as const), accountId, changes: fc.record({ name: fc.string() }) }),
+  fc.record({
+    type: fc.constant('ConfigureAgent' as const),
+    accountId,
+    changes: fc.record({ name: fc.string(), port: fc.option(fc.nat()) }),
+  }),
   fc.record({
     type: fc.constant('DeployAgent' as const),
     accountId,
@@ -56,6 +60,7 @@ const recorded: fc.Arbitrary<AgentCommand> = fc.oneof(
     command: fc.constant<string[]>(['nginx']),
     commitSha: fc.constant(null),
     startTimeoutSeconds: fc.option(startTimeoutSeconds),
+    run: fc.option(fc.record({ port: fc.integer({ min: 1, max: 65_535 }) })),
   }),
   fc.record({ type: fc.constant('RecordContainerCreated' as const), deploymentId, generation }),
   fc.record({
