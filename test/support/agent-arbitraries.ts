@@ -21,7 +21,11 @@ const timed = <Type extends string>(type: Type) => fc.record({ type: fc.constant
 const starting = <Type extends string>(type: Type) => fc.record({ type: fc.constant(type), accountId, startTimeoutSeconds });
 
 const asked: fc.Arbitrary<AgentCommand> = fc.oneof(
-  fc.record({ type: fc.constant('ConfigureAgent' as const), accountId, changes: fc.record({ name: fc.string() }) }),
+  fc.record({
+    type: fc.constant('ConfigureAgent' as const),
+    accountId,
+    changes: fc.record({ name: fc.string(), port: fc.option(fc.nat()) }),
+  }),
   fc.record({
     type: fc.constant('DeployAgent' as const),
     accountId,
@@ -62,6 +66,7 @@ const recorded: fc.Arbitrary<AgentCommand> = fc.oneof(
     startTimeoutSeconds: fc.option(startTimeoutSeconds),
     // Most images come without one.
     releaseCommand: fc.constantFrom<string[] | null>(null, null, null, ['migrate']),
+    run: fc.option(fc.record({ port: fc.integer({ min: 1, max: 65_535 }) })),
   }),
   fc.record({
     type: fc.constantFrom('RecordContainerCreated' as const, 'RecordReleaseBegun' as const, 'RecordReleaseSucceeded' as const),

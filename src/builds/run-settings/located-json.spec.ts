@@ -56,7 +56,7 @@ describe('a JSON object with the lines of its members', () => {
   it('is read as JSON.parse reads it', () => {
     fc.assert(
       fc.property(
-        fc.dictionary(fc.string({ unit: 'binary' }), fc.jsonValue({ maxDepth: 5 })),
+        fc.dictionary(fc.string({ unit: 'binary' }), fc.jsonValue({ maxDepth: 3, depthSize: 'small' }), { maxKeys: 4 }),
         fc.constantFrom(0, 2, '\t'),
         (object, space) => {
           const text = JSON.stringify(object, null, space);

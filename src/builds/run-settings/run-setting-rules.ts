@@ -16,8 +16,8 @@ export interface RunBounds {
 }
 
 const WORDS_MAX = 64;
-const WORD_CHARACTERS_MAX = 4_096;
-const COMMAND_CHARACTERS_MAX = 16_384;
+/** The most characters of a start command, and of the names of a build's variables. Lists of agents show them. */
+const LIST_CHARACTERS_MAX = 4_096;
 const FOLDER_CHARACTERS_MAX = 500;
 const NAMES_MAX = 200;
 const MEMORY_MB = { min: 16, max: 1_048_576 };
@@ -46,7 +46,7 @@ export const runSettingRules: Readonly<Record<RunSettingName, RunSettingRule>> =
     problem: startProblem,
     schema: {
       type: 'array',
-      items: { type: 'string', minLength: 1, maxLength: WORD_CHARACTERS_MAX },
+      items: { type: 'string', minLength: 1, maxLength: LIST_CHARACTERS_MAX },
       minItems: 1,
       maxItems: WORDS_MAX,
       description: 'The start command in exec form, the program and its arguments. It replaces that of the image or the project.',
@@ -116,19 +116,10 @@ function integer(min: number, max: number, description: string): RunSettingRule 
 }
 
 function startProblem(value: unknown): string | null {
-  const isWord = (word: unknown) =>
-    typeof word === 'string' && word.length >= 1 && word.length <= WORD_CHARACTERS_MAX && !word.includes('\0') && word.isWellFormed();
-  const isGood =
-    Array.isArray(value) &&
-    value.length >= 1 &&
-    value.length <= WORDS_MAX &&
-    value.every(isWord) &&
-    (value as string[]).reduce((sum, { length }) => sum + length, 0) <= COMMAND_CHARACTERS_MAX;
+  const isWord = (word: unknown) => typeof word === 'string' && word !== '' && !word.includes('\0') && word.isWellFormed();
+  const isGood = Array.isArray(value) && value.length >= 1 && value.length <= WORDS_MAX && value.every(isWord) && isShort(value);
   if (isGood) return null;
-  return (
-    `must be a list of the program and its arguments: 1 to ${WORDS_MAX} texts of 1 to ${WORD_CHARACTERS_MAX} characters, ` +
-    `${COMMAND_CHARACTERS_MAX} at most in all`
-  );
+  return `must be a list of the program and its arguments: 1 to ${WORDS_MAX} texts, none of them empty, ${LIST_CHARACTERS_MAX} characters at most`;
 }
 
 function rootProblem(value: unknown): string | null {
@@ -143,9 +134,13 @@ function rootProblem(value: unknown): string | null {
 
 function namesProblem(value: unknown): string | null {
   const isName = (name: unknown) => typeof name === 'string' && variableName.test(name);
-  const isGood =
-    Array.isArray(value) && value.length <= NAMES_MAX && value.every(isName) && new Set(value as string[]).size === value.length;
-  return isGood ? null : `must be a list of at most ${NAMES_MAX} names of variables, each once`;
+  const isGood = Array.isArray(value) && value.length <= NAMES_MAX && value.every(isName) && isShort(value);
+  if (isGood && new Set(value).size === value.length) return null;
+  return `must be a list of at most ${NAMES_MAX} names of variables, each once, ${LIST_CHARACTERS_MAX} characters at most`;
+}
+
+function isShort(texts: string[]): boolean {
+  return texts.reduce((sum, { length }) => sum + length, 0) <= LIST_CHARACTERS_MAX;
 }
 
 function isPath(value: unknown): boolean {

@@ -294,6 +294,8 @@ describe('an agent from a Git repository', () => {
         [await call('POST', `/api/v1/agents/${id}/deploy`, { repo_url: bad }), 'repo_url'],
         [await call('PATCH', `/api/v1/agents/${id}`, { repo_url: bad }), 'repo_url'],
         [await call('POST', '/api/v1/provision', { name: 'x', repo_url: bad }), 'repo_url'],
+        [await call('PATCH', `/api/agents/${id}`, { repoUrl: bad }), 'repoUrl'],
+        [await call('POST', '/api/agents', { name: 'x', repoUrl: bad }), 'repoUrl'],
       ] as const;
       for (const [answer, field] of answers) {
         expect(answer).toMatchObject({ status: 400, json: { code: 'invalid_request', errors: [{ field }] } });

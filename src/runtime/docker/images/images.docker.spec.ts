@@ -51,7 +51,14 @@ describe('an image', () => {
   };
 
   it('by reference is what the engine has, pinned by its digest or id', async () => {
-    expect(await ensure(named(bed.image))).toEqual({ image: await pinOf(bed.image), name: bed.image, command: ['sleep', '300'] });
+    const found = { image: await pinOf(bed.image), name: bed.image, command: ['sleep', '300'], exposedPort: null };
+    expect(await ensure(named(bed.image))).toEqual(found);
+  });
+
+  it('by reference is started by the command that was said, and has the one port that it exposes', async () => {
+    const image = await bed.imageWith(['EXPOSE 3000/tcp', 'ENTRYPOINT ["/gone"]', 'CMD run me']);
+    const source: ImageSource = { kind: 'reference', reference: image, mayUse: async () => true, start: ['sleep', '100'] };
+    expect(await ensure(source)).toMatchObject({ command: ['sleep', '100'], exposedPort: 3_000 });
   });
 
   it('that the engine has but the caller may not use is pulled from its registry, as if the engine did not have it', async () => {
@@ -118,7 +125,7 @@ describe('an image', () => {
     const built = await ensure(dockerfile());
     expect(built).toMatchObject({ image: expect.stringMatching(/^sha256:/), command: ['sleep', '100'] });
     expect(log.join('\n')).toContain('hello there');
-    expect((await ensure(dockerfile(['200']))).command).toEqual(['sleep', '200']);
+    expect((await ensure(dockerfile(['/bin/sleep', '200']))).command).toEqual(['/bin/sleep', '200']);
     const view = await bed.running({ image: built.image, command: built.command });
     expect(await bed.output(view, 'cat /hello.txt')).toBe('hello there');
   });
