@@ -43,9 +43,8 @@ export class ConfigureAgent extends AgentWrite {
     accountId: string,
     agentId: string,
     ifMatch: readonly number[] | null,
-    readonly changes: Partial<AgentSettings>,
-    /** The caller's spelling of the fields, in refusals. */
-    readonly spelling: Spelling,
+    /** The changes, and the caller's spelling of the fields, in refusals. */
+    readonly request: { changes: Partial<AgentSettings>; spelling: Spelling },
   ) {
     super(context, accountId, agentId, ifMatch);
   }

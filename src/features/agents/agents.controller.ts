@@ -145,7 +145,7 @@ export class AgentsController extends agentRoutes({
     @CurrentRequest() call: RequestContext,
   ): Promise<RestAgentDto> {
     const { context, accountId, ifMatch } = call;
-    const configure = new ConfigureAgent(context, accountId, agentId, ifMatch, snakeCased(body), 'camelCase');
+    const configure = new ConfigureAgent(context, accountId, agentId, ifMatch, { changes: snakeCased(body), spelling: 'camelCase' });
     return toRestAgentDto(await this.answers.change(configure, null, call));
   }
 }
@@ -164,7 +164,7 @@ export class AgentsV1Controller extends agentRoutes({
   @RequireScope('manage')
   async configure(@AgentId() agentId: string, @Body() changes: UpdateAgentDto, @CurrentRequest() call: RequestContext): Promise<AgentDto> {
     const { context, accountId, ifMatch } = call;
-    const configure = new ConfigureAgent(context, accountId, agentId, ifMatch, changes, 'snake_case');
+    const configure = new ConfigureAgent(context, accountId, agentId, ifMatch, { changes, spelling: 'snake_case' });
     return toAgentDto(await this.answers.change(configure, null, call));
   }
 }

@@ -107,7 +107,8 @@ export class ConfigureAgentHandler implements ICommandHandler<ConfigureAgent> {
   ) {}
 
   async execute(configure: ConfigureAgent): Promise<AgentWriteResult> {
-    const { accountId, changes, spelling } = configure;
+    const { accountId } = configure;
+    const { changes, spelling } = configure.request;
     this.allowLists.refuseUnsupported(changes.egress);
     this.bounds.refuseBeyond(changes, spelling);
     await this.hosts.refuseImage(changes.image_name, accountId, spelling);

@@ -27,7 +27,7 @@ export interface ProvisionRequest {
   tokenlessWebhooks?: boolean;
   /** Plain variables, and references to secrets of the account. */
   variables?: Record<string, VariableInput>;
-  /** How the agent is run and reached, as far as the request says it. */
+  /** The run settings that the request says. */
   run?: RunSettings;
   /** The caller's spelling of the fields, in refusals; the default is `snake_case`. */
   spelling?: Spelling;

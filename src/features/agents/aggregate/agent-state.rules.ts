@@ -52,7 +52,7 @@ export interface Release {
   command: string[];
   /** The time in seconds within which a container must be ready; null means the installation's. */
   startTimeoutSeconds: number | null;
-  /** How its containers are run and reached, as far as that was said for the deployment; null if nothing was. */
+  /** The run settings that were said for its deployment; null if none was. */
   run: ReleaseRun | null;
 }
 

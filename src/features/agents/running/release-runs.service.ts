@@ -8,7 +8,7 @@ import type { Release } from '../aggregate/agent-state.rules.ts';
 const DEFAULT_HEALTH = { path: '/healthz' };
 const DEFAULT_STOP_GRACE_SECONDS = 10;
 
-/** How the containers of a release are run and reached. */
+/** The settings by which the containers of a release are run and reached. */
 export interface RunningRelease {
   /** Null if the release has none, or its template does not exist any more. */
   template: Template | null;
