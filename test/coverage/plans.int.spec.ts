@@ -29,8 +29,8 @@ const routes = readFileSync(new URL('routes.txt', import.meta.url), 'utf8')
   .split('\n')
   .map((line) => /^GET +(\S+) {2}(.*)$/.exec(line))
   .flatMap((found) => (found === null ? [] : [{ path: found[1] as string, access: found[2] as string }]))
-  // A terminal is a WebSocket, and reads no rows; nor does the page of a viewer.
-  .filter(({ path }) => !path.endsWith('/terminal') && !path.startsWith('/viewer/'));
+  // A terminal is a WebSocket, and reads no rows; nor does the page of a viewer, nor a handshake, which the agent answers.
+  .filter(({ path }) => !path.endsWith('/terminal') && !path.startsWith('/viewer/') && path !== '/api/webhooks/:agentId');
 
 let server: TestServer;
 let isClosed = false;

@@ -31,6 +31,7 @@ const answeredWithoutReadModels = [
   '/api/v1/source-credentials',
   '/api/v1/subscriptions/:subscriptionId',
   '/api/v1/subscriptions/:subscriptionId/deliveries',
+  '/api/webhooks/:agentId',
   '/api/webhooks/:agentId/token',
   '/viewer/:token/socket',
 ];

@@ -339,4 +339,8 @@ export const sampleLog: SampleEvent[] = [
   sample(740, viewer, { type: 'ViewerConnected', data: { ...viewed, connection_id: id(27), mode: 'control' } }),
   sample(750, viewer, { type: 'ViewerDisconnected', data: { ...viewed, connection_id: id(27), seconds: 5 } }),
   sample(760, viewer, { type: 'ViewerClosed', data: { ...viewed, reason: 'expired' } }),
+  sample(770, conversation, {
+    type: 'HandshakeAccepted',
+    data: { channel: 'webhook', agent: agent_id, method: 'GET', draws: { caller: `token ${id(14)}`, at: at(41) } },
+  }),
 ];

@@ -8,7 +8,7 @@ import OpenAI from 'openai';
 import { WebSocket } from 'ws';
 import { agentConnectionPool } from '../../src/agent-protocol/agent-connection-pool.ts';
 import { Database } from '../../src/postgres/database/database.ts';
-import { PublicTraffic } from '../../src/features/traffic/public-traffic.service.ts';
+import { AgentExchanges } from '../../src/features/traffic/agent-exchanges.service.ts';
 import { hashOfLarge, large, PublicAgent } from '../support/public-agent.ts';
 import { startChatFixture, type ChatFixture } from '../support/chat-fixture.ts';
 import { until, untilTrue } from '../support/until.ts';
@@ -50,7 +50,7 @@ const asleep = async () =>
   expect(await talk.ask('POST', `/api/v1/agents/${talk.agentId}/sleep`)).toMatchObject({ status: 200, json: { status: 'sleeping' } });
 const isAwake = async () => (await talk.ask('GET', `/api/v1/agents/${talk.agentId}`)).json.status === 'active';
 
-const openExchanges = () => talk.server.app.get(PublicTraffic, { strict: false }).openCount;
+const openExchanges = () => talk.server.app.get(AgentExchanges, { strict: false }).openCount;
 
 /** Sends a request with any headers, and returns the response, whose body is not read yet. */
 async function send(rest: string, headers: Record<string, string>, method = 'GET', body?: Readable): Promise<IncomingMessage> {

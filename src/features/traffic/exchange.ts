@@ -12,6 +12,7 @@
  * X4. The agent's time to answer runs from the end of the request, so a slow caller does not use it up. Nothing may stand still for longer
  *     than `idleTimeoutMs`.
  * X5. A WebSocket is opened only if the caller asked for one.
+ * X6. A whole exchange has both bodies in memory, bounded in bytes and in time. It passes no cookies on, and is never upgraded.
  */
 
 import type { ClientRequest, IncomingMessage } from 'node:http';
@@ -24,7 +25,7 @@ import { type AgentEndpoint, AgentNotLocated } from '../../agent-protocol/agent-
 import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import { upgradeOf } from '../../http/requests/upgrades.ts';
 import type { RequestContext } from '../../http/server/request-context.ts';
-import { headerOf, headersForAgent, headersForCaller } from './headers.ts';
+import { headerOf, headersForAgent, headersForCaller, headersOfWhole } from './headers.ts';
 import { tunnel } from './tunnel.ts';
 
 /** The timeout for connecting to an agent, in ms. */
@@ -45,6 +46,17 @@ export interface ExchangeRequest {
   replyTimeoutMs: number;
   /** The longest time without a byte in either direction, in ms. */
   idleTimeoutMs: number;
+  /** Ends a whole exchange. Its reason is the refusal. */
+  signal: AbortSignal;
+  /** Present if the request was read whole, and its response is passed on whole. */
+  whole?: WholeExchange;
+}
+
+/** X6: a request that was read whole. */
+export interface WholeExchange {
+  body: Buffer;
+  /** The most bytes of the response's body; a longer one is `agent_failed`. */
+  responseBytesMax: number;
 }
 
 /** The beginning of an agent's response. */
@@ -60,22 +72,28 @@ interface AgentResponse {
  * `reply_timeout` if there is no response to pass on.
  */
 export async function exchange(order: ExchangeRequest): Promise<void> {
-  const { call, endpoint, path, prefix } = order;
+  const { call, endpoint, path, prefix, whole, signal } = order;
   const { method = 'GET', rawHeaders, httpVersion } = call.incoming;
   const coding = headerOf(rawHeaders, 'transfer-encoding');
   if (coding !== undefined && coding.trim().toLowerCase() !== 'chunked')
     throw new ProblemError('invalid_request', 'The body may have no transfer coding but chunked.');
-  const received = { method, raw: rawHeaders, isUpgrade: upgradeOf(call.incoming) !== null, prefix };
+  const isUpgrade = whole === undefined && upgradeOf(call.incoming) !== null;
+  const received = { method, raw: rawHeaders, isUpgrade, prefix, ...(whole === undefined ? {} : { wholeBytes: whole.body.length }) };
   const headers = headersForAgent(received, { ...call.reachedBy, httpVersion, requestId: call.requestId });
   const asking = requestTo(endpoint, { method, path, headers, maxHeaderSize: HEADER_BYTES_MAX });
   asking.on('error', () => undefined);
   call.onClose(() => asking.destroy());
   if (call.isClosed) asking.destroy();
+  const end = () => asking.destroy(signal.reason as Error);
+  if (whole !== undefined) signal.addEventListener('abort', end);
   try {
     const answered = waitForResponse(asking, order);
-    send(call, asking);
-    await passBack(await answered, asking, order);
+    if (whole === undefined) send(call, asking);
+    else asking.end(whole.body);
+    if (whole === undefined) await passBack(await answered, asking, order);
+    else await passBackWhole(await answered, order, whole);
   } finally {
+    signal.removeEventListener('abort', end);
     asking.destroy();
     // The rest of the body is read and dropped, or else the caller's next request on the connection would wait for it.
     call.incoming.removeAllListeners('readable').resume();
@@ -144,7 +162,8 @@ function waitForResponse(asking: ClientRequest, { replyTimeoutMs, idleTimeoutMs 
       else asking.once('finish', onSent);
     });
     asking.once('error', (error) => {
-      if (!(error instanceof AgentNotLocated))
+      if (error instanceof ProblemError) fail(error);
+      else if (!(error instanceof AgentNotLocated))
         unusable(isConnected ? 'The agent broke the connection off.' : 'The agent can’t be reached.');
       else if (!isSettled) settle(() => reject(error.cause));
     });
@@ -184,6 +203,38 @@ async function passBack({ response, socket, head }: AgentResponse, asking: Clien
   reply.setTimeout(idleTimeoutMs, () => reply.destroy());
   // X3: if one side breaks off, the pipeline closes the connection to the other.
   await pipeline(response, chunksOf, reply).catch(() => undefined);
+}
+
+/** X6: reads the response to its end, and passes it on. Throws `agent_failed` and the reason of the signal. */
+async function passBackWhole({ response, head }: AgentResponse, order: ExchangeRequest, whole: WholeExchange): Promise<void> {
+  const { call, prefix, woken } = order;
+  if (head !== null) throw new ProblemError('agent_failed', 'The agent switched to a protocol that the caller did not ask for.');
+  const body = await wholeBody(response, order, whole.responseBytesMax);
+  const status = response.statusCode ?? 0;
+  // These have no body, and the length of a response to HEAD is that of another one.
+  const isBodyless = call.isHead || status === 204 || status === 304;
+  const headers = headersOfWhole(headersForCaller(response.rawHeaders, call.reachedBy.host, prefix), isBodyless);
+  if (!isBodyless) headers.push('Content-Length', String(body.length));
+  headers.push('X-Request-Id', call.requestId);
+  if (woken) headers.push('X-Agent-Woken', 'true');
+  if (!call.incoming.complete) headers.push('Connection', 'close');
+  beginResponse(() => call.beginResponse(status, headers, false)).end(isBodyless ? undefined : body);
+}
+
+async function wholeBody(response: IncomingMessage, { signal }: ExchangeRequest, bytesMax: number): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  try {
+    for await (const chunk of response as AsyncIterable<Buffer>) {
+      size += chunk.length;
+      if (size > bytesMax) throw new ProblemError('agent_failed', `The agent’s response has more than ${bytesMax} bytes.`);
+      chunks.push(chunk);
+    }
+  } catch (error) {
+    signal.throwIfAborted();
+    throw error instanceof ProblemError ? error : new ProblemError('agent_failed', 'The agent broke the connection off.');
+  }
+  return Buffer.concat(chunks);
 }
 
 /** Begins the response. Throws `agent_failed` if Node refuses its head. */

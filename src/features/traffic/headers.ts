@@ -66,13 +66,16 @@ export interface ReceivedRequest {
   isUpgrade: boolean;
   /** The path under which the agent is reached, without a trailing slash; null if it is reached under a host name of its own. */
   prefix: string | null;
+  /** The length of the body in bytes, if it was read whole. Such a request is passed on without its cookies. */
+  wholeBytes?: number;
 }
 
 /** Returns the headers of the request to the agent. */
-export function headersForAgent({ method, raw, isUpgrade, prefix }: ReceivedRequest, caller: Caller): string[] {
+export function headersForAgent({ method, raw, isUpgrade, prefix, wholeBytes }: ReceivedRequest, caller: Caller): string[] {
   const named = connectionNames(raw);
   const kept: string[] = [];
   for (const [name, value] of pairs(raw)) {
+    if (wholeBytes !== undefined && headerKey(name) === 'cookie') continue;
     if (!serviceRequestHeaders.has(headerKey(name)) && mayReachAgent(name, value, named)) kept.push(name, value);
   }
   const { address, protocol, host, httpVersion, requestId } = caller;
@@ -82,7 +85,7 @@ export function headersForAgent({ method, raw, isUpgrade, prefix }: ReceivedRequ
   kept.push('Forwarded', `for=${quoted(isIPv6(address) ? `[${address}]` : address)};host=${quoted(host)};proto=${protocol}`);
   if (prefix !== null) kept.push('X-Forwarded-Prefix', prefix);
   if (isUpgrade) return [...kept, 'Connection', 'Upgrade', 'Upgrade', 'websocket'];
-  return [...kept, ...framing(raw, method)];
+  return [...kept, ...(wholeBytes === undefined ? framing(raw, method) : wholeFraming(wholeBytes, method))];
 }
 
 /**
@@ -106,6 +109,18 @@ export function headersForCaller(raw: RawHeaders, host: string, prefix: string |
   return kept;
 }
 
+/**
+ * Returns those headers of a response that are passed on with a whole body: no cookies, and no length, unless the response has no body of which it
+ * could be the length.
+ */
+export function headersOfWhole(headers: RawHeaders, isBodyless: boolean): string[] {
+  const kept = [...pairs(headers)].filter(([name]) => {
+    const key = name.toLowerCase();
+    return key !== 'set-cookie' && (key !== 'content-length' || isBodyless);
+  });
+  return kept.flat();
+}
+
 /** Returns the value of the header; undefined if there is none. Several values are joined as a list. */
 export function headerOf(raw: RawHeaders, name: string): string | undefined {
   const values = valuesOf(raw, name);
@@ -118,6 +133,10 @@ function framing(raw: RawHeaders, method: string): string[] {
   const [length] = valuesOf(raw, 'content-length');
   if (length !== undefined) return ['Content-Length', length];
   return bodylessMethods.has(method) ? [] : ['Content-Length', '0'];
+}
+
+function wholeFraming(bytes: number, method: string): string[] {
+  return bytes === 0 && bodylessMethods.has(method) ? [] : ['Content-Length', String(bytes)];
 }
 
 function challenge(name: string, value: string, prefix: string): string[] {

@@ -1,60 +1,42 @@
 /*
  * Serves requests of the public to the ports of public agents.
  *
- * It owns the open calls of this process, by agent. It does not own the exchange itself (exchange.ts), the wake (`AgentWakes`), or the host
+ * It owns the open calls of this process, by agent. It does not own the exchanges, their bounds and the wake (`AgentExchanges`), or the host
  * names of agents (agent-domain.ts).
  *
  * Invariants:
  * P1. An agent that is not public is answered like a missing one.
  * P2. When an agent is closed or deleted, its open calls end, on every replica, since each of them follows the log. A call is listed before
  *     the agent is read, so that no call is missed in between, and all calls are checked again after a gap in the log.
- * P3. The agent is kept awake until the exchange is over.
- * P4. Open exchanges are bounded in total, for each account and for each agent. One beyond a bound is refused at once, since a WebSocket
- *     may keep its place for hours.
- * P5. Under a path, an agent is reached by one spelling only, because cookies and addresses are confined to that path.
+ * P3. Under a path, an agent is reached by one spelling only, because cookies and addresses are confined to that path.
  */
 
 import { Injectable, Logger, type OnModuleDestroy } from '@nestjs/common';
 
 import { type Agent, agentNotFound, type AgentState, publicPathOf, startTimeoutOf } from '../agents/index.ts';
-import { Agents, AgentWakes } from '../agents/services.ts';
+import { Agents } from '../agents/services.ts';
 import { Config } from '../../kernel/config/config.ts';
 import { ProblemError } from '../../kernel/errors/problem-error.ts';
-import { AccountCounter, type Limits, type Share, sharesOf } from '../../kernel/limits/account-counter.ts';
 import { categoryOf, idOf, type StoredEvent } from '../../eventsourcing/event-store/event-store.ts';
 import { LogFollower } from '../../eventsourcing/log/log-follower.ts';
 import type { RequestContext } from '../../http/server/request-context.ts';
 import { pathOf } from './agent-domain.ts';
-import { AgentAddresses } from './agent-addresses.service.ts';
-import { exchange } from './exchange.ts';
+import { AgentExchanges } from './agent-exchanges.service.ts';
 
-/** The part of the open requests that may be one agent's. An account may have a quarter. */
-const AGENT_PART = 1 / 10;
-const FULL: Record<keyof Limits, string> = { all: 'public agents', account: 'the agents of this account', agent: 'this agent' };
-
-/** Serves requests of the public to the ports of public agents. It wakes the agent first, and keeps it awake until the exchange is over. */
+/** Serves requests of the public to the ports of public agents. */
 @Injectable()
 export class PublicTraffic implements OnModuleDestroy {
   private readonly logger = new Logger('PublicTraffic');
-  /** The open exchanges. One that has no place is refused at once, since a WebSocket may keep its place for hours. */
-  private readonly open: AccountCounter;
   /** The open calls of each agent. */
   private readonly calls = new Map<string, Set<RequestContext>>();
 
   constructor(
     private readonly agents: Agents,
-    private readonly wakes: AgentWakes,
-    private readonly addresses: AgentAddresses,
+    private readonly exchanges: AgentExchanges,
     private readonly config: Config,
     follower: LogFollower,
   ) {
     follower.listen({ onEvents: (events) => events.forEach((event) => this.onEvent(event)), onGap: () => this.checkAll() });
-    this.open = new AccountCounter(sharesOf(config.trafficMax, { agent: AGENT_PART }));
-  }
-
-  /** The number of requests that are open. */
-  get openCount(): number {
-    return this.open.all;
   }
 
   /**
@@ -83,19 +65,10 @@ export class PublicTraffic implements OnModuleDestroy {
   }
 
   private async serveAgent(call: RequestContext, agentId: string, place: TargetPath): Promise<void> {
-    const agent = publicAgent(await this.agents.findForStranger(agentId, call.context.ip ?? ''));
-    const leave = this.acquirePlace({ account: agent.accountId, agent: agentId });
-    try {
-      await this.exchangeWhileAwake(call, agentId, agent, place);
-    } finally {
-      leave();
-    }
-  }
-
-  private acquirePlace(share: Share): () => void {
-    const lacking = this.open.lacking(share);
-    if (lacking === null) return this.open.acquire(share);
-    throw new ProblemError('rate_limited', `Too many requests to ${FULL[lacking]} are open.`, { retryAfterSeconds: 1 });
+    const { accountId, status, release } = publicAgent(await this.agents.findForStranger(agentId, call.context.ip ?? ''));
+    const wakeMs = startTimeoutOf(release, this.config) * 1_000;
+    const limit = status === 'active' ? null : { ms: wakeMs, detail: 'The agent did not wake in time.' };
+    await this.exchanges.passOn({ call, agentId, accountId, trigger: 'public', limit, ...place });
   }
 
   /** Ends the exchanges that the service did not wait for when it stopped. */
@@ -125,23 +98,6 @@ export class PublicTraffic implements OnModuleDestroy {
   private end(agentId: string): void {
     for (const call of this.calls.get(agentId) ?? []) call.disconnect();
   }
-
-  private async exchangeWhileAwake(
-    call: RequestContext,
-    agentId: string,
-    { accountId, status, release }: Agent,
-    place: TargetPath,
-  ): Promise<void> {
-    const { replyTimeoutSeconds, trafficIdleSeconds } = this.config;
-    const gone = call.goneSignal();
-    const signal = status === 'active' ? gone : AbortSignal.any([gone, wakeTimeout(startTimeoutOf(release, this.config))]);
-    const context = { ...call.context, accountId };
-    await this.wakes.whileAwake({ sandboxId: agentId, accountId, trigger: 'public', context, signal }, async (agent, woken) => {
-      const endpoint = this.addresses.endpointFor(agentId, agent);
-      const timeouts = { replyTimeoutMs: replyTimeoutSeconds * 1_000, idleTimeoutMs: trafficIdleSeconds * 1_000 };
-      await exchange({ call, endpoint, woken, ...place, ...timeouts });
-    });
-  }
 }
 
 function publicAgent({ state }: { state: AgentState }): Agent {
@@ -165,9 +121,3 @@ function placeOf({ urls: { routed, asked } }: RequestContext): TargetPath {
 
 /** Matches the first two segments of a path as they were sent. */
 const twoSegments = /^\/[^/?]*\/[^/?]*/;
-
-function wakeTimeout(seconds: number): AbortSignal {
-  const late = new AbortController();
-  setTimeout(() => late.abort(new ProblemError('reply_timeout', 'The agent did not wake in time.')), seconds * 1_000).unref();
-  return late.signal;
-}

@@ -1,3 +1,5 @@
+import { memberOf } from './json-member.ts';
+
 /** The headers with the id of a delivery, by sender: GitHub, Standard Webhooks, Svix, GitLab and Shopify. */
 const ID_HEADERS = ['x-github-delivery', 'webhook-id', 'svix-id', 'x-gitlab-event-uuid', 'x-shopify-webhook-id'];
 /** The senders with the id of a delivery in the body: the header by which they are recognised, and the member. */
@@ -16,7 +18,7 @@ export function deliveryIdOf(headers: Record<string, string | string[] | undefin
     if (isId(id)) return `${name} ${id}`;
   }
   for (const { sender, header, member } of ID_MEMBERS) {
-    const id = headers[header] === undefined ? undefined : memberOf(body, member);
+    const id = headers[header] === undefined ? undefined : memberOf(body, member, BODY_BYTES_MAX);
     if (isId(id)) return `${sender} ${id}`;
   }
   return null;
@@ -24,14 +26,4 @@ export function deliveryIdOf(headers: Record<string, string | string[] | undefin
 
 function isId(id: unknown): id is string {
   return typeof id === 'string' && id !== '' && id.length <= ID_MAX;
-}
-
-function memberOf(body: Buffer, member: string): unknown {
-  if (body.length > BODY_BYTES_MAX) return undefined;
-  try {
-    const value: unknown = JSON.parse(body.toString());
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[member] : undefined;
-  } catch {
-    return undefined;
-  }
 }

@@ -272,6 +272,31 @@ describe('the budget of an agent and a caller', () => {
     expect(conversationDecider.decide(accept('m'), stateAfter([started, ...thirty]), new Date(30_000))).toHaveLength(1);
   });
 
+  it('is shared with the handshakes of the caller, which are no messages', () => {
+    const draws = { caller: 'token', limit: 30, chats: [] };
+    const handshake: ConversationCommand = { type: 'AcceptHandshake', agentId: 'agent', accountId: 'account', method: 'GET', draws };
+    const at = (ms: number): ConversationEvent => ({
+      type: 'HandshakeAccepted',
+      data: { channel: 'webhook', agent: 'agent', method: 'GET', draws: { caller: 'token', at: new Date(ms).toISOString() } },
+    });
+    const begun: ConversationEvent = {
+      type: 'ConversationStarted',
+      data: { agent_id: 'agent', account_id: 'account', channel: 'webhook' },
+    };
+    given(conversationDecider).when(handshake, new Date(5)).then(begun, at(5));
+    given(conversationDecider, started, ...thirty)
+      .when(handshake, new Date(30_000))
+      .refuses('rate_limited');
+    const handshakes = Array.from({ length: 30 }, (_, second) => at(second * 1_000));
+    given(conversationDecider, begun, ...handshakes)
+      .when(with30('token'), new Date(30_000))
+      .refuses('rate_limited');
+    expect(stateAfter([begun, ...handshakes]).pending).toEqual([]);
+    given(conversationDecider, begun)
+      .when({ ...handshake, accountId: 'another' })
+      .refuses('conversation_not_found');
+  });
+
   it('of all callers together is bounded', () => {
     const many = Array.from({ length: DRAWS_MAX }, (_, n) => [drawn(n, `caller ${n}`), done(n)]).flat();
     given(conversationDecider, started, ...many)

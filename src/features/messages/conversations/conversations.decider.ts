@@ -75,7 +75,7 @@ export interface Conversation {
   revision: number;
   /** The waiting messages in the order of delivery. Each waits for the one before it. */
   pending: PendingMessage[];
-  /** The webhooks of the last minute, oldest first. */
+  /** The webhooks and handshakes of the last minute, oldest first. */
   draws: Draw[];
   /** The bytes of the webhooks without a token in the hours of the last day, oldest first. */
   bytesByHour: BytesOfHour[];
@@ -106,6 +106,8 @@ export type ConversationCommand =
       /** The events that hold the rest of a long message. */
       parts?: NonNullable<AcceptedData['parts']>;
     })
+  /** Lets a sender's handshake draw on the budget of webhooks. `draws` names its caller. */
+  | { type: 'AcceptHandshake'; agentId: string; accountId: string; method: string; draws: Draws & { caller: string } }
   /** Delivers a message again after its delivery has ended. */
   | { type: 'RequeueMessage'; messageId: string; channel: Channel; revision: number; bytes: number }
   | { type: 'RecordReply'; messageId: string; reply: Sealed }
@@ -135,6 +137,7 @@ export function hasDueMessage(conversation: Conversation, now: Date): boolean {
 
 function decide(command: ConversationCommand, conversation: ConversationState, now: Date): ConversationEvent[] {
   if (command.type === 'AcceptMessage' || command.type === 'StorePart') return store(command, conversation, now);
+  if (command.type === 'AcceptHandshake') return acceptHandshake(command, conversation, now);
   if (command.type === 'RequeueMessage') return requeue(command, conversation);
   const message = conversation?.pending.find(({ id }) => id === command.messageId);
   // C3
@@ -164,9 +167,8 @@ type Store = Extract<ConversationCommand, { type: 'AcceptMessage' | 'StorePart' 
 function store(command: Store, conversation: ConversationState, now: Date): ConversationEvent[] {
   const { agentId, accountId, messageId, channel, text, draws } = command;
   const tokenless = draws?.tokenless !== undefined;
-  const stranger = conversation !== null && (conversation.agentId !== agentId || conversation.accountId !== accountId);
-  if (stranger || (conversation === null && !command.begins))
-    throw new ProblemError('conversation_not_found', 'The agent has no such conversation.');
+  requireOwn(conversation, agentId, accountId);
+  if (conversation === null && !command.begins) throw conversationNotFound();
   if (conversation?.pending.some(({ id }) => id === messageId)) return [];
   refuseBeyondBounds(conversation?.pending ?? [], boundsOf(channel, tokenless), storedBytes(text));
   if (draws !== undefined) refuseBeyondBudget(draws, conversation?.draws ?? [], now);
@@ -178,6 +180,27 @@ function store(command: Store, conversation: ConversationState, now: Date): Conv
   if (conversation !== null) return [stored];
   const data = { agent_id: agentId, account_id: accountId, channel, ...(tokenless ? { tokenless } : {}) };
   return [{ type: 'ConversationStarted', data }, stored];
+}
+
+function requireOwn(conversation: ConversationState, agentId: string, accountId: string): void {
+  if (conversation !== null && (conversation.agentId !== agentId || conversation.accountId !== accountId)) throw conversationNotFound();
+}
+
+function conversationNotFound(): ProblemError {
+  return new ProblemError('conversation_not_found', 'The agent has no such conversation.');
+}
+
+function acceptHandshake(
+  { agentId, accountId, method, draws }: Extract<ConversationCommand, { type: 'AcceptHandshake' }>,
+  conversation: ConversationState,
+  now: Date,
+): ConversationEvent[] {
+  requireOwn(conversation, agentId, accountId);
+  refuseBeyondBudget(draws, conversation?.draws ?? [], now);
+  const draw = { caller: draws.caller, at: now.toISOString() };
+  const accepted: ConversationEvent = { type: 'HandshakeAccepted', data: { channel: 'webhook', agent: agentId, method, draws: draw } };
+  if (conversation !== null) return [accepted];
+  return [{ type: 'ConversationStarted', data: { agent_id: agentId, account_id: accountId, channel: 'webhook' } }, accepted];
 }
 
 /**
@@ -248,8 +271,10 @@ function evolve(before: ConversationState, event: ConversationEvent): Conversati
     case 'MessageAccepted': {
       const pending = [...conversation.pending, pendingOf(event.data, conversation.revision)];
       const bytesByHour = withCounted(conversation.bytesByHour, event.data.counted);
-      return { ...conversation, pending, draws: drawnInWindow(conversation.draws, event.data), bytesByHour };
+      return { ...conversation, pending, draws: drawnInWindow(conversation.draws, event.data.draws), bytesByHour };
     }
+    case 'HandshakeAccepted':
+      return { ...conversation, draws: drawnInWindow(conversation.draws, event.data.draws) };
     case 'MessageRequeued': {
       const { message_id: id, channel, revision, bytes } = event.data;
       const again = { id, channel, revision, bytes, replyBy: null, attempts: 0, retryAt: null, requeuedAt: conversation.revision };

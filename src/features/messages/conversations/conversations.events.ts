@@ -44,6 +44,11 @@ export const conversationEvents = {
     ({ channel }) => `Began a conversation (${channel})`,
   ),
   MessageAccepted: defineEvent<AcceptedData>()('MessageAccepted', ({ channel }) => `Sent the agent a message (${channel})`),
+  /** A handshake by which a sender makes sure that the agent is its receiver. The agent answers it at once; the event holds nothing of it. */
+  HandshakeAccepted: defineEvent<{ channel: 'webhook'; agent: string; method: string; draws: { caller: string; at: string } }>()(
+    'HandshakeAccepted',
+    ({ method }) => `Accepted a sender’s handshake for the agent (${method})`,
+  ),
   MessagePartStored: defineEvent<{ message_id: string; part: number; text: Sealed; counted?: CountedBytes }>()(
     'MessagePartStored',
     ({ part }) => `Sent part ${part} of a long message`,

@@ -33,7 +33,14 @@ export const conversationsProjection: Projection<typeof conversationsTable> = {
 };
 
 /** The change in the number of waiting messages by each event. */
-const CHANGES = { MessageAccepted: 1, MessageRequeued: 1, MessageDelivered: -1, MessageDeadLettered: -1, DeliveryFailed: 0 };
+const CHANGES = {
+  MessageAccepted: 1,
+  MessageRequeued: 1,
+  MessageDelivered: -1,
+  MessageDeadLettered: -1,
+  DeliveryFailed: 0,
+  HandshakeAccepted: 0,
+};
 
 /**
  * Returns when the next delivery attempt is due according to the event. A chat is not held back by an earlier message that waits for its
@@ -42,7 +49,7 @@ const CHANGES = { MessageAccepted: 1, MessageRequeued: 1, MessageDelivered: -1, 
 function retryAtAfter(event: ConversationEvent, before: string | null): string | null {
   if (event.type === 'DeliveryFailed') return event.data.channel === undefined ? null : event.data.retry_at;
   if (event.type === 'MessageAccepted' && event.data.channel !== 'chat') return before;
-  return event.type === 'MessageRequeued' ? before : null;
+  return event.type === 'MessageRequeued' || event.type === 'HandshakeAccepted' ? before : null;
 }
 
 const conversationRows = entityOf(tableOf(conversationsProjection), conversationsTable);

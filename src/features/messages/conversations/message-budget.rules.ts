@@ -1,5 +1,4 @@
 import { ProblemError } from '../../../kernel/errors/problem-error.ts';
-import type { AcceptedData } from './conversations.events.ts';
 import type { DailyBytes } from './tokenless-bytes.rules.ts';
 
 /** The time for which a message counts, in ms. */
@@ -8,7 +7,7 @@ export const BUDGET_WINDOW_MS = 60_000;
 export const DRAWS_MAX = 1_000;
 export const TOKENLESS_DRAWS_MAX = 250;
 
-/** A webhook of the last minute. */
+/** A webhook or a handshake of the last minute. */
 export interface Draw {
   caller: string;
   /** The time at which it was accepted, ms since 1970. */
@@ -47,8 +46,8 @@ function tooMany(detail: string, waitMs: number): ProblemError {
   return new ProblemError('rate_limited', detail, { retryAfterSeconds: Math.max(1, Math.ceil(waitMs / 1_000)) });
 }
 
-/** Returns the webhooks of the last minute after an accepted message; the array stays the same if that is no webhook. */
-export function drawnInWindow(drawn: Draw[], { draws }: AcceptedData): Draw[] {
+/** Returns the webhooks of the last minute after one more draw on the budgets; the array stays the same if that is no caller's. */
+export function drawnInWindow(drawn: Draw[], draws: { caller?: string; at: string } | undefined): Draw[] {
   if (draws?.caller === undefined) return drawn;
   const at = Date.parse(draws.at);
   return [...drawn.filter((draw) => draw.at > at - BUDGET_WINDOW_MS), { caller: draws.caller, at }].slice(-DRAWS_MAX);

@@ -65,7 +65,13 @@ export interface ThreadPage {
 type Stored = Pick<StoredEvent, 'revision' | 'at'> & ConversationEvent;
 
 /** The events that a thread does not show. */
-const hiddenTypes = new Set<ConversationEvent['type']>(['ConversationStarted', 'DeliveryFailed', 'MessagePartStored', 'MessageRequeued']);
+const hiddenTypes = new Set<ConversationEvent['type']>([
+  'ConversationStarted',
+  'DeliveryFailed',
+  'HandshakeAccepted',
+  'MessagePartStored',
+  'MessageRequeued',
+]);
 
 /** Reads the texts of conversations from their streams. The cost of reading does not depend on the length of the thread. */
 @Injectable()
@@ -168,7 +174,7 @@ export class Threads {
     let seen = 0;
     for await (const event of this.backwards(conversationId, null, FEW_EVENTS)) {
       if ((seen += 1) > EVENTS_TO_OUTCOME_MAX.chat) return null;
-      if (event.type === 'ConversationStarted' || event.data.message_id !== messageId) continue;
+      if (event.type === 'ConversationStarted' || event.type === 'HandshakeAccepted' || event.data.message_id !== messageId) continue;
       return isOutcomeOf(event, messageId) ? event : 'pending';
     }
     return null;

@@ -32,6 +32,13 @@ export interface WebhookSubmission extends MessageSubmission {
   readonly content: Extract<MessageContent, { channel: 'webhook' }>;
 }
 
+/** A handshake of a sender with the agent's token, which the agent answers at once. */
+export interface HandshakeSubmission extends Omit<MessageSubmission, 'messageId' | 'isRepeatable'> {
+  /** The caller on whose budget the handshake draws. */
+  readonly caller: string;
+  readonly method: string;
+}
+
 export interface AttachmentsSubmission extends MessageSubmission {
   readonly content: Extract<MessageContent, { channel: 'attachment' }>;
 }
@@ -63,6 +70,18 @@ export class MessageIntake {
       if (!(await this.append(webhook, conversationId, draws))) takeBack();
     } catch (error) {
       takeBack();
+      if (error instanceof ProblemError) this.budgets.rememberRefusal(agentId, draws, error);
+      throw error;
+    }
+  }
+
+  /** Records a handshake, which draws on the budget of its sender's webhooks. Throws `rate_limited`. */
+  async handshake({ context, accountId, agentId, caller, method }: HandshakeSubmission): Promise<void> {
+    const draws = { ...this.budgets.drawsOf(agentId, caller), caller };
+    const accept = { type: 'AcceptHandshake' as const, agentId, accountId, method, draws };
+    try {
+      await this.conversations.execute(webhookConversation(agentId), accept, context);
+    } catch (error) {
       if (error instanceof ProblemError) this.budgets.rememberRefusal(agentId, draws, error);
       throw error;
     }

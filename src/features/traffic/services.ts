@@ -1,0 +1,1 @@
+export { AgentExchanges } from './agent-exchanges.service.ts';
