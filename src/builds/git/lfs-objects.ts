@@ -187,7 +187,7 @@ async function open({ server, signal }: LfsFetch, { href, headers }: Download): 
     const isOwn = url.host === server.endpoint.host && url.protocol === server.endpoint.protocol;
     if (!isOwn && url.protocol !== 'https:')
       throw new LfsRefused('The server names an address for them that does not begin with https://.');
-    // What the server's own headers allow is for the address that it named.
+    // The headers that the server gives are meant for the address that it names.
     const given = redirects === 0 ? headers : {};
     const named = Object.keys(given).some((name) => name.toLowerCase() === 'authorization');
     const own = isOwn && !named ? credentialHeaders(server.credential) : {};

@@ -251,37 +251,20 @@ function afterExit(agent: Agent, data: Extract<AgentEvent, { type: 'ContainerExi
   };
 }
 
+function deploymentRequested(agent: Agent, data: Extract<AgentEvent, { type: 'DeploymentRequested' }>['data']): Agent {
+  const { deployment_id: id, source, image_name: imageName, repo_url: repoUrl, branch, template_id: templateId, earlier = null } = data;
+  const fresh = { status: 'queued', hasWaited: false, releaseCommand: null, scriptsBegun: false } as const;
+  return {
+    ...inTransition(agent, 'deploying', data.deadline_at, 'Deploying.'),
+    generation: data.generation,
+    deployment: { id, source, imageName, repoUrl, branch, templateId, earlier, ...fresh },
+    candidate: null,
+    crashes: 0,
+  };
+}
+
 function evolveDeployment(agent: Agent, event: DeploymentProgressEvent): Agent {
-  if (event.type === 'DeploymentRequested') {
-    const {
-      deployment_id: id,
-      source,
-      image_name: imageName,
-      repo_url: repoUrl,
-      branch,
-      template_id: templateId,
-      earlier = null,
-    } = event.data;
-    return {
-      ...inTransition(agent, 'deploying', event.data.deadline_at, 'Deploying.'),
-      generation: event.data.generation,
-      deployment: {
-        id,
-        source,
-        imageName,
-        repoUrl,
-        branch,
-        templateId,
-        earlier,
-        status: 'queued',
-        hasWaited: false,
-        releaseCommand: null,
-        scriptsBegun: false,
-      },
-      candidate: null,
-      crashes: 0,
-    };
-  }
+  if (event.type === 'DeploymentRequested') return deploymentRequested(agent, event.data);
   const deployment = agent.deployment;
   if (deployment === null) return agent;
   switch (event.type) {

@@ -103,7 +103,6 @@ class World {
     const { generation, handle } = 'container' in step ? step.container : { ...this.agent, handle: handleOf(this.agent.generation) };
     const found = containers.get(handle);
     const becomes = (state: ContainerState) => containers.set(handle, { generation, isOutdated: found?.isOutdated ?? false, state });
-    const deploymentId = this.agent.deployment?.id ?? '';
     if ('meanwhile' in step && step.meanwhile !== undefined) this.record(step.meanwhile);
     // oxlint-disable-next-line default-case -- the compiler sees that all are there
     switch (step.do) {
@@ -114,25 +113,10 @@ class World {
       case 'order':
         return this.record(orders[step.order]);
       case 'fail_exited':
-        expect(found?.state).toBe('exited');
-        return this.record({ type: 'RecordDeploymentFailure', deploymentId, kind: 'deployment', reason: 'ended' });
-      case 'resolve_image': {
-        this.record({ type: 'RecordDeploymentStarted', deploymentId, deadlineAt });
-        const releaseCommand = this.facts.releases ? ['migrate'] : null;
-        return this.record({ type: 'RecordImage', deploymentId, image: 'i', imageName: 'i', command: [], commitSha: null, releaseCommand });
-      }
+      case 'resolve_image':
       case 'follow_release':
-        expect(found?.state).toBe('running');
-        // One that does not end is ended by the deadline.
-        if (this.facts.temper === 'deaf') this.now = Date.parse(this.agent.deadlineAt ?? '');
-        else becomes('exited');
-        return;
       case 'end_release':
-        expect(found?.state).toBe('exited');
-        expect(this.released.has(deploymentId)).toBe(false);
-        this.released.add(deploymentId);
-        if (this.facts.temper === 'well') return this.record({ type: 'RecordReleaseSucceeded', deploymentId, generation });
-        return this.record({ type: 'RecordDeploymentFailure', deploymentId, kind: 'deployment', reason: 'exit code 1' });
+        return this.doesOwn(step, found?.state, { generation, becomes });
       case 'make_volume':
         this.facts.volume = true;
         return;
@@ -181,6 +165,37 @@ class World {
       case 'erase':
         expect([containers.size, this.facts.volume]).toEqual([0, false]);
         return this.record({ type: 'RecordDeleted' });
+    }
+  }
+
+  private doesOwn(
+    step: OwnStep,
+    state: ContainerState | undefined,
+    { generation, becomes }: { generation: number; becomes: (state: ContainerState) => void },
+  ): void {
+    const deploymentId = this.agent.deployment?.id ?? '';
+    // oxlint-disable-next-line default-case -- the compiler sees that all are there
+    switch (step.do) {
+      case 'fail_exited':
+        expect(state).toBe('exited');
+        return this.record({ type: 'RecordDeploymentFailure', deploymentId, kind: 'deployment', reason: 'ended' });
+      case 'resolve_image': {
+        this.record({ type: 'RecordDeploymentStarted', deploymentId, deadlineAt });
+        const releaseCommand = this.facts.releases ? ['migrate'] : null;
+        return this.record({ type: 'RecordImage', deploymentId, image: 'i', imageName: 'i', command: [], commitSha: null, releaseCommand });
+      }
+      case 'follow_release':
+        expect(state).toBe('running');
+        // One that does not end is ended by the deadline.
+        if (this.facts.temper === 'deaf') this.now = Date.parse(this.agent.deadlineAt ?? '');
+        else becomes('exited');
+        return;
+      case 'end_release':
+        expect(state).toBe('exited');
+        expect(this.released.has(deploymentId)).toBe(false);
+        this.released.add(deploymentId);
+        if (this.facts.temper === 'well') return this.record({ type: 'RecordReleaseSucceeded', deploymentId, generation });
+        return this.record({ type: 'RecordDeploymentFailure', deploymentId, kind: 'deployment', reason: 'exit code 1' });
     }
   }
 }

@@ -1,0 +1,57 @@
+import { agent, created, deadlineAt, deploying, imageResolved, later, requested, stateAfter } from '../../../../test/support/agents.ts';
+import type { AgentEvent } from './agents.events.ts';
+
+describe('a deployment', () => {
+  it('has its time from the moment at which it has a place, and a deadline of its own for the wait before', () => {
+    const [waitsUntil, endsAt] = [later(3_600).toISOString(), later(4_000).toISOString()];
+    const waits = { type: 'RecordDeploymentQueued', deploymentId: 'd1', deadlineAt: waitsUntil } as const;
+    const queued: AgentEvent = { type: 'DeploymentQueued', data: { deployment_id: 'd1', deadline_at: waitsUntil } };
+    const begun: AgentEvent = { type: 'DeploymentStarted', data: { deployment_id: 'd1', deadline_at: endsAt } };
+    agent(...created, requested('d1', 1))
+      .when(waits)
+      .then(queued);
+    // A service that takes the deployment over must not extend its wait.
+    agent(...created, requested('d1', 1), queued)
+      .when(waits)
+      .then();
+    agent(...created, requested('d1', 1), queued, begun)
+      .when(waits)
+      .then();
+    expect(stateAfter(...created, requested('d1', 1), queued)).toMatchObject({ deadlineAt: waitsUntil, deployment: { status: 'queued' } });
+    expect(stateAfter(...created, requested('d1', 1), queued, begun)).toMatchObject({
+      deadlineAt: endsAt,
+      deployment: { status: 'building' },
+    });
+    const old: AgentEvent = { type: 'DeploymentStarted', data: { deployment_id: 'd1' } };
+    expect(stateAfter(...created, requested('d1', 1), old)).toMatchObject({ deadlineAt });
+  });
+
+  it('runs its release command once, and its agent in the container after that', () => {
+    const resolved = { ...imageResolved('d1'), data: { ...imageResolved('d1').data, release_command: ['migrate'] } } as AgentEvent;
+    const releasing = [...created, requested('d1', 1), resolved];
+    const begun: AgentEvent = { type: 'ReleaseCommandBegun', data: { deployment_id: 'd1', generation: 1 } };
+    const done: AgentEvent = { type: 'ReleaseCommandSucceeded', data: { deployment_id: 'd1', generation: 2 } };
+    const begins = { type: 'RecordReleaseBegun', deploymentId: 'd1', generation: 1 } as const;
+    const ends = { type: 'RecordReleaseSucceeded', deploymentId: 'd1', generation: 1 } as const;
+    agent(...releasing)
+      .when(ends)
+      .then();
+    agent(...releasing)
+      .when(begins)
+      .then(begun);
+    for (const again of [[begun], [begun, done]])
+      agent(...releasing, ...again)
+        .when(begins)
+        .then();
+    agent(...releasing, begun)
+      .when(ends)
+      .then(done);
+    agent(...deploying)
+      .when(begins)
+      .then();
+    expect(stateAfter(...releasing, begun, done)).toMatchObject({ generation: 2, deployment: { releaseCommand: null } });
+    agent(...releasing, begun)
+      .when({ type: 'RecordDeploymentFailure', deploymentId: 'd1', kind: 'deployment', reason: 'no' })
+      .then({ type: 'DeploymentFailed', data: { deployment_id: 'd1', step: 'release', kind: 'deployment', reason: 'no' } });
+  });
+});
