@@ -29,6 +29,8 @@ export interface ProjectPlan {
   /** Build the project after its files are copied, in this order. */
   build: string[][];
   start: string[];
+  /** The indexes of the words of `start` that hold the port; absent if none does. A runtime that gives the agent another port replaces it there. */
+  portWords?: number[];
   /** The environment variables of the build and the agent. They contain no secrets. */
   env: Record<string, string>;
   /** Sentences on what was decided, for the build log. */

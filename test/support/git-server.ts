@@ -19,7 +19,7 @@ const environment = {
 };
 
 /** An entry of a commit: the content of a file, or the target of a link. */
-export type GitEntry = string | Buffer | { link: string } | { executable: string };
+export type GitEntry = string | Buffer | { link: string } | { executable: string | Buffer };
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 

@@ -22,6 +22,9 @@ const languageOfProgram: [RegExp, Language][] = [
   [/^(python[\d.]*|gunicorn|uvicorn|hypercorn|daphne|flask|fastapi|waitress-serve|streamlit)$/, 'python'],
 ];
 
+/** A number that is no port. The words of a start command that differ with it hold the port. */
+const OTHER_PORT = 100_000;
+
 /**
  * Reads a few files at the top of a project and returns how it is installed, built and started. `port` is the value of PORT that the agent
  * will get. A framework's template may have laid its own files into the folder `.mooring` before. Throws `RuntimeRefused` with a sentence
@@ -33,6 +36,13 @@ export async function planProject(directory: string, port = 8080): Promise<Proje
 
 /** Decides on the plan, as `planProject` does, from the contents of the files. */
 export function planOf(files: ProjectFiles, port: number): ProjectPlan {
+  const plan = planFor(files, port);
+  const other = planFor(files, OTHER_PORT);
+  const portWords = plan.start.flatMap((word, at) => (word === other.start[at] ? [] : [at]));
+  return portWords.length === 0 ? plan : { ...plan, portWords };
+}
+
+function planFor(files: ProjectFiles, port: number): ProjectPlan {
   return langgraph(files) ?? crew(files) ?? openclaw(files) ?? procfile(files, port) ?? byLanguage(files, port);
 }
 

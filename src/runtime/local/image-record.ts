@@ -4,6 +4,8 @@ import { readJson, writeJson } from './atomic-file.ts';
 /** The record in the folder of an image of the local runtime. It contains no secrets. */
 export interface ImageRecord {
   start: string[];
+  /** The indexes of its words that hold the container's port, in whose place the host's port stands; they may be absent. */
+  portWords?: number[];
   /** The environment variables of the agent; they may be absent. */
   environment?: Record<string, string>;
   /** The folder in which a project was built, whose path occurs in scripts of its virtual environment; absent for programs. */

@@ -54,6 +54,7 @@ import { ensureProgramImage } from './program-image.ts';
 import { BuildFolders } from './projects/build-folders.ts';
 import { PackageStore } from './projects/package-store.ts';
 import { ensureProjectImage, type ProjectPlaces } from './projects/project-image.ts';
+import { startCommandAt } from './start-command.ts';
 import { startSupervisor } from './start-supervisor.ts';
 import { statesSince, trimStates } from './state-log.ts';
 import { makeTmpfsFolders } from './tmpfs-folders.ts';
@@ -184,7 +185,7 @@ export class LocalRuntime extends ContainerRuntime {
     await trimStates(container.folder);
     await makeTmpfsFolders(container, spec);
     await startSupervisor(container.folder, run, this.changes.file(spec.agentId), {
-      command: container.hostCommand(spec, spec.command ?? image.start),
+      command: container.hostCommand(spec, startCommandAt(port, spec, image)),
       environment: container.environment(spec, image, port),
       cwd: container.program,
       port,
