@@ -53,7 +53,7 @@ export async function toolEntries(): Promise<TarEntry[]> {
   const paths = [...tools.map((name) => `/bin/${name}`), '/usr/bin/env'].filter((path) => existsSync(path));
   const found = (await Promise.all(paths.map(async (path) => machineProgram(await realpath(path), path.slice(1))))).flat();
   const folders = new Set(found.filter(({ name }) => /\/libc\.so/.test(name)).map(({ name }) => dirname(name)));
-  const beside = [...folders].flatMap((folder) => common.map((name) => `${folder}/${name}`)).filter((name) => existsSync(`/${name}`));
+  const beside = [...folders].flatMap((place) => common.map((name) => `${place}/${name}`)).filter((name) => existsSync(`/${name}`));
   return [...found, ...beside.map((name): TarEntry => ({ name, type: 'file', mode: 0o755, source: `/${name}` }))];
 }
 
