@@ -3,7 +3,8 @@ import { endpointAt } from '../../test/support/endpoint.ts';
 import { unboundedMemory } from '../../test/support/exchange-memory.ts';
 import { answersOfAHostileAgent } from '../../test/support/hostile-agent.ts';
 import { protocolFor } from './protocols.ts';
-import { AgentBrokeConnection, AgentErrorResponse, ReplyTimeout, type Delivery, type ProtocolName } from './protocol.ts';
+import { AgentBrokeConnection, AgentErrorResponse, ReplyTimeout, type Delivery } from './protocol.ts';
+import type { ProtocolName } from './protocol-names.ts';
 
 const STREAM = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n';
 const json = (body: unknown) => {

@@ -1,4 +1,5 @@
 import type { AgentEndpoint } from './agent-endpoint.ts';
+import type { ProtocolName } from './protocol-names.ts';
 
 export type MessageChannel = 'chat' | 'webhook' | 'attachment';
 
@@ -32,16 +33,13 @@ export interface Turn {
   text: string;
 }
 
-export const protocolNames = ['mooring', 'openai', 'langgraph', 'a2a'] as const;
-export type ProtocolName = (typeof protocolNames)[number];
-
 export const historyKeepers = ['mooring', 'agent'] as const;
 export type HistoryKeeper = (typeof historyKeepers)[number];
 
 /** The sign that an agent is ready: a 2xx response on a path, or a port that accepts connections. */
 export type HealthCheck = { path: string } | { tcp: true };
 
-/** The protocol of an agent, from its template. */
+/** The protocol of an agent. All members but the name come from its template. */
 export interface ProtocolSpec {
   name: ProtocolName;
   /** The path, if it differs from the protocol's default. */

@@ -1,8 +1,9 @@
 import { A2aProtocol } from './a2a/a2a.protocol.ts';
-import type { AgentProtocol, ProtocolName, ProtocolSpec } from './protocol.ts';
+import type { AgentProtocol, ProtocolSpec } from './protocol.ts';
 import { LangGraphProtocol } from './langgraph/langgraph.protocol.ts';
 import { MooringProtocol } from './mooring/mooring.protocol.ts';
 import { OpenAiProtocol } from './openai/openai.protocol.ts';
+import type { ProtocolName } from './protocol-names.ts';
 
 const protocols: Record<ProtocolName, AgentProtocol> = {
   mooring: new MooringProtocol(),

@@ -13,6 +13,8 @@ export interface ReferenceSource {
   beforePull?: () => Promise<void>;
   /** Returns the credential for the image's registry; null if there is none. It is asked for right before a pull. */
   credential?: () => Promise<RegistryCredential | null>;
+  /** The start command, in exec form; null or absent means the image's own. */
+  start?: string[] | null;
 }
 
 /** A folder with a Dockerfile. */
@@ -20,6 +22,7 @@ export interface DockerfileSource {
   kind: 'dockerfile';
   directory: string;
   dockerfile: string;
+  /** The start command, in exec form, in place of the ENTRYPOINT and CMD of the image; null means the image's own. */
   start: string[] | null;
   /** The account that it is built for, and with what was built for it before. */
   accountId: string;
@@ -48,4 +51,6 @@ export interface ResolvedImage {
   name: string;
   /** The command, in exec form, that a container of it will run. A shell string is refused with `ShellCommand`. */
   command: string[];
+  /** The port that the image exposes (EXPOSE), if it exposes exactly one; absent for images that Mooring itself makes. */
+  exposedPort?: number | null;
 }

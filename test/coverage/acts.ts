@@ -188,6 +188,14 @@ export const acts: Act[] = [
     path: agent,
     json: () => ({ name: 'renamed' }),
   },
+  {
+    route: 'PATCH /api/agents/:agentId',
+    leaves: ['AgentConfigured'],
+    by: 'key',
+    status: 200,
+    path: rest,
+    json: () => ({ name: 'renamed again' }),
+  },
   ...secretActs,
   {
     route: 'POST /api/v1/agents/:agentId/env',

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 
 import { webhookConversation } from '../../src/features/messages/index.ts';
 import { agentConnectionPool } from '../../src/agent-protocol/agent-connection-pool.ts';
-import type { ProtocolName } from '../../src/agent-protocol/protocol.ts';
+import type { ProtocolName } from '../../src/agent-protocol/protocol-names.ts';
 import { Templates } from '../../src/features/templates/index.ts';
 import { startChatFixture, type ChatFixture } from '../support/chat-fixture.ts';
 import { until } from '../support/until.ts';

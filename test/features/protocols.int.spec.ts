@@ -1,5 +1,6 @@
 import { agentConnectionPool } from '../../src/agent-protocol/agent-connection-pool.ts';
-import type { ProtocolName, ProtocolSpec } from '../../src/agent-protocol/protocol.ts';
+import type { ProtocolSpec } from '../../src/agent-protocol/protocol.ts';
+import type { ProtocolName } from '../../src/agent-protocol/protocol-names.ts';
 import { Templates } from '../../src/features/templates/index.ts';
 import { ProtocolAgent } from '../support/protocol-agents/protocol-agent.ts';
 import { ModelServer } from '../support/model-server.ts';

@@ -149,6 +149,37 @@ describe('a project without a Dockerfile', () => {
     });
   });
 
+  describe('whose start command was said', () => {
+    const start = (...words: string[]) => words;
+
+    it('need not say one itself', () => {
+      const lib = { 'requirements.txt': 'flask\n', 'lib.py': '' };
+      expect(() => plan(lib)).toThrow('does not say how it is started');
+      expect(plan(lib, 8080, start('python', '-m', 'lib'))).toMatchObject({ language: 'python', start: ['python', '-m', 'lib'] });
+      expect(plan({ 'package.json': '{}' }, 8080, start('node', 'x.js'))).toMatchObject({ language: 'node', start: ['node', 'x.js'] });
+    });
+
+    it('is started by it in the place of its Procfile, or its framework’s program', () => {
+      const web = { Procfile: 'web: node $A', 'package.json': node };
+      expect(() => plan(web)).toThrow('needs a shell');
+      expect(plan(web, 8080, start('node', 'x.js')).start).toEqual(['node', 'x.js']);
+      const framework = plan({ 'pyproject.toml': crew }, 8080, start('python', 'x.py'));
+      expect(framework).toMatchObject({ framework: 'crewai', start: ['python', 'x.py'] });
+    });
+
+    it('is of the language of that command, if it could be of two', () => {
+      const both = { 'package.json': '{}', 'requirements.txt': '' };
+      expect(plan(both, 8080, start('node', 'x.js')).language).toBe('node');
+      expect(plan(both, 8080, start('python3', 'x.py')).language).toBe('python');
+      expect(() => plan(both, 8080, start('./run'))).toThrow('It is not clear in which language the start command is written ("./run")');
+    });
+
+    it('keeps the packages of the development that it calls', () => {
+      const files = { 'package.json': json({ devDependencies: { tsx: '4' } }) };
+      expect(plan(files, 8080, start('tsx', 'x.ts')).notes).toEqual([expect.stringContaining('tsx')]);
+    });
+  });
+
   describe('in a folder', () => {
     let folder: string;
     beforeEach(async () => {

@@ -27,23 +27,32 @@ const OTHER_PORT = 100_000;
 
 /**
  * Reads a few files at the top of a project and returns how it is installed, built and started. `port` is the value of PORT that the agent
- * will get. A framework's template may have laid its own files into the folder `.mooring` before. Throws `RuntimeRefused` with a sentence
+ * will get, and `start` the start command that was said; null means that the project says it. A framework's template may have laid its own files into the folder `.mooring` before. Throws `RuntimeRefused` with a sentence
  * for its owner.
  */
-export async function planProject(directory: string, port = 8080): Promise<ProjectPlan> {
-  return planOf(await readProjectFiles(directory), port);
+export async function planProject(directory: string, port = 8080, start: string[] | null = null): Promise<ProjectPlan> {
+  return planOf(await readProjectFiles(directory), port, start);
 }
 
 /** Decides on the plan, as `planProject` does, from the contents of the files. */
-export function planOf(files: ProjectFiles, port: number): ProjectPlan {
-  const plan = planFor(files, port);
-  const other = planFor(files, OTHER_PORT);
+export function planOf(files: ProjectFiles, port: number, start: string[] | null = null): ProjectPlan {
+  const plan = planFor(files, port, start);
+  const other = planFor(files, OTHER_PORT, start);
   const portWords = plan.start.flatMap((word, at) => (word === other.start[at] ? [] : [at]));
   return portWords.length === 0 ? plan : { ...plan, portWords };
 }
 
-function planFor(files: ProjectFiles, port: number): ProjectPlan {
-  return langgraph(files) ?? crew(files) ?? openclaw(files) ?? procfile(files, port) ?? byLanguage(files, port);
+function planFor(files: ProjectFiles, port: number, start: string[] | null): ProjectPlan {
+  const ofFramework = langgraph(files) ?? crew(files) ?? openclaw(files);
+  if (start === null) return ofFramework ?? procfile(files, port) ?? byLanguage(files, port);
+  return ofFramework === null ? startedBy(files, start) : { ...ofFramework, start };
+}
+
+/** Returns the plan of a project whose start command was said, so that it need not say one itself. */
+function startedBy(files: ProjectFiles, start: string[]): ProjectPlan {
+  const language = languageOf(files, start[0] ?? '', 'the start command');
+  const steps = language === 'node' ? bareOrNode(files, start.join(' ')) : pythonSteps(files, pyprojectOf(files));
+  return planFrom(null, language, steps, { words: start, env: {} });
 }
 
 function langgraph(files: ProjectFiles): ProjectPlan | null {
@@ -130,19 +139,19 @@ function procfile(files: ProjectFiles, port: number): ProjectPlan | null {
   const found = procfileOf(files.texts.get('Procfile') ?? '', port);
   if (found === null) return null;
   const { line, command, notes } = found;
-  const language = procfileLanguage(files, command.words[0] ?? '');
+  const language = languageOf(files, command.words[0] ?? '', 'the command of web in the Procfile');
   const steps = language === 'node' ? bareOrNode(files, line) : pythonSteps(files, pyprojectOf(files));
   const whole = { ...steps, found: `a Procfile with web, and ${steps.found}`, notes: [...(steps.notes ?? []), ...notes] };
   return planFrom(null, language, whole, command);
 }
 
-function procfileLanguage(files: ProjectFiles, program: string): Language {
+function languageOf(files: ProjectFiles, program: string, command: string): Language {
   const named = languageOfProgram.find(([pattern]) => pattern.test(program))?.[1];
   if (named !== undefined) return named;
   const { isNode, isPython } = languagesOf(files);
   if (isNode !== isPython) return isNode ? 'node' : 'python';
   throw new RuntimeRefused(
-    `It is not clear in which language the command of web in the Procfile is written (${JSON.stringify(program.slice(0, 100))}): begin it with node or python, or give the project a Dockerfile.`,
+    `It is not clear in which language ${command} is written (${JSON.stringify(program.slice(0, 100))}): begin it with node or python, or give the project a Dockerfile.`,
   );
 }
 

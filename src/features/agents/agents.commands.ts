@@ -2,6 +2,7 @@ import { Command } from '@nestjs/cqrs';
 
 import type { Loaded } from '../../eventsourcing/aggregates/dated-state.ts';
 import type { CommandContext } from '../../kernel/context/command-context.ts';
+import type { Spelling } from '../../kernel/text/spelling.ts';
 import type { Agent } from './aggregate/agent-state.rules.ts';
 import type { AgentSettings } from './aggregate/agents.events.ts';
 
@@ -42,7 +43,8 @@ export class ConfigureAgent extends AgentWrite {
     accountId: string,
     agentId: string,
     ifMatch: readonly number[] | null,
-    readonly changes: Partial<AgentSettings>,
+    /** The changes, and the caller's spelling of the fields, in refusals. */
+    readonly request: { changes: Partial<AgentSettings>; spelling: Spelling },
   ) {
     super(context, accountId, agentId, ifMatch);
   }

@@ -6,9 +6,19 @@ import { Operation, REST_SUFFIX } from '../../http/requests/operation.ts';
 import { type RequestContext, CurrentRequest } from '../../http/server/request-context.ts';
 import type { Scope } from '../../kernel/context/caller.ts';
 import { ReadsModel } from '../../http/responses/reads-model.ts';
+import { snakeCased } from '../../kernel/text/spelling.ts';
 import { AgentResponses } from './agent-responses.ts';
 import { AgentId } from './fields/agent-id.ts';
-import { AgentDto, ListAgentsQueryDto, RestAgentDto, toAgentDto, toRestAgentDto, UpdateAgentDto, WaitQueryDto } from './agents.dto.ts';
+import {
+  AgentDto,
+  ListAgentsQueryDto,
+  RestAgentDto,
+  toAgentDto,
+  toRestAgentDto,
+  UpdateAgentDto,
+  UpdateRestAgentDto,
+  WaitQueryDto,
+} from './agents.dto.ts';
 import type { AgentView } from './agents.table.ts';
 import { ConfigureAgent, DeleteAgent, RestartAgent, SleepAgent, StartAgent, StopAgent } from './agents.commands.ts';
 
@@ -124,9 +134,23 @@ export class AgentsController extends agentRoutes({
   View: RestAgentDto,
   viewOf: toRestAgentDto,
   readers: ['provision', 'deploy', 'manage'],
-}) {}
+}) {
+  /** Changes the settings that the body names. */
+  @Patch(':agentId')
+  @Operation('updateAgentRest')
+  @RequireScope('manage')
+  async configure(
+    @AgentId() agentId: string,
+    @Body() body: UpdateRestAgentDto,
+    @CurrentRequest() call: RequestContext,
+  ): Promise<RestAgentDto> {
+    const { context, accountId, ifMatch } = call;
+    const configure = new ConfigureAgent(context, accountId, agentId, ifMatch, { changes: snakeCased(body), spelling: 'camelCase' });
+    return toRestAgentDto(await this.answers.change(configure, null, call));
+  }
+}
 
-/** Serves agents on the Provisioning API, which can also change their settings. */
+/** Serves agents on the Provisioning API. */
 export class AgentsV1Controller extends agentRoutes({
   path: 'api/v1/agents',
   suffix: '',
@@ -140,6 +164,7 @@ export class AgentsV1Controller extends agentRoutes({
   @RequireScope('manage')
   async configure(@AgentId() agentId: string, @Body() changes: UpdateAgentDto, @CurrentRequest() call: RequestContext): Promise<AgentDto> {
     const { context, accountId, ifMatch } = call;
-    return toAgentDto(await this.answers.change(new ConfigureAgent(context, accountId, agentId, ifMatch, changes), null, call));
+    const configure = new ConfigureAgent(context, accountId, agentId, ifMatch, { changes, spelling: 'snake_case' });
+    return toAgentDto(await this.answers.change(configure, null, call));
   }
 }

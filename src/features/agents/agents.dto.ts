@@ -1,10 +1,11 @@
-import { PartialType } from '@nestjs/swagger';
+import { IntersectionType, PartialType, PickType } from '@nestjs/swagger';
 import { IsBoolean, IsOptional, IsString, MaxLength } from 'class-validator';
 
 import { PageQueryDto } from '../../http/requests/page.dto.ts';
 import { IntegerQuery } from '../../http/requests/validation.ts';
 import { WAIT_SECONDS_MAX } from '../../http/responses/prefer.ts';
 import type { AgentEgress } from '../../kernel/network/allow-list.ts';
+import { camelCased } from '../../kernel/text/spelling.ts';
 import { agentStatuses, desiredState, type AgentStatus } from './aggregate/agent-state.rules.ts';
 import {
   branchRule,
@@ -19,6 +20,13 @@ import {
   repoUrlRule,
   Text,
 } from './fields/agent-fields.ts';
+import {
+  RestRunSettingsDto,
+  RestShownRunSettingsDto,
+  RunSettingsDto,
+  ShownRunSettingsDto,
+  shownRunSettings,
+} from './fields/run-setting-fields.ts';
 import type { AgentView } from './agents.table.ts';
 
 export class ListAgentsQueryDto extends PageQueryDto {
@@ -53,7 +61,7 @@ export function statusesOf(query: WaitQueryDto): AgentStatus[] | null {
 }
 
 /** The fields of an agent that its owner sets at its creation and can change later. */
-export class AgentSettingsDto {
+export class AgentSettingsDto extends RunSettingsDto {
   /** The name of the agent, 1 to 63 characters; it need not be unique. */
   @Text(nameRule)
   name: string;
@@ -95,6 +103,30 @@ export class AgentSettingsDto {
   tokenless_webhooks?: boolean;
 }
 
+/** The same fields in the spelling of the REST API. */
+export class RestAgentSettingsDto extends IntersectionType(
+  PickType(AgentSettingsDto, ['name', 'description', 'branch', 'serverless', 'egress']),
+  RestRunSettingsDto,
+) {
+  @OptionalField()
+  @Text(imageNameRule, { nullable: true })
+  imageName?: string | null;
+
+  @OptionalField()
+  @Text(repoUrlRule, { nullable: true })
+  repoUrl?: string | null;
+
+  /** The time without use, in seconds, after which the agent sleeps: 0 (never) or 30 to 86400. */
+  @OptionalField()
+  @IdleTtl()
+  idleTtlSeconds?: number;
+
+  /** False if webhooks without the agent's token are refused; default true. A change takes effect immediately. */
+  @OptionalField()
+  @IsBoolean()
+  tokenlessWebhooks?: boolean;
+}
+
 /** The settings to change; absent ones keep their values. A change takes effect at the next deployment, a new idle time immediately. */
 export class UpdateAgentDto extends PartialType(AgentSettingsDto, { skipNullProperties: false }) {
   /**
@@ -105,8 +137,18 @@ export class UpdateAgentDto extends PartialType(AgentSettingsDto, { skipNullProp
   public?: boolean;
 }
 
+/** The settings to change, in the spelling of the REST API. */
+export class UpdateRestAgentDto extends PartialType(RestAgentSettingsDto, { skipNullProperties: false }) {
+  /**
+   * The value is true if anybody can access the agent's port at its `publicUrl`, without a credential. A change takes effect immediately.
+   */
+  @OptionalField()
+  @IsBoolean()
+  public?: boolean;
+}
+
 /** An agent in the Provisioning API. */
-export class AgentDto {
+export class AgentDto extends ShownRunSettingsDto {
   agent_id: string;
   name: string;
   status: string;
@@ -134,7 +176,7 @@ export class AgentDto {
 }
 
 /** An agent in the REST API. */
-export class RestAgentDto {
+export class RestAgentDto extends RestShownRunSettingsDto {
   id: string;
   agent_id: string;
   name: string;
@@ -177,6 +219,7 @@ export function toAgentDto({ agent_id, state, activity, public_url, created_at, 
     idle_ttl_seconds: settings.idle_ttl_seconds,
     egress: settings.egress ?? null,
     tokenless_webhooks: settings.tokenless_webhooks ?? true,
+    ...shownRunSettings(settings),
     deployment_id: deployment?.id ?? null,
     message,
     public_url,
@@ -205,6 +248,7 @@ export function toRestAgentDto(row: AgentView): RestAgentDto {
     idleTtlSeconds: view.idle_ttl_seconds,
     egress: view.egress,
     tokenlessWebhooks: view.tokenless_webhooks,
+    ...camelCased(shownRunSettings(row.state.settings)),
     deploymentId: view.deployment_id,
     message: view.message,
     publicUrl: view.public_url,

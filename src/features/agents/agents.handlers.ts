@@ -9,6 +9,7 @@ import { requireVisible, type AgentCommand } from './aggregate/agents.decider.ts
 import { Agents } from './aggregate/agents.service.ts';
 import { AllowLists } from './policies/allow-lists.service.ts';
 import { transitionDeadlines } from './aggregate/deadlines.rules.ts';
+import { RunSettingBounds } from './policies/run-setting-bounds.service.ts';
 import { SourceHosts } from './policies/source-hosts.service.ts';
 import {
   ConfigureAgent,
@@ -102,13 +103,17 @@ export class ConfigureAgentHandler implements ICommandHandler<ConfigureAgent> {
     private readonly writer: AgentWriter,
     private readonly hosts: SourceHosts,
     private readonly allowLists: AllowLists,
+    private readonly bounds: RunSettingBounds,
   ) {}
 
   async execute(configure: ConfigureAgent): Promise<AgentWriteResult> {
-    this.allowLists.refuseUnsupported(configure.changes.egress);
-    await this.hosts.refuseImage(configure.changes.image_name, configure.accountId);
-    await this.hosts.refuseRepository(configure.changes.repo_url, configure.accountId, 'repo_url');
-    return this.writer.write(configure, { type: 'ConfigureAgent', accountId: configure.accountId, changes: configure.changes });
+    const { accountId } = configure;
+    const { changes, spelling } = configure.request;
+    this.allowLists.refuseUnsupported(changes.egress);
+    this.bounds.refuseBeyond(changes, spelling);
+    await this.hosts.refuseImage(changes.image_name, accountId, spelling);
+    await this.hosts.refuseRepository(changes.repo_url, accountId, spelling);
+    return this.writer.write(configure, { type: 'ConfigureAgent', accountId, changes });
   }
 }
 

@@ -29,6 +29,32 @@ function expectProblem(answer: TestResponse, status: number, code: string): void
   expect({ status: answer.status, code: answer.json?.code }).toEqual({ status, code });
 }
 
+/** The run settings of an agent that says none of itself, in the spelling of each surface. */
+const unsaid = {
+  protocol: null,
+  port: null,
+  health_path: null,
+  start: null,
+  root: null,
+  start_timeout: null,
+  memory_mb: null,
+  cpus: null,
+  webhook_handshake: null,
+  build_variables: null,
+};
+const unsaidRest = {
+  protocol: null,
+  port: null,
+  healthPath: null,
+  start: null,
+  root: null,
+  startTimeout: null,
+  memoryMb: null,
+  cpus: null,
+  webhookHandshake: null,
+  buildVariables: null,
+};
+
 describe('reading agents', () => {
   it('shows an agent in the spelling of each surface, with its revision as ETag', async () => {
     const agentId = await agents.active('acme', { name: 'Zoë', description: 'helps', idle_ttl_seconds: 60, externalId: 'user-1' });
@@ -49,6 +75,7 @@ describe('reading agents', () => {
       idle_ttl_seconds: 60,
       egress: null,
       tokenless_webhooks: true,
+      ...unsaid,
       message: 'Running.',
       public_url: null,
       desired_state: 'running',
@@ -75,6 +102,7 @@ describe('reading agents', () => {
       idleTtlSeconds: 60,
       egress: null,
       tokenlessWebhooks: true,
+      ...unsaidRest,
       deploymentId: deployment_id,
       message: 'Running.',
       publicUrl: null,

@@ -2,6 +2,7 @@ import { Module } from '@nestjs/common';
 
 import { Projections } from '../../eventsourcing/projections/projections.ts';
 import { SandboxesModule } from '../../sandboxes/sandboxes.module.ts';
+import { TemplatesModule } from '../templates/templates.module.ts';
 import { AgentConnections } from './activity/agent-connections.service.ts';
 import { AgentKeys } from './activity/agent-keys.service.ts';
 import { AgentWakes } from './activity/agent-wakes.service.ts';
@@ -28,11 +29,14 @@ import {
 import { Agents } from './aggregate/agents.service.ts';
 import { AllowLists } from './policies/allow-lists.service.ts';
 import { AgentsController, AgentsV1Controller } from './agents.controller.ts';
+import { RunSettingBounds } from './policies/run-setting-bounds.service.ts';
 import { SourceHosts } from './policies/source-hosts.service.ts';
+import { SchemasController } from './schemas.controller.ts';
+import { ReleaseRuns } from './running/release-runs.service.ts';
 
 @Module({
-  imports: [SandboxesModule],
-  controllers: [AgentsV1Controller, AgentsController],
+  imports: [SandboxesModule, TemplatesModule],
+  controllers: [AgentsV1Controller, AgentsController, SchemasController],
   providers: [
     Agents,
     AgentResponses,
@@ -42,6 +46,8 @@ import { SourceHosts } from './policies/source-hosts.service.ts';
     AgentWakes,
     AgentWriter,
     AllowLists,
+    ReleaseRuns,
+    RunSettingBounds,
     SourceHosts,
     StartAgentHandler,
     StopAgentHandler,
@@ -56,7 +62,7 @@ import { SourceHosts } from './policies/source-hosts.service.ts';
     ListAgentsThatMayWriteHandler,
     AwaitAgentHandler,
   ],
-  exports: [Agents, AgentResponses, AgentWaits, AgentWakes, AllowLists, SourceHosts],
+  exports: [Agents, AgentResponses, AgentWaits, AgentWakes, AllowLists, ReleaseRuns, RunSettingBounds, SourceHosts],
 })
 export class AgentsModule {
   constructor(projections: Projections) {

@@ -5,7 +5,7 @@ import type { agentActivityTable } from '../../sandboxes/index.ts';
 import type { Agent } from './aggregate/agent-state.rules.ts';
 
 /** The read model of agents, by which its table is named (`tableOf`). */
-export const agentsReadModel = { name: 'agents', version: 3 } as const;
+export const agentsReadModel = { name: 'agents', version: 4 } as const;
 
 export const agentsTable = {
   key: 'agent_id',

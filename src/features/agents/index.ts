@@ -5,6 +5,7 @@ export {
   type DeploymentSource,
   type EarlierImage,
   type ImageChoice,
+  type ReleaseRun,
 } from './aggregate/agents.events.ts';
 export { deletionOf, newAgent } from './aggregate/agent-decisions.rules.ts';
 export { type AgentRecord } from './aggregate/agent-records.rules.ts';
@@ -27,7 +28,6 @@ export {
   EgressShape,
   externalIdRule,
   OptionalField as Given,
-  IdleTtl,
   imageNameRule,
   nameRule,
   repoUrlRule,
@@ -37,7 +37,8 @@ export { AgentResponses as AgentAnswers } from './agent-responses.ts';
 export { AgentWaits } from './agent-waits.ts';
 export { agentStream } from './aggregate/agent-stream.ts';
 export { AgentId, agentIdOf, AgentIdMember } from './fields/agent-id.ts';
-export { AgentDto, AgentSettingsDto, RestAgentDto, toAgentDto, toRestAgentDto } from './agents.dto.ts';
+export { AgentDto, AgentSettingsDto, RestAgentDto, RestAgentSettingsDto, toAgentDto, toRestAgentDto } from './agents.dto.ts';
+export { saidRunSettings } from './fields/run-setting-fields.ts';
 export {
   ListAgentsThatMayWrite as AgentsThatMayWrite,
   ListAllAgents as EveryAgent,
@@ -45,5 +46,5 @@ export {
   ListLiveAgentIds as LiveAgentIds,
 } from './agents.queries.ts';
 export { agentsReadModel, type AgentView as ShownAgent } from './agents.table.ts';
-export { publicPathOf } from './public-url.ts';
+export { publicPathOf, publicUrlOf } from './public-url.ts';
 export { startTimeoutOf, transitionDeadlines } from './aggregate/deadlines.rules.ts';

@@ -39,7 +39,7 @@ export class DeploymentsController {
     @CurrentRequest() call: RequestContext,
   ): Promise<RestDeployAnswer> {
     const { context, accountId, seed } = call;
-    const overrides = { source, imageName, repoUrl, repoField: 'repoUrl', branch, templateId } as const;
+    const overrides = { source, imageName, repoUrl, spelling: 'camelCase', branch, templateId } as const;
     const answer = await this.change(new DeployAgent(context, accountId, agentId.toLowerCase(), overrides, seed), call);
     return { agentId: answer.agent_id, deploymentId: answer.deployment_id, status: answer.status, message: answer.message };
   }

@@ -11,6 +11,7 @@ import { BuildLogResponses } from './build-log-responses.service.ts';
 import { AgentRecords } from './records/agent-records.ts';
 import { AccountHasImageHandler, accountImagesProjection } from './images/account-images.projection.ts';
 import { ContainerContents } from './containers/container-contents.service.ts';
+import { ContainerSpecs } from './containers/container-specs.service.ts';
 import { AgentContainers } from './containers/agent-containers.service.ts';
 import { AGENT_KIND, agentKind } from './containers/agent-kind.ts';
 import { AgentRows } from './containers/agent-rows.service.ts';
@@ -51,6 +52,7 @@ import { NeededImagesHandler } from './needed-images.handlers.ts';
     AgentRecords,
     BuildLogResponses,
     ContainerContents,
+    ContainerSpecs,
     DeploymentImages,
     DeploymentsSaga,
     DeploymentSources,

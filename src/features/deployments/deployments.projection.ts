@@ -25,7 +25,7 @@ type WrittenDeployment = WrittenRow<typeof deploymentsTable>;
 
 export const deploymentsProjection: Projection<typeof deploymentsTable> = {
   name: 'deployments',
-  version: 2,
+  version: 3,
   filter: { eventClass: 'core', categories: ['agent'], types },
   table: deploymentsTable,
   keys: (event) => [(event.data as { deployment_id: string }).deployment_id],
@@ -49,6 +49,8 @@ function requested(stored: StoredEvent, data: Extract<AgentEvent, { type: 'Deplo
     image_name: data.image_name,
     image: null,
     command: null,
+    run: {},
+    start_timeout_seconds: null,
     repo_url: data.repo_url,
     template_id: data.template_id,
     message: null,
@@ -68,6 +70,8 @@ function changes(event: Exclude<DeploymentRecord, { type: 'DeploymentRequested' 
         command: event.data.command,
         image_name: event.data.image_name,
         commit_sha: event.data.commit_sha,
+        run: event.data.run ?? {},
+        start_timeout_seconds: event.data.start_timeout_seconds ?? null,
         ...(event.data.framework === undefined ? {} : { template_id: event.data.framework }),
       };
     case 'ContainerCreated':

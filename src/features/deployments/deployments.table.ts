@@ -1,4 +1,5 @@
-import type { ReadRow } from '../../postgres/database/table.ts';
+import type { ReleaseRun } from '../agents/index.ts';
+import { type ReadRow, typed } from '../../postgres/database/table.ts';
 import type { ProjectionTable } from '../../eventsourcing/projections/projection.ts';
 
 export const deploymentsTable = {
@@ -15,6 +16,10 @@ export const deploymentsTable = {
     image: 'text',
     /** The command of the image's containers, in exec form; null until the image is resolved. */
     command: 'text[]',
+    /** The run settings that were said for it; empty if none was, and until the image is resolved. */
+    run: typed<ReleaseRun>('json not null'),
+    /** The start timeout that was said for it, or by its template. */
+    start_timeout_seconds: 'integer',
     repo_url: 'text',
     template_id: 'text',
     message: 'text',

@@ -1,6 +1,5 @@
 import { Module } from '@nestjs/common';
 import { AgentsModule } from '../agents/agents.module.ts';
-import { TemplatesModule } from '../templates/templates.module.ts';
 import { Projections } from '../../eventsourcing/projections/projections.ts';
 import { MessageBudgets } from './intake/message-budgets.ts';
 import { ChatStreams } from './chat-streams.service.ts';
@@ -26,7 +25,7 @@ import { MessagesSaga } from './delivery/messages.saga.ts';
 import { Threads } from './conversations/threads.ts';
 
 @Module({
-  imports: [AgentsModule, TemplatesModule],
+  imports: [AgentsModule],
   controllers: [MessagesController, DeliveriesController],
   providers: [
     AgentEndpoints,

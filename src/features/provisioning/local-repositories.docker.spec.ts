@@ -97,6 +97,23 @@ describe('an agent from a Git repository on a machine without Docker', () => {
     expect(await reply(id)).toBe('one');
   });
 
+  it('is run in its folder, by its command and its protocol, as its mooring.json says', async () => {
+    const answer = 'JSON.stringify({ choices: [{ message: { content: "by " + process.argv[2] } }] })';
+    const program = `require('node:http').createServer((request, response) => {
+      if (request.url === '/healthz') return response.writeHead(404).end();
+      response.setHeader('content-type', 'application/json');
+      request.resume().on('end', () => response.end(request.url === '/v1/chat/completions' ? ${answer} : '{}'));
+    }).listen(process.env.PORT, process.env.HOST);`;
+    const said = { root: 'agent', start: ['node', 'openai.js', 'openai'], protocol: 'openai', health_path: '/ready', port: 3000 };
+    const { agent_id: id, status } = await provision('said', {
+      'mooring.json': JSON.stringify(said),
+      'agent/package.json': '{}',
+      'agent/openai.js': program,
+    });
+    expect(status).toBe('active');
+    expect(await reply(id)).toBe('by openai');
+  });
+
   it('keeps the operator’s settings for builds out of the log and the message', async () => {
     const build = `console.log('token', process.env.MIRROR_TOKEN); console.error('refused ' + process.env.MIRROR_TOKEN); process.exit(1)`;
     const { agent_id: id, status } = await provision('leaky', {

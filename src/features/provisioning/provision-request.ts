@@ -1,5 +1,7 @@
 import type { ImageChoice } from '../agents/index.ts';
 import type { VariableInput } from './variable-inputs.ts';
+import type { RunSettings } from '../../builds/run-settings/run-settings.ts';
+import type { Spelling } from '../../kernel/text/spelling.ts';
 import type { AgentEgress } from '../../kernel/network/allow-list.ts';
 
 /** The desired agent; absent members have their defaults. */
@@ -25,8 +27,10 @@ export interface ProvisionRequest {
   tokenlessWebhooks?: boolean;
   /** Plain variables, and references to secrets of the account. */
   variables?: Record<string, VariableInput>;
-  /** The caller's name of `variables`; the default is `env_vars`. */
-  variablesField?: 'env_vars' | 'envVars';
+  /** The run settings that the request says. */
+  run?: RunSettings;
+  /** The caller's spelling of the fields, in refusals; the default is `snake_case`. */
+  spelling?: Spelling;
   /** The default is true. */
   autoDeploy?: boolean;
 }

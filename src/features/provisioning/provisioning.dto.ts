@@ -1,7 +1,7 @@
-import { PickType } from '@nestjs/swagger';
 import { IsBoolean, IsIn, IsOptional } from 'class-validator';
 
-import { AgentSettingsDto, externalIdRule, Given, IdleTtl, Text, type ImageChoice } from '../agents/index.ts';
+import { AgentSettingsDto, externalIdRule, Given, type ImageChoice, RestAgentSettingsDto, saidRunSettings, Text } from '../agents/index.ts';
+import { snakeCased } from '../../kernel/text/spelling.ts';
 import { VariablesField, type VariableInput } from './variable-inputs.ts';
 import type { ProvisionRequest } from './provision-request.ts';
 
@@ -35,14 +35,15 @@ export function provisionRequest(body: ProvisionAgentDto): ProvisionRequest {
   const { image_name: imageName, repo_url: repoUrl, external_id: externalId, idle_ttl_seconds: idleTtlSeconds } = body;
   const { auto_deploy: autoDeploy, env_vars: variables, tokenless_webhooks: tokenlessWebhooks } = body;
   const agent = { name, description, image, branch, serverless, egress, imageName, repoUrl, externalId, idleTtlSeconds };
-  return { ...agent, tokenlessWebhooks, autoDeploy, variables };
+  return { ...agent, tokenlessWebhooks, autoDeploy, variables, run: saidRunSettings(body) };
 }
 
-/** The request to create an agent on the REST API, which is created from a template and deployed immediately. */
-export class CreateAgentDto extends PickType(AgentSettingsDto, ['name', 'description', 'serverless', 'egress']) {
-  /** The id of the template, as in the list of templates. */
-  @Text(templateIdRule)
-  templateId: string;
+/** The request to create an agent on the REST API, which is created from a template, an image or a repository and deployed immediately. */
+export class CreateAgentDto extends RestAgentSettingsDto {
+  /** The id of the template, as in the list of templates. It is used if neither `repoUrl` nor `imageName` is given. */
+  @Given()
+  @Text(templateIdRule, { nullable: true })
+  templateId?: string | null;
 
   @VariablesField()
   envVars?: Record<string, VariableInput>;
@@ -51,18 +52,11 @@ export class CreateAgentDto extends PickType(AgentSettingsDto, ['name', 'descrip
   @IsOptional()
   @Text(externalIdRule)
   externalId?: string | null;
-
-  /** The time without use, in seconds, after which the agent sleeps: 0 (never) or 30 to 86400. */
-  @Given()
-  @IdleTtl()
-  idleTtlSeconds?: number;
-
-  /** False if webhooks without the agent's token are refused; default true. */
-  @Given()
-  @IsBoolean()
-  tokenlessWebhooks?: boolean;
 }
 
-export function createRequest({ envVars, ...rest }: CreateAgentDto): ProvisionRequest {
-  return { ...rest, variables: envVars, variablesField: 'envVars' };
+export function createRequest(body: CreateAgentDto): ProvisionRequest {
+  const { name, description, branch, serverless, egress, imageName, repoUrl, templateId, externalId } = body;
+  const { idleTtlSeconds, tokenlessWebhooks, envVars: variables } = body;
+  const agent = { name, description, branch, serverless, egress, imageName, repoUrl, templateId, externalId, idleTtlSeconds };
+  return { ...agent, tokenlessWebhooks, variables, run: saidRunSettings(snakeCased(body)), spelling: 'camelCase' };
 }

@@ -1,4 +1,5 @@
-import { type HealthCheck, type ProtocolSpec, historyKeepers, protocolNames } from '../../agent-protocol/protocol.ts';
+import { type HealthCheck, type ProtocolSpec, historyKeepers } from '../../agent-protocol/protocol.ts';
+import { protocolNames } from '../../agent-protocol/protocol-names.ts';
 import type { ProjectPlan } from '../../runtime/project-plan.ts';
 import type { ImageSource } from '../../runtime/image-source.ts';
 import { Members } from './members.ts';

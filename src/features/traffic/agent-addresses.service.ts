@@ -1,13 +1,13 @@
 import { Injectable } from '@nestjs/common';
 
 import type { Agent } from '../agents/index.ts';
+import { ReleaseRuns } from '../agents/services.ts';
 import type { AgentAddress } from '../../kernel/network/agent-address.ts';
 import { ProblemError } from '../../kernel/errors/problem-error.ts';
 import { type AgentEndpoint, endpointOf } from '../../agent-protocol/agent-endpoint.ts';
 import { ContainerRuntime } from '../../runtime/runtime.ts';
 import type { ContainerName } from '../../runtime/container.ts';
 import { ContainerGone, RuntimeRefused } from '../../runtime/runtime.errors.ts';
-import { DEFAULT_PORT, Templates } from '../templates/index.ts';
 
 /**
  * An address is cached for this time, in ms. An engine gives the address of an exited container to the next one that starts, which needs
@@ -22,12 +22,12 @@ export class AgentAddresses {
 
   constructor(
     private readonly runtime: ContainerRuntime,
-    private readonly templates: Templates,
+    private readonly runs: ReleaseRuns,
   ) {}
 
   /** Returns the endpoint of an active agent. Locating it throws `agent_failed` if its container has no address, and `RuntimeUnavailable`. */
   endpointFor(agentId: string, agent: Agent): AgentEndpoint {
-    const port = this.templates.get(agent.release?.templateId ?? '')?.port ?? DEFAULT_PORT;
+    const { port } = this.runs.of(agent.release);
     const { generation, accountId, activeSince } = agent;
     const container = { agentId, generation };
     return endpointOf({ ...container, accountId, activeSince }, port, () => this.address(agent, container, port));

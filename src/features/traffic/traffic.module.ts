@@ -1,13 +1,12 @@
 import { Module } from '@nestjs/common';
 
 import { AgentsModule } from '../agents/agents.module.ts';
-import { TemplatesModule } from '../templates/templates.module.ts';
 import { AgentAddresses } from './agent-addresses.service.ts';
 import { PublicTraffic } from './public-traffic.service.ts';
 import { TrafficController } from './traffic.controller.ts';
 
 @Module({
-  imports: [AgentsModule, TemplatesModule],
+  imports: [AgentsModule],
   controllers: [TrafficController],
   providers: [AgentAddresses, PublicTraffic],
 })

@@ -34,6 +34,15 @@ describe('the configuration', () => {
     expect(readConfig(given)).toMatchObject({ largeBodiesMbPerSecond: 1, repositoryFetchMaxMb: 2, volumeFilesMax: 10_000 });
   });
 
+  it('lets no agent ask for more than the default, unless the operator says so', () => {
+    expect(readConfig({ MOORING_AGENT_MEMORY_MB: '256', MOORING_AGENT_CPUS: '2' })).toMatchObject({
+      agentMemoryMaxMb: 256,
+      agentCpusMax: 2,
+    });
+    const given = { MOORING_AGENT_MEMORY_MAX_MB: '4096', MOORING_AGENT_CPUS_MAX: '4' };
+    expect(readConfig(given)).toMatchObject({ agentMemoryMb: 512, agentMemoryMaxMb: 4_096, agentCpus: 1, agentCpusMax: 4 });
+  });
+
   it('names a limit of an account that is no setting any more', () => {
     for (const name of ['MOORING_STREAMS_PER_ACCOUNT', 'MOORING_DELIVERIES_PER_AGENT', 'MOORING_REFUSALS_PER_SECOND'])
       expect(() => readConfig({ [name]: '1' })).toThrow(`${name} is not a setting of Mooring`);

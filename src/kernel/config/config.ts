@@ -109,8 +109,18 @@ export class Config extends ComputerSettings {
   largeReadsMbPerSecond: number;
   /** The MiB of memory of a container whose template names no limit. */
   agentMemoryMb: number;
-  /** The processors of a container. */
+  /**
+   * The most MiB of memory that an agent may ask for by `memory_mb`.
+   * @default as `MOORING_AGENT_MEMORY_MB`
+   */
+  agentMemoryMaxMb: number;
+  /** The processors of a container whose agent asks for no number. */
   agentCpus: number;
+  /**
+   * The most processors that an agent may ask for by `cpus`.
+   * @default as `MOORING_AGENT_CPUS`
+   */
+  agentCpusMax: number;
   /** The most processes of a container whose template names no limit. */
   agentPids: number;
   /** The files, sockets and terminals that one process of an agent may have open. */

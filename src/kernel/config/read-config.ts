@@ -84,8 +84,7 @@ function agentSettings(read: SettingReader, production: boolean) {
     agentPorts: read.text('MOORING_AGENT_PORTS') ?? '20000-29999',
     agentClients: read.all('MOORING_AGENT_CLIENTS', clientRange, 'must be IPv4 addresses or ranges such as 10.0.0.7'),
     sshConfig: read.path('MOORING_SSH_CONFIG'),
-    agentMemoryMb: read.integer('MOORING_AGENT_MEMORY_MB', 512, 16, 1_048_576),
-    agentCpus: read.number('MOORING_AGENT_CPUS', 1, 0.05, 1_024),
+    ...containerBounds(read),
     agentPids: read.integer('MOORING_AGENT_PIDS', 256, 16, 1_000_000),
     requireLimits: read.onOff('MOORING_REQUIRE_LIMITS', production),
     agentOpenFiles: read.integer('MOORING_AGENT_OPEN_FILES', 16_384, 256, 1_048_576),
@@ -115,6 +114,15 @@ function agentSettings(read: SettingReader, production: boolean) {
     tokenlessWebhooks: read.onOff('MOORING_TOKENLESS_WEBHOOKS', true),
     tokenlessMbPerDay: read.integer('MOORING_TOKENLESS_MB_PER_DAY', 16, 1, 1_048_576),
   };
+}
+
+/** Reads the settings of the memory and the processors of agents. Agents may ask for more than the default only if the operator says so. */
+function containerBounds(read: SettingReader) {
+  const agentMemoryMb = read.integer('MOORING_AGENT_MEMORY_MB', 512, 16, 1_048_576);
+  const agentMemoryMaxMb = read.integer('MOORING_AGENT_MEMORY_MAX_MB', agentMemoryMb, 16, 1_048_576);
+  const agentCpus = read.number('MOORING_AGENT_CPUS', 1, 0.05, 1_024);
+  const agentCpusMax = read.number('MOORING_AGENT_CPUS_MAX', agentCpus, 0.05, 1_024);
+  return { agentMemoryMb, agentMemoryMaxMb, agentCpus, agentCpusMax };
 }
 
 /** Reads the settings of repositories. What is received of one is packed, to about half of what its files take. */

@@ -2,7 +2,7 @@ import { afterExit } from '../../../sandboxes/lifecycle/crashes.rules.ts';
 import type { LifecycleRecord, SleepDepth } from '../../../sandboxes/lifecycle/sandbox.rules.ts';
 import { deploymentStep, isAsleep, isInTransit, type Agent } from './agent-state.rules.ts';
 import { startTimeoutOf } from './deadlines.rules.ts';
-import type { AgentEvent, DeploymentFailureKind, FailureKind } from './agents.events.ts';
+import type { AgentEvent, DeploymentFailureKind, FailureKind, ReleaseRun } from './agents.events.ts';
 
 /** The observations of the deployments saga. A late or repeated record changes nothing. */
 export type AgentRecord =
@@ -16,8 +16,10 @@ export type AgentRecord =
       commitSha: string | null;
       /** The framework of a recognized repository, whose template says how the agent is run. */
       framework?: string | null;
-      /** The start timeout that the template says; null or absent means the installation's. */
+      /** The start timeout that the agent or its template says; null or absent means the installation's. */
       startTimeoutSeconds?: number | null;
+      /** The run settings that were said; null or absent if none was. */
+      run?: ReleaseRun | null;
     }
   | { type: 'RecordContainerCreated'; deploymentId: string; generation: number }
   | { type: 'RecordScriptsBegun'; deploymentId: string; generation: number }
@@ -34,7 +36,7 @@ export function decideRecord(command: AgentRecord, agent: Agent, now: Date): Age
         : [];
     case 'RecordImage': {
       if (!isDeploying(agent, command.deploymentId) || agent.candidate !== null) return [];
-      const { image, imageName, deploymentId, commitSha, framework, startTimeoutSeconds } = command;
+      const { image, imageName, deploymentId, commitSha, framework, startTimeoutSeconds, run } = command;
       return [
         {
           type: 'ImageResolved',
@@ -46,6 +48,7 @@ export function decideRecord(command: AgentRecord, agent: Agent, now: Date): Age
             commit_sha: commitSha,
             ...(framework == null ? {} : { framework }),
             ...(startTimeoutSeconds == null ? {} : { start_timeout_seconds: startTimeoutSeconds }),
+            ...(run == null ? {} : { run }),
           },
         },
       ];

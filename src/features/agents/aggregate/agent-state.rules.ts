@@ -12,6 +12,7 @@ import {
   type EarlierImage,
   type FailureKind,
   type LifecycleEvent,
+  type ReleaseRun,
 } from './agents.events.ts';
 
 export const agentStatuses = [
@@ -51,6 +52,8 @@ export interface Release {
   command: string[];
   /** The time in seconds within which a container must be ready; null means the installation's. */
   startTimeoutSeconds: number | null;
+  /** The run settings that were said for its deployment; null if none was. */
+  run: ReleaseRun | null;
 }
 
 /** The wanted sleep is also null in an agent that is being stopped by its owner. */
@@ -265,11 +268,10 @@ function evolveDeployment(agent: Agent, event: DeploymentProgressEvent): Agent {
     case 'DeploymentStarted':
       return { ...agent, deployment: { ...deployment, status: 'building' } };
     case 'ImageResolved': {
-      const { deployment_id: deploymentId, image, command, framework, start_timeout_seconds: startTimeoutSeconds = null } = event.data;
-      return {
-        ...agent,
-        candidate: { deploymentId, templateId: framework ?? deployment.templateId, image, command, startTimeoutSeconds },
-      };
+      const { deployment_id: deploymentId, image, command, framework, run = null } = event.data;
+      const { start_timeout_seconds: startTimeoutSeconds = null } = event.data;
+      const templateId = framework ?? deployment.templateId;
+      return { ...agent, candidate: { deploymentId, templateId, image, command, startTimeoutSeconds, run } };
     }
     case 'ContainerCreated':
       return { ...agent, deployment: { ...deployment, status: 'starting' } };

@@ -34,7 +34,7 @@ import {
 import { NOON, refusalOf } from '../../../../test/support/decider-spec.ts';
 import { desiredState } from './agent-state.rules.ts';
 import { agentDecider, type AgentCommand } from './agents.decider.ts';
-import type { AgentEvent } from './agents.events.ts';
+import type { AgentEvent, AgentSettings } from './agents.events.ts';
 
 /** The request of the deployment with that number from a repository; a rollback's request has the template of the one that comes back. */
 const requestedFrom = (template: string | null, number: number): AgentEvent => {
@@ -104,6 +104,18 @@ describe('configuring', () => {
       name: 'new',
     });
   });
+
+  it('changes what the agent says of itself member by member, and null takes it back', () => {
+    const configured = (changes: Partial<AgentSettings>): AgentEvent => ({ type: 'AgentConfigured', data: { changes } });
+    agent(...active)
+      .when({ type: 'ConfigureAgent', accountId, changes: { port: 3000, protocol: null } })
+      .then(configured({ port: 3000 }));
+    agent(...active, configured({ port: 3000, start: ['a'] }))
+      .when({ type: 'ConfigureAgent', accountId, changes: { port: null, start: ['a'] } })
+      .then(configured({ port: null }));
+    const said = [configured({ port: 3000, cpus: 0.5 }), configured({ port: null })];
+    expect(stateAfter(...active, ...said).settings).toEqual({ ...settings, port: null, cpus: 0.5 });
+  });
 });
 
 describe('deploying', () => {
@@ -155,11 +167,25 @@ describe('deploying', () => {
       .then(succeeded('d1'));
     expect(stateAfter(...active)).toMatchObject({
       status: 'active',
-      release: { deploymentId: 'd1', image: 'nginx@sha256:1', command: ['nginx'], templateId: null, startTimeoutSeconds: null },
+      release: { deploymentId: 'd1', image: 'nginx@sha256:1', command: ['nginx'], templateId: null, startTimeoutSeconds: null, run: null },
       candidate: null,
       deployment: { id: 'd1', status: 'success' },
       activeSince: startedAt,
     });
+  });
+
+  it('has a release that keeps how its containers are run, whatever the agent says of itself later', () => {
+    const image = { image: 'nginx@sha256:1', imageName: 'nginx:1', command: ['nginx'], commitSha: null };
+    const run = { port: 3000, protocol: 'openai' } as const;
+    const building = [...created, requested('d1', 1)];
+    const resolved = { type: 'ImageResolved', data: { ...imageResolved('d1').data, run, start_timeout_seconds: 90 } } as AgentEvent;
+    agent(...building)
+      .when({ type: 'RecordImage', deploymentId: 'd1', ...image, run, startTimeoutSeconds: 90 })
+      .then(resolved);
+    const changed: AgentEvent = { type: 'AgentConfigured', data: { changes: { port: 4000 } } };
+    const { release, settings: now } = stateAfter(...building, resolved, succeeded('d1'), changed);
+    expect(release).toMatchObject({ run, startTimeoutSeconds: 90 });
+    expect(now.port).toBe(4000);
   });
 
   it('of a repository runs the release as the template of the framework that was recognized', () => {

@@ -97,7 +97,7 @@ function decide(command: AgentCommand, agent: AgentState, now: Date): AgentEvent
 function configure(agent: Agent, changes: Partial<AgentSettings>): AgentEvent[] {
   const current = agent.settings as Record<string, unknown>;
   const changed = Object.entries(changes).filter(
-    ([field, value]) => value !== undefined && JSON.stringify(current[field]) !== JSON.stringify(value),
+    ([field, value]) => value !== undefined && JSON.stringify(current[field] ?? null) !== JSON.stringify(value),
   );
   return changed.length === 0 ? [] : [{ type: 'AgentConfigured', data: { changes: Object.fromEntries(changed) } }];
 }
@@ -242,5 +242,5 @@ export const agentDecider: Decider<AgentState, AgentCommand, AgentEvent> = {
   initialState,
   decide,
   evolve,
-  snapshot: { name: 'agent', version: 4, subject: (_, id) => id },
+  snapshot: { name: 'agent', version: 5, subject: (_, id) => id },
 };

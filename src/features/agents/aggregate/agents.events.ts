@@ -1,4 +1,6 @@
+import type { RunSettings } from '../../../builds/run-settings/run-settings.ts';
 import type { AgentEgress } from '../../../kernel/network/allow-list.ts';
+import type { ProtocolName } from '../../../agent-protocol/protocol-names.ts';
 import type { SleepDepth, SleepReason } from '../../../sandboxes/lifecycle/sandbox.rules.ts';
 import { defineEvent, type EventsOf, type JsonObject } from '../../../eventsourcing/event-store/event-definition.ts';
 
@@ -23,27 +25,46 @@ export type AgentSourceFields = {
   template_id: string | null;
 };
 
-export type AgentSettings = AgentSourceFields & {
-  name: string;
-  description: string | null;
-  serverless: boolean;
-  /** The idle time in seconds; 0 means that the agent never sleeps. */
-  idle_ttl_seconds: number;
-  /** The part of the network that the agent may reach; absent or null means all that the operator allows agents to reach. */
-  egress?: AgentEgress | null;
-  /** True if anybody may reach the agent's port through the service; absent means false. */
-  public?: boolean;
-  /** The value is false if the agent accepts no webhook without its token; absent means true. */
-  tokenless_webhooks?: boolean;
+/** The run settings apply from the next deployment on. */
+export type AgentSettings = AgentSourceFields &
+  RunSettings & {
+    name: string;
+    description: string | null;
+    serverless: boolean;
+    /** The idle time in seconds; 0 means that the agent never sleeps. */
+    idle_ttl_seconds: number;
+    /** The part of the network that the agent may reach; absent or null means all that the operator allows agents to reach. */
+    egress?: AgentEgress | null;
+    /** True if anybody may reach the agent's port through the service; absent means false. */
+    public?: boolean;
+    /** The value is false if the agent accepts no webhook without its token; absent means true. */
+    tokenless_webhooks?: boolean;
+  };
+
+/**
+ * The run settings of a release that were said for its deployment, by the agent's settings, by its repository, or by the one port that its
+ * image exposes. What is absent is as the template says, or the default.
+ */
+export type ReleaseRun = {
+  protocol?: ProtocolName;
+  port?: number;
+  health_path?: string;
+  memory_mb?: number;
+  cpus?: number;
+  webhook_handshake?: string;
 };
 
-/** The image of an earlier deployment, pinned by digest or id, which a rollback brings back. */
+/** The image of an earlier deployment, pinned by digest or id, which a rollback brings back with the run settings of that time. */
 export type EarlierImage = {
   deployment_id: string;
   image: string;
   image_name: string;
   command: string[];
   commit_sha: string | null;
+  /** Absent if none was said. */
+  run?: ReleaseRun;
+  /** Absent means that of the template, or the installation's. */
+  start_timeout_seconds?: number;
 };
 
 /** Upgrades version 1, whose `step` was a step (`image`, `start`, `ready`) or a reason (`deadline`, `engine`). */
@@ -111,8 +132,10 @@ export const deploymentProgressEvents = {
     commit_sha: string | null;
     /** The framework that was detected in the repository, whose template defines how the agent is run; absent in every other deployment. */
     framework?: string;
-    /** The time in seconds within which a container must be ready, if the template sets one; absent means the installation's. */
+    /** The time in seconds within which a container must be ready, if the agent or its template says one; absent means the installation's. */
     start_timeout_seconds?: number;
+    /** Absent if nothing was said. */
+    run?: ReleaseRun;
   }>()('ImageResolved', ({ image_name }) => `Had the image ${image_name} ready`),
   ContainerCreated: defineEvent<{ deployment_id: string; generation: number }>()(
     'ContainerCreated',

@@ -22,7 +22,7 @@ function registries(allowed = ''): SourceHosts {
 
 const refusal = (image: string, allowed?: string) =>
   registries(allowed)
-    .refuseImage(image, 'acme')
+    .refuseImage(image, 'acme', 'snake_case')
     .then(
       () => null,
       (error: { code: string }) => error.code,
@@ -51,7 +51,7 @@ describe('an image at a registry', () => {
   it.each(['localhost/x', '2130706433:5000/x', '0x7f.0.0.1/x'])(
     '%s is refused, because the system finds a private address',
     async (image) => {
-      const found = new SourceHosts(readConfig({})).refuseImage(image, 'acme');
+      const found = new SourceHosts(readConfig({})).refuseImage(image, 'acme', 'snake_case');
       await expect(found).rejects.toMatchObject({ code: 'invalid_request' });
     },
   );
@@ -82,16 +82,16 @@ describe('an image at a registry', () => {
   it('is looked up once for many callers', async () => {
     const all = registries();
     asked.length = 0;
-    for (let n = 0; n < 5; n++) await all.refuseImage('public.example/x', 'acme');
+    for (let n = 0; n < 5; n++) await all.refuseImage('public.example/x', 'acme', 'snake_case');
     expect(asked).toEqual(['public.example']);
   });
 
   it('is looked up anew before each pull, whatever was found at the request, and once for all pulls that are due together', async () => {
     const all = registries();
     hosts['moves.example'] = ['93.184.216.34'];
-    await all.refuseImage('moves.example/x', 'acme');
+    await all.refuseImage('moves.example/x', 'acme', 'snake_case');
     hosts['moves.example'] = ['127.0.0.1'];
-    await all.refuseImage('moves.example/x', 'acme');
+    await all.refuseImage('moves.example/x', 'acme', 'snake_case');
     asked.length = 0;
     const pulls = Array.from({ length: 20 }, () => all.scopeOf('moves.example/x', 'acme', 60_000));
     expect(new Set(await Promise.all(pulls))).toEqual(new Set(['private']));
@@ -104,7 +104,7 @@ describe('an image at a registry', () => {
 describe('a repository', () => {
   const refused = (url: string, allowed?: string) =>
     registries(allowed)
-      .refuseRepository(url, 'acme', 'repoUrl')
+      .refuseRepository(url, 'acme', 'camelCase')
       .then(
         () => null,
         (error: { code: string; message: string }) => error.code,

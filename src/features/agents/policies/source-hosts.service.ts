@@ -11,6 +11,7 @@ import { invalidField } from '../../../kernel/errors/problem-error.ts';
 import { isAllowedSource, parseRepositoryUrl, type RepositoryUrl, repositoryUrlProblem } from '../../../builds/git/repository-url.ts';
 import { parseImageReference, type ImageReference } from '../../../kernel/network/image-reference.ts';
 import { isPublic, type ResolveHost } from '../../../kernel/network/public-addresses.ts';
+import { type Spelling, spelled } from '../../../kernel/text/spelling.ts';
 
 /**
  * The number of names that are resolved concurrently. A name whose server never answers blocks one of the four threads of the process for
@@ -52,11 +53,11 @@ export class SourceHosts {
   }
 
   /** Throws ProblemError `invalid_request` if the image would come from a private address. A name that is not resolved within 2 s is accepted. */
-  async refuseImage(imageName: string | null | undefined, accountId: string): Promise<void> {
+  async refuseImage(imageName: string | null | undefined, accountId: string, spelling: Spelling): Promise<void> {
     const host = imageName ? this.hostToResolve(imageName) : null;
     if (host === null || (await this.scopeOfHost(host, accountId, CALLER_TIMEOUT_MS, SCOPE_CACHED_MS)) !== 'private') return;
     const message = 'must not be at a registry with a private address; the operator can allow it with MOORING_ALLOW_PRIVATE_SOURCES';
-    throw invalidField('image_name', message);
+    throw invalidField(spelled('image_name', spelling), message);
   }
 
   /**
@@ -77,8 +78,9 @@ export class SourceHosts {
    * Throws ProblemError `invalid_request` for an address from which no repository may be fetched, under the caller's name of the field. A name
    * that is not resolved within 2 s is accepted, and checked at the connection.
    */
-  async refuseRepository(url: string | null | undefined, accountId: string, field: 'repo_url' | 'repoUrl'): Promise<void> {
+  async refuseRepository(url: string | null | undefined, accountId: string, spelling: Spelling): Promise<void> {
     if (!url) return;
+    const field = spelled('repo_url', spelling);
     const problem = repositoryUrlProblem(url);
     if (problem !== null) throw invalidField(field, problem);
     const repository = parseRepositoryUrl(url);

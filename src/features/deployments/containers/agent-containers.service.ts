@@ -1,7 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
 import type { Agent } from '../../agents/index.ts';
-import { Config } from '../../../kernel/config/config.ts';
 import { LogCapture } from '../../logs/index.ts';
 import { waitUntilReady } from '../../../agent-protocol/readiness.ts';
 import { ContainerRuntime } from '../../../runtime/runtime.ts';
@@ -9,12 +8,10 @@ import type { ContainerSpec, ContainerView } from '../../../runtime/container.ts
 import type { ImageGone } from '../../../runtime/runtime.errors.ts';
 import type { KindContainers } from '../../../sandboxes/index.ts';
 import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
-import type { Template } from '../../templates/index.ts';
 import type { BuildLog } from '../records/build-log.ts';
-import { containerSpec, runningAs } from './container-spec.ts';
+import { ContainerSpecs } from './container-specs.service.ts';
 import { ContainerContents } from './container-contents.service.ts';
 import { ImageSources } from '../images/image-sources.service.ts';
-import { privateVariables } from './private-variables.ts';
 import { listeningOn, unreachableReason } from './listening-port.ts';
 import { wantedRelease } from './next-step.rules.ts';
 
@@ -35,31 +32,30 @@ export class AgentContainers implements KindContainers<Agent> {
     private readonly images: ImageSources,
     private readonly contents: ContainerContents,
     private readonly capture: LogCapture,
-    private readonly config: Config,
+    private readonly specs: ContainerSpecs,
   ) {}
 
-  async specOf(agentId: string, agent: Agent): Promise<ContainerSpec> {
-    const release = wantedRelease(agent);
-    if (release === null) throw new Error('an agent without a release has no container');
-    const variables = await this.contents.variablesOf(agentId);
-    return containerSpec(agentId, agent, release, this.images.template(release.templateId), variables, this.config);
+  specOf(agentId: string, agent: Agent): Promise<ContainerSpec> {
+    return this.specs.specOf(agentId, agent);
   }
 
   /** Puts the agent's custom files into a container that was never started. */
   async prepare(agentId: string, agent: Agent, { handle, state }: ContainerView): Promise<void> {
-    if (state === 'created') await this.contents.putFiles(agentId, handle, this.templateOf(agent));
+    if (state === 'created') await this.contents.putFiles(agentId, handle, this.specs.runOf(agent).template);
   }
 
   stopGraceSeconds(agent: Agent): number {
-    return this.runSettings(agent).stopGraceSeconds;
+    return this.specs.runOf(agent).stopGraceSeconds;
   }
 
   async drain({ accountId }: Agent, container: ContainerView): Promise<void> {
     await this.capture.drain(container, accountId);
   }
 
-  pullAgain({ accountId }: Agent, gone: ImageGone, signal: AbortSignal): Promise<void> {
-    return this.images.pullAgain(gone, accountId, () => undefined, signal);
+  pullAgain(agent: Agent, gone: ImageGone, signal: AbortSignal): Promise<void> {
+    const { accountId } = agent;
+    const command = wantedRelease(agent)?.command ?? [];
+    return this.images.pullAgain(gone, { accountId, command }, () => undefined, signal);
   }
 
   onDeleted(agentId: string): Promise<void> {
@@ -67,18 +63,12 @@ export class AgentContainers implements KindContainers<Agent> {
   }
 
   /** Lists in the build log the variables with a private address that the agent may not reach. */
-  async logPrivateVariables(agentId: string, { deployment, candidate }: Agent, log: BuildLog): Promise<void> {
-    const { agentEgress, agentEgressPrivate } = this.config;
-    if (this.runtime.name !== 'docker' || agentEgress !== 'internet') return;
-    const variables = {
-      ...this.images.template((candidate ?? deployment)?.templateId)?.env,
-      ...(await this.contents.variablesOf(agentId)),
-    };
-    privateVariables(variables, agentEgressPrivate).forEach(log.line);
+  async logPrivateVariables(agentId: string, agent: Agent, log: BuildLog): Promise<void> {
+    if (this.runtime.name === 'docker') (await this.specs.privateVariables(agentId, agent)).forEach(log.line);
   }
 
   async isReady(agent: Agent, container: ContainerView, withinMs: number, signal: AbortSignal): Promise<boolean> {
-    const { port, health } = this.runSettings(agent);
+    const { port, health } = this.specs.runOf(agent);
     const address = await this.runtime.address(container, port);
     return waitUntilReady(address, health, withinMs, signal);
   }
@@ -86,7 +76,7 @@ export class AgentContainers implements KindContainers<Agent> {
   /** Returns a sentence if a program listens on the container's port but the service can't connect to it; otherwise null. */
   async explainUnready(agent: Agent, container: ContainerView): Promise<string | null> {
     if (this.runtime.name !== 'docker') return null;
-    const { port } = this.runSettings(agent);
+    const { port } = this.specs.runOf(agent);
     try {
       const address = await this.runtime.address(container, port);
       if (await waitUntilReady(address, { tcp: true }, CONNECT_MS, timeoutSignal(CONNECT_MS))) return null;
@@ -105,14 +95,5 @@ export class AgentContainers implements KindContainers<Agent> {
     const last = await this.runtime.lastLines(container.handle, LAST_LINES).catch(() => []);
     if (last.length > 0) log.line('The last lines of its output:');
     last.forEach((text) => log.line(`  ${text}`));
-  }
-
-  /** Returns the settings for running the agent's candidate or, without one, its release. */
-  private runSettings(agent: Agent) {
-    return runningAs(this.templateOf(agent));
-  }
-
-  private templateOf(agent: Agent): Template | undefined {
-    return this.images.template(wantedRelease(agent)?.templateId);
   }
 }

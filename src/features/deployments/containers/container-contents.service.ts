@@ -48,7 +48,7 @@ export class ContainerContents {
    * Puts the agent's custom files into a container that has not been started. May be repeated. Throws `RuntimeRefused` if a file would be
    * hidden, or can't be written there.
    */
-  async putFiles(agentId: string, handle: ContainerHandle, template: Template | undefined): Promise<void> {
+  async putFiles(agentId: string, handle: ContainerHandle, template: Template | null): Promise<void> {
     const files = await this.files.of(agentId);
     for (const file of files) refuseHiddenPath(absoluteOf(file), template);
     // The volume is written separately, because a container with a read-only file system accepts files nowhere else.
@@ -113,7 +113,7 @@ export class ContainerContents {
 }
 
 /** Throws `RuntimeRefused` if the template hides or write-protects the path of the file. */
-function refuseHiddenPath(path: string, template: Template | undefined): void {
+function refuseHiddenPath(path: string, template: Template | null): void {
   const hidden = template?.tmpfs.find((directory) => isWithin(path, directory));
   if (hidden !== undefined)
     throw new RuntimeRefused(

@@ -1,29 +1,18 @@
-import type { Agent, Release } from '../../agents/index.ts';
+import { publicUrlOf, type Agent, type Release } from '../../agents/index.ts';
+import type { RunningRelease } from '../../agents/services.ts';
 import type { Config } from '../../../kernel/config/config.ts';
 import type { ContainerSpec } from '../../../runtime/container.ts';
-import { DEFAULT_PORT, type Template } from '../../templates/index.ts';
 
 export const VOLUME_PATH = '/data';
-const DEFAULT_STOP_GRACE_SECONDS = 10;
-
-/** Returns how an agent is run and reached: the settings of its template, or the defaults for an image without one. */
-export function runningAs(template: Template | undefined) {
-  return {
-    port: template?.port ?? DEFAULT_PORT,
-    health: template?.health ?? { path: '/healthz' },
-    stopGraceSeconds: template?.stopGraceSeconds ?? DEFAULT_STOP_GRACE_SECONDS,
-  };
-}
 
 export function containerSpec(
   agentId: string,
   agent: Agent,
   release: Release,
-  template: Template | undefined,
+  { template, port, memoryMb, cpus, pids }: RunningRelease,
   variables: Record<string, string>,
   config: Config,
 ): ContainerSpec {
-  const { port } = runningAs(template);
   return {
     agentId,
     generation: agent.generation,
@@ -37,13 +26,14 @@ export function containerSpec(
       MOORING_AGENT_ID: agentId,
       MOORING_AGENT_NAME: agent.settings.name,
       MOORING_VOLUME: VOLUME_PATH,
+      ...publicAddress(agentId, agent, config),
     },
     port,
     volumePath: VOLUME_PATH,
     user: template?.user ?? null,
-    memoryBytes: (template?.resources.memoryMb ?? config.agentMemoryMb) * 1024 * 1024,
-    cpus: config.agentCpus,
-    pids: template?.resources.pids ?? config.agentPids,
+    memoryBytes: memoryMb * 1024 * 1024,
+    cpus,
+    pids,
     openFiles: config.agentOpenFiles,
     readOnlyRoot: template?.readOnlyRoot ?? false,
     egress: agent.settings.egress ?? 'internet',
@@ -51,4 +41,9 @@ export function containerSpec(
     shmBytes: null,
     userNamespaces: false,
   };
+}
+
+/** Returns the variable with the address of a public agent. Without a base URL the service knows its own address from requests only. */
+function publicAddress(agentId: string, { settings }: Agent, { baseUrl, agentDomain }: Config): Record<string, string> {
+  return settings.public === true && baseUrl !== null ? { MOORING_PUBLIC_URL: publicUrlOf(agentId, baseUrl, agentDomain) } : {};
 }

@@ -1,6 +1,8 @@
 import { Injectable } from '@nestjs/common';
 
 import type { Agent, Deployment, EarlierImage } from '../../agents/index.ts';
+import type { RunSettings } from '../../../builds/run-settings/run-settings.ts';
+import { originLines, settingsOf } from '../../../builds/run-settings/settings-of-deployment.ts';
 import { parseImageReference } from '../../../kernel/network/image-reference.ts';
 import type { ImageSource, ResolvedImage } from '../../../runtime/image-source.ts';
 import { ImageGone, RuntimeRefused } from '../../../runtime/runtime.errors.ts';
@@ -12,7 +14,7 @@ import { Repositories } from './repositories.service.ts';
 import { templateDockerfile } from './template-dockerfile.ts';
 import { templateProject } from './template-project.ts';
 
-export type Image = ResolvedImage & { commitSha: string | null; framework?: string | null };
+export type Image = ResolvedImage & { commitSha: string | null; framework: string | null; said: RunSettings };
 
 /** Has the engine pull, build or bring back images, by what a deployment is made of. */
 @Injectable()
@@ -32,13 +34,21 @@ export class ImageSources {
   async imageOf(agentId: string, agent: Agent, deployment: Deployment, log: BuildLog, signal: AbortSignal): Promise<Image> {
     const ensure = (source: ImageSource) => this.runtime.ensureImage(source, log.line, signal);
     if (deployment.repoUrl !== null) return this.repositories.build(agentId, agent, deployment, log, signal, ensure);
-    return { ...(await ensure(await this.sourceOf(deployment, agent.accountId, log))), commitSha: null };
+    const own = agent.settings;
+    originLines({ own, file: {} }).forEach(log.line);
+    const said = settingsOf({ own, file: {} });
+    return { ...(await ensure(await this.sourceOf(deployment, agent.accountId, said, log))), commitSha: null, framework: null, said };
   }
 
-  /** Pulls a pinned image anew. Throws `gone` if the pin has no name that a registry could know. */
-  async pullAgain(gone: ImageGone, accountId: string, log: (line: string) => void, signal: AbortSignal): Promise<void> {
+  /** Pulls a pinned image anew for containers with this command. Throws `gone` if the pin has no name that a registry could know. */
+  async pullAgain(
+    gone: ImageGone,
+    { accountId, command }: { accountId: string; command: string[] },
+    log: (line: string) => void,
+    signal: AbortSignal,
+  ): Promise<void> {
     if (parseImageReference(gone.image)?.digest == null) throw gone;
-    await this.runtime.ensureImage(this.references.sourceFor(gone.image, accountId), log, signal);
+    await this.runtime.ensureImage({ ...this.references.sourceFor(gone.image, accountId), start: command }, log, signal);
   }
 
   /** Returns the image of an earlier deployment as it was. One that the engine does not have any more is pulled again if a registry has it. */
@@ -48,17 +58,26 @@ export class ImageSources {
       return await this.runtime.ensureImage({ kind: 'earlier', earlier: { image, name, command } }, log.line, signal);
     } catch (error) {
       if (!(error instanceof ImageGone)) throw error;
-      await this.pullAgain(error, accountId, log.line, signal);
+      await this.pullAgain(error, { accountId, command }, log.line, signal);
       return { image, name, command };
     }
   }
 
-  private async sourceOf({ imageName, templateId }: Deployment, accountId: string, log: BuildLog): Promise<ImageSource> {
-    if (imageName !== null) return this.references.sourceFor(imageName, accountId);
+  private async sourceOf({ imageName, templateId }: Deployment, accountId: string, said: RunSettings, log: BuildLog): Promise<ImageSource> {
+    const start = said.start ?? null;
+    if (imageName !== null) return { ...this.references.sourceFor(imageName, accountId), start };
     const template = this.template(templateId);
     if (template === undefined) throw new RuntimeRefused(`The template ${templateId ?? ''} is not there any more.`);
-    const { source, port } = template;
-    if (source.kind === 'dockerfile') return templateDockerfile(source, accountId, this.repositories.builder);
-    return source.kind === 'project' ? templateProject(source, port, this.repositories.buildSettings, log) : source;
+    const { source } = template;
+    switch (source.kind) {
+      case 'dockerfile':
+        return { ...(await templateDockerfile(source, accountId, this.repositories.builder)), start };
+      case 'project':
+        return templateProject(source, { port: said.port ?? template.port, start }, this.repositories.buildSettings, log);
+      case 'program':
+        return { ...source, start: start ?? source.start };
+      default:
+        return source;
+    }
   }
 }

@@ -9,6 +9,8 @@ import { RESOLVE_HOST, SourceHosts } from '../../agents/services.ts';
 import { Config, type Builder } from '../../../kernel/config/config.ts';
 import { fetchRepository, removeOldFetches } from '../../../builds/git/fetch-repository.ts';
 import { parseRepositoryUrl } from '../../../builds/git/repository-url.ts';
+import type { RunSettings } from '../../../builds/run-settings/run-settings.ts';
+import { originLines, settingsOf } from '../../../builds/run-settings/settings-of-deployment.ts';
 import type { ResolveHost } from '../../../kernel/network/public-addresses.ts';
 import type { BuildSettings } from '../../../runtime/project-plan.ts';
 import type { ImageSource } from '../../../runtime/image-source.ts';
@@ -50,33 +52,41 @@ export class Repositories implements OnApplicationBootstrap {
   }
 
   /**
-   * Fetches the deployment's repository, calls `build` with it, and removes the files. Returns what `build` returns, the commit, and the
-   * recognized framework, or null. Throws `RepositoryRefused`, and what `build` throws.
+   * Fetches the deployment's repository, calls `build` with it, and removes the files. Returns what `build` returns, the commit, the recognized
+   * framework, or null, and the run settings that the agent or the repository says. Throws `RepositoryRefused`, and what `build` throws.
    */
   async build<T>(
     agentId: string,
-    { accountId }: Agent,
+    { accountId, settings: own }: Agent,
     deployment: Deployment,
     log: BuildLog,
     signal: AbortSignal,
     build: (source: ImageSource) => Promise<T>,
-  ): Promise<T & { commitSha: string; framework: string | null }> {
+  ): Promise<T & { commitSha: string; framework: string | null; said: RunSettings }> {
     await this.removeLeftovers();
     const folder = join(this.root, deployment.id);
     try {
       const { directory, commitSha } = await this.fetch(deployment, accountId, folder, log, signal);
-      const agent = await this.readableVariables(accountId, agentId);
-      const source = await this.sources.sourceIn(directory, { accountId, settings: { ...this.buildSettings, agent } }, log, signal);
+      const file = await this.sources.settingsIn(directory, accountId, signal);
+      originLines({ own, file }).forEach(log.line);
+      const said = settingsOf({ own, file });
+      const agent = await this.readableVariables(accountId, agentId, said.build_variables ?? null);
+      const owner = { accountId, settings: { ...this.buildSettings, agent }, run: said };
+      const source = await this.sources.sourceIn(directory, owner, log, signal);
       const built = await build(source);
-      return { ...built, commitSha, framework: source.kind === 'project' ? source.plan.framework : null };
+      return { ...built, commitSha, framework: source.kind === 'project' ? source.plan.framework : null, said };
     } finally {
       await rm(folder, { recursive: true, force: true });
     }
   }
 
-  private async readableVariables(accountId: string, agentId: string): Promise<Record<string, string>> {
+  /** Returns the agent's variables that are not secret and that the build gets: those of these names, or all if `names` is null. */
+  private async readableVariables(accountId: string, agentId: string, names: string[] | null): Promise<Record<string, string>> {
     const variables = await this.queries.execute(new ListVariables(accountId, agentId));
-    return Object.fromEntries(variables.flatMap(({ key, isSecret, value }) => (isSecret || value === null ? [] : [[key, value]])));
+    const isWanted = (key: string) => names === null || names.includes(key);
+    return Object.fromEntries(
+      variables.flatMap(({ key, isSecret, value }) => (isSecret || value === null || !isWanted(key) ? [] : [[key, value]])),
+    );
   }
 
   private async fetch({ repoUrl, branch }: Deployment, accountId: string, folder: string, log: BuildLog, signal: AbortSignal) {

@@ -7,9 +7,12 @@ import type { Share } from '../../../kernel/limits/account-counter.ts';
 import { Config } from '../../../kernel/config/config.ts';
 import { RepositoryRefused } from '../../../builds/git/repository-refused.ts';
 import { readProjectFiles } from '../../../builds/projects/project-files.ts';
+import { readMooringJson } from '../../../builds/run-settings/read-mooring-json.ts';
+import { rootFolder } from '../../../builds/run-settings/root-folder.ts';
+import type { RunSettings } from '../../../builds/run-settings/run-settings.ts';
 import type { BuildSettings } from '../../../runtime/project-plan.ts';
 import type { ImageSource } from '../../../runtime/image-source.ts';
-import { Templates } from '../../templates/index.ts';
+import { DEFAULT_PORT, Templates } from '../../templates/index.ts';
 import type { BuildLog } from '../records/build-log.ts';
 import { addFrameworkFiles } from './framework-files.ts';
 import { ImageReferences } from './image-references.service.ts';
@@ -18,10 +21,11 @@ import { SourceReader } from './source-reader.service.ts';
 const DOCKERFILE = 'Dockerfile';
 const DOCKERFILE_BYTES_MAX = 256 * 1024;
 
-/** The account that a repository is built for, and what the commands of a build get. */
+/** The account that a repository is built for, what the commands of a build get, and the run settings that were said. */
 export interface SourceOwner {
   accountId: string;
   settings: BuildSettings;
+  run: RunSettings;
 }
 
 /** Determines how an image is built from the files of a repository. */
@@ -34,12 +38,22 @@ export class RepositorySources {
     private readonly config: Config,
   ) {}
 
+  /** Returns the run settings in the mooring.json of the repository; empty if it has none. Throws `RepositoryRefused`. */
+  async settingsIn(repository: string, accountId: string, signal: AbortSignal): Promise<RunSettings> {
+    const text = await readMooringJson(repository);
+    if (text === null) return {};
+    const { agentMemoryMaxMb, agentCpusMax } = this.config;
+    return this.reader.settingsOf(text, { agentMemoryMaxMb, agentCpusMax }, { account: accountId, agent: repository }, signal);
+  }
+
   /** Returns the source for the repository in the folder. Throws `RepositoryRefused`, or the runtime's refusal of a project. */
-  async sourceIn(directory: string, { accountId, settings }: SourceOwner, log: BuildLog, signal: AbortSignal): Promise<ImageSource> {
-    const share = { account: accountId, agent: directory };
+  async sourceIn(repository: string, owner: SourceOwner, log: BuildLog, signal: AbortSignal): Promise<ImageSource> {
+    const { accountId, settings, run } = owner;
+    const directory = await rootFolder(repository, run.root ?? '');
+    const share = { account: accountId, agent: repository };
     const path = join(directory, DOCKERFILE);
     const found = await lstat(path).catch(() => null);
-    if (found?.isFile() !== true) return this.projectIn(directory, settings, log, share, signal);
+    if (found?.isFile() !== true) return this.projectIn(directory, owner, log, share, signal);
     if (found.size > DOCKERFILE_BYTES_MAX) throw new RepositoryRefused(`The Dockerfile has more than ${DOCKERFILE_BYTES_MAX / 1024} KiB.`);
     log.line('Found a Dockerfile');
     const { builder } = this.config;
@@ -47,17 +61,19 @@ export class RepositorySources {
     const needs = await this.reader.needsOf({ text: await readFile(path, 'utf8'), builder, given }, share, signal);
     const bases = needs.bases.map((name) => this.references.sourceFor(name, accountId));
     const { args } = needs;
-    return { kind: 'dockerfile', directory, dockerfile: DOCKERFILE, start: null, accountId, bases, args };
+    return { kind: 'dockerfile', directory, dockerfile: DOCKERFILE, start: run.start ?? null, accountId, bases, args };
   }
 
   private async projectIn(
     directory: string,
-    settings: BuildSettings,
+    { settings, run }: SourceOwner,
     log: BuildLog,
     share: Share,
     signal: AbortSignal,
   ): Promise<ImageSource> {
-    const plan = async () => this.reader.planOf(await readProjectFiles(directory), share, signal);
+    const { port = null, start = null } = run;
+    const asked = async () => ({ files: await readProjectFiles(directory), port: port ?? DEFAULT_PORT, start });
+    const plan = async () => this.reader.planOf(await asked(), share, signal);
     const recognized = await plan();
     log.line(`Found ${recognized.found}`);
     const { framework } = recognized;

@@ -8,10 +8,11 @@ import type { Builder } from '../../../kernel/config/config.ts';
 import { ThreadFailed, WorkerThread } from '../../../kernel/async/worker-thread.ts';
 import { RepositoryRefused } from '../../../builds/git/repository-refused.ts';
 import type { DockerfileNeeds } from '../../../builds/dockerfiles/dockerfile-bases.ts';
-import type { ProjectFiles } from '../../../builds/projects/project-files.ts';
+import type { RunBounds } from '../../../builds/run-settings/run-setting-rules.ts';
+import type { RunSettings } from '../../../builds/run-settings/run-settings.ts';
 import type { ProjectPlan } from '../../../runtime/project-plan.ts';
 import { RuntimeRefused } from '../../../runtime/runtime.errors.ts';
-import type { SourceReadResult, SourceReadRequest } from './source-reading.ts';
+import type { AskedProject, SourceReadResult, SourceReadRequest } from './source-reading.ts';
 
 /** The timeout of one read, in ms. Files of 256 KiB are read within a second on a busy machine. */
 const READ_TIMEOUT_MS = 10_000;
@@ -59,10 +60,17 @@ export class SourceReader implements OnApplicationShutdown {
    * Returns the plan of a project. Throws `RepositoryRefused`, the runtime's refusal, and the signal's reason if it aborts while the files
    * wait.
    */
-  async planOf(files: ProjectFiles, share: Share, signal: AbortSignal): Promise<ProjectPlan> {
-    const answer = await this.read({ kind: 'project', files }, share, signal);
+  async planOf(project: AskedProject, share: Share, signal: AbortSignal): Promise<ProjectPlan> {
+    const answer = await this.read({ kind: 'project', project }, share, signal);
     if (answer.kind !== 'plan') throw new Error('a project was read as something else');
     return answer.plan;
+  }
+
+  /** Returns the settings in the text of a mooring.json. Throws `RepositoryRefused`, and the signal's reason as `planOf` does. */
+  async settingsOf(text: string, bounds: RunBounds, share: Share, signal: AbortSignal): Promise<RunSettings> {
+    const answer = await this.read({ kind: 'settings', text, bounds }, share, signal);
+    if (answer.kind !== 'settings') throw new Error('mooring.json was read as something else');
+    return answer.settings;
   }
 
   private async read(question: SourceReadRequest, share: Share, signal: AbortSignal): Promise<SourceReadResult> {

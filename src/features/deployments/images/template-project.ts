@@ -6,16 +6,16 @@ import type { ProjectFolder } from '../../templates/index.ts';
 import type { BuildLog } from '../records/build-log.ts';
 
 /**
- * Returns the project of a template, for an agent that listens on that port. Without a plan, the project is recognized by its files. Like
+ * Returns the project of a template, for an agent that listens on that port, with the start command that was said, or null. Without a plan, the project is recognized by its files. Like
  * a repository, it is refused with a message if it is not recognized, or if it is a project of a framework.
  */
 export async function templateProject(
   { directory, plan: own }: ProjectFolder,
-  port: number,
+  { port, start }: { port: number; start: string[] | null },
   settings: BuildSettings,
   log: BuildLog,
 ): Promise<ImageSource> {
-  const plan = own ?? (await planProject(directory, port));
+  const plan = own === null ? await planProject(directory, port, start) : { ...own, start: start ?? own.start };
   log.line(`Found ${plan.found}`);
   for (const note of plan.notes ?? []) log.line(note);
   if (plan.framework !== null)

@@ -1,4 +1,4 @@
-import type { AgentSettings, DeploymentRequest } from '../../agents/index.ts';
+import type { AgentSettings, DeploymentRequest, ReleaseRun } from '../../agents/index.ts';
 import { invalidField, ProblemError } from '../../../kernel/errors/problem-error.ts';
 import type { SourceOverrides } from './source-overrides.ts';
 
@@ -13,6 +13,8 @@ export interface EarlierDeployment {
   image_name: string | null;
   command: string[] | null;
   commit_sha: string | null;
+  run: ReleaseRun;
+  start_timeout_seconds: number | null;
 }
 
 type SourceSettings = Pick<AgentSettings, 'image' | 'image_name' | 'repo_url' | 'branch' | 'template_id'>;
@@ -42,6 +44,7 @@ export function deploymentSource(
     case 'custom':
       throw invalidField('image_name', 'must be given where image is custom');
     case 'auto':
+      if (overrides.spelling === 'camelCase') throw invalidField('templateId', 'must be given, or else imageName or repoUrl');
       throw invalidField('image', 'there is nothing to deploy: give image_name, repo_url, or the image of a template');
     default:
       if (!hasTemplate(settings.image)) throw invalidField('image', `this installation has no template ${settings.image}; give image_name`);
@@ -53,7 +56,7 @@ export function deploymentSource(
 function ofKind(
   source: DeploymentRequest['source'],
   settings: SourceSettings,
-  { imageName, repoUrl, repoField, branch, templateId }: SourceOverrides,
+  { imageName, repoUrl, spelling, branch, templateId }: SourceOverrides,
   hasTemplate: (id: string) => boolean,
 ): SourceOverrides {
   const required = <T>(field: string, value: T | null | undefined): T => {
@@ -62,7 +65,7 @@ function ofKind(
   };
   switch (source) {
     case 'github':
-      return { repoUrl: required('repoUrl', repoUrl ?? settings.repo_url), repoField, branch };
+      return { repoUrl: required('repoUrl', repoUrl ?? settings.repo_url), spelling, branch };
     case 'docker':
       return { imageName: required('imageName', imageName ?? settings.image_name) };
     case 'template': {
@@ -75,6 +78,7 @@ function ofKind(
 /** Returns the source of a deployment with the image of an earlier successful one. */
 export function earlierSource(row: EarlierDeployment): Omit<DeploymentRequest, 'deploymentId'> {
   const { id, source, repo_url: repoUrl, branch, template_id: templateId, image, image_name, command, commit_sha } = row;
+  const { run, start_timeout_seconds } = row;
   if (image === null || image_name === null || command === null) throw new Error(`the successful deployment ${id} has no image`);
   return {
     source: source as DeploymentRequest['source'],
@@ -82,7 +86,15 @@ export function earlierSource(row: EarlierDeployment): Omit<DeploymentRequest, '
     repoUrl,
     branch,
     templateId,
-    earlier: { deployment_id: id, image, image_name, command, commit_sha },
+    earlier: {
+      deployment_id: id,
+      image,
+      image_name,
+      command,
+      commit_sha,
+      ...(Object.keys(run).length === 0 ? {} : { run }),
+      ...(start_timeout_seconds === null ? {} : { start_timeout_seconds }),
+    },
   };
 }
 

@@ -22,8 +22,9 @@ export class DeploymentSources {
   async resolve(accountId: string, settings: AgentSettings, overrides: SourceOverrides): Promise<Omit<DeploymentRequest, 'deploymentId'>> {
     this.allowLists.refuseUnsupported(settings.egress);
     const source = deploymentSource(settings, overrides, (id) => this.templates.get(id) !== undefined);
-    await this.hosts.refuseImage(source.imageName, accountId);
-    await this.hosts.refuseRepository(source.repoUrl, accountId, overrides.repoField ?? 'repo_url');
+    const { spelling = 'snake_case' } = overrides;
+    await this.hosts.refuseImage(source.imageName, accountId, spelling);
+    await this.hosts.refuseRepository(source.repoUrl, accountId, spelling);
     return source;
   }
 

@@ -1,3 +1,4 @@
+import type { Spelling } from '../../../kernel/text/spelling.ts';
 import type { DeploymentSource } from '../../agents/index.ts';
 
 /** Overrides of the agent's settings for one deployment. Null or absent keeps the agent's setting. */
@@ -6,8 +7,8 @@ export interface SourceOverrides {
   source?: DeploymentSource;
   imageName?: string | null;
   repoUrl?: string | null;
-  /** The caller's spelling of `repoUrl`; the default is `repo_url`. */
-  repoField?: 'repo_url' | 'repoUrl';
+  /** The caller's spelling of fields, in refusals; the default is `snake_case`. */
+  spelling?: Spelling;
   branch?: string | null;
   templateId?: string | null;
 }

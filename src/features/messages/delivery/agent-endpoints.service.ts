@@ -4,21 +4,20 @@ import { type AgentEndpoint, endpointOf } from '../../../agent-protocol/agent-en
 import type { ProtocolSpec } from '../../../agent-protocol/protocol.ts';
 import { ContainerRuntime } from '../../../runtime/runtime.ts';
 import type { Agent } from '../../agents/index.ts';
-import { DEFAULT_PORT, Templates } from '../../templates/index.ts';
+import { ReleaseRuns } from '../../agents/services.ts';
 
 /** Knows where agents take messages, and in which protocol. */
 @Injectable()
 export class AgentEndpoints {
   constructor(
     private readonly runtime: ContainerRuntime,
-    private readonly templates: Templates,
+    private readonly runs: ReleaseRuns,
   ) {}
 
   of(agentId: string, { accountId, activeSince, generation, release }: Agent): { endpoint: AgentEndpoint; protocol: ProtocolSpec } {
-    const template = release?.templateId ? this.templates.get(release.templateId) : undefined;
+    const { port, protocol } = this.runs.of(release);
     const container = { agentId, generation };
-    const port = template?.port ?? DEFAULT_PORT;
     const endpoint = endpointOf({ ...container, accountId, activeSince }, port, () => this.runtime.address(container, port));
-    return { endpoint, protocol: template?.protocol ?? { name: 'mooring' } };
+    return { endpoint, protocol };
   }
 }

@@ -3,12 +3,12 @@ import { RuntimeRefused, ShellCommand } from '../../runtime.errors.ts';
 const shell = /^(.*\/)?(sh|bash|ash|dash|ksh|zsh)$/;
 
 /**
- * Returns the command that a container of an image runs: its entry point, then `start` or the image's own CMD. Throws `ShellCommand`,
+ * Returns the command that a container of an image runs: `start`, or the image's own entry point and CMD. Throws `ShellCommand`,
  * `RuntimeRefused`.
  */
 export function startCommand(config: { Entrypoint?: string | string[] | null; Cmd?: string[] | null }, start: string[] | null): string[] {
   const entry = typeof config.Entrypoint === 'string' ? [config.Entrypoint] : (config.Entrypoint ?? []);
-  const command = [...entry, ...(start ?? config.Cmd ?? [])];
+  const command = start ?? [...entry, ...(config.Cmd ?? [])];
   if (command.length === 0 || command[0] === '')
     throw new RuntimeRefused('The image names no start command: give it a CMD or an ENTRYPOINT.');
   if (isShellString(command)) throw new ShellCommand(command);

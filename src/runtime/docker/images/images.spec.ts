@@ -9,6 +9,7 @@ import { plainTar } from '../engine/archive.ts';
 import { ContainerIdentities } from '../engine/container-identities.ts';
 import { tarOf } from '../image-sources/build-context.ts';
 import { startCommand } from './command.ts';
+import { exposedPort } from './exposed-port.ts';
 import { lostWhileBuilding } from './images.ts';
 import { call, portError } from '../engine/engine.ts';
 import { createOptions, ignoredSettings } from '../containers/hardening.ts';
@@ -37,11 +38,29 @@ describe('a start command', () => {
     expect(startCommand({ Entrypoint: ['python'], Cmd: ['-c', 'print()'] }, null)).toEqual(['python', '-c', 'print()']);
   });
 
-  it('is the entry point, then the requested start command, else CMD', () => {
+  it('is the entry point and CMD, or what was said in place of both', () => {
     const config = { Entrypoint: ['tini', '--'], Cmd: ['node', 'a.js'] };
     expect(startCommand(config, null)).toEqual(['tini', '--', 'node', 'a.js']);
-    expect(startCommand(config, ['node', 'b.js'])).toEqual(['tini', '--', 'node', 'b.js']);
+    expect(startCommand(config, ['node', 'b.js'])).toEqual(['node', 'b.js']);
+    expect(startCommand({ Cmd: ['sh', '-c', 'x'] }, ['node', 'b.js'])).toEqual(['node', 'b.js']);
+    expect(() => startCommand(config, ['sh', '-c', 'node b.js'])).toThrow(ShellCommand);
     expect(() => startCommand({ Entrypoint: null, Cmd: null }, null)).toThrow(/no start command/);
+  });
+});
+
+describe('the port that an image exposes', () => {
+  it.each([
+    [{ '3000/tcp': {} }, 3000],
+    [{ '3000/tcp': {}, '53/udp': {} }, 3000],
+    [{ '3000': {} }, 3000],
+    [{ '3000/tcp': {}, '9000/tcp': {} }, null],
+    [{ '53/udp': {} }, null],
+    [{ '0/tcp': {} }, null],
+    [{ '70000/tcp': {} }, null],
+    [{}, null],
+    [null, null],
+  ])('of %j is %j', (ExposedPorts, port) => {
+    expect(exposedPort({ ExposedPorts })).toBe(port);
   });
 });
 

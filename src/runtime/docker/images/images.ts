@@ -22,6 +22,7 @@ import type { DockerfileBuilder } from '../builder/dockerfile-builder.ts';
 import { folderEntries, hashOf, type TarEntry } from '../image-sources/build-context.ts';
 import { BuildLayers } from './build-layers.ts';
 import { startCommand } from './command.ts';
+import { exposedPort } from './exposed-port.ts';
 import { ComputerImages } from './computer-images.ts';
 import { volumesLine } from '../image-sources/declared-volumes.ts';
 import { BUILD_MEMORY_BYTES, EngineBuilds, sendBuild, type BuildRequest } from './engine-builds.ts';
@@ -160,10 +161,11 @@ export class Images {
   }
 
   private async reference(source: ReferenceSource, log: Log, signal: AbortSignal): Promise<ResolvedImage> {
-    const { reference } = source;
+    const { reference, start = null } = source;
     const found = await this.fetchReference(source, log, signal);
     logVolumes(found, log);
-    return { image: pinned(found, reference), name: reference, command: startCommand(found.Config, null) };
+    const command = startCommand(found.Config, start);
+    return { image: pinned(found, reference), name: reference, command, exposedPort: exposedPort(found.Config) };
   }
 
   /** Returns the image of that name if the caller may use it as the engine has it, or else after a pull. */
@@ -215,7 +217,8 @@ export class Images {
     }
     const found = await this.found(given);
     logVolumes(found, log);
-    return resolvedFrom(await this.own.keepFirstName(found, given), found, source.start);
+    const name = await this.own.keepFirstName(found, given);
+    return { ...resolvedFrom(name, found, source.start), exposedPort: exposedPort(found.Config) };
   }
 
   /** Builds a program's image, tagged by its content, so that an unchanged program is not built again. */
