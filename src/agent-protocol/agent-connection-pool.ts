@@ -9,6 +9,7 @@
 import { Agent, request, type ClientRequest, type IncomingMessage, type RequestOptions } from 'node:http';
 import type { Socket } from 'node:net';
 
+import { type AgentAddress, programPortOf } from '../kernel/network/agent-address.ts';
 import { connectToAgent } from './agent-connection.ts';
 import { AgentNotLocated, type AgentEndpoint } from './agent-endpoint.ts';
 import { KeptSockets, type AgentOfAccount } from './kept-sockets.ts';
@@ -33,6 +34,7 @@ interface EndpointOptions extends RequestOptions {
 class AgentConnectionPool extends Agent {
   private readonly kept = new KeptSockets(KEPT_MAX);
   private readonly owners = new WeakMap<Socket, AgentOfAccount>();
+  private readonly programPorts = new WeakMap<Socket, number>();
   /** The time for which the agent keeps the connection, as its last response says, in ms. */
   private readonly named = new WeakMap<Socket, number>();
 
@@ -47,14 +49,20 @@ class AgentConnectionPool extends Agent {
   override createConnection(options: RequestOptions, onCreated?: (error: Error | null, socket: Socket) => void): undefined {
     const { endpoint } = options as EndpointOptions;
     const fail = onCreated as (error: Error) => void;
-    const connected = (socket: Socket) => {
+    const connected = (socket: Socket, address: AgentAddress) => {
       this.owners.set(socket, { agentId: endpoint.agentId, accountId: endpoint.accountId });
+      this.programPorts.set(socket, programPortOf(address));
       onCreated?.(null, socket.setNoDelay(true));
     };
     endpoint.locate().then(
-      (address) => void connectToAgent(address).then(connected, fail),
+      (address) => void connectToAgent(address).then((socket) => connected(socket, address), fail),
       (error: unknown) => fail(new AgentNotLocated(error)),
     );
+  }
+
+  /** Returns the port of the connection as the agent's program knows it. */
+  programPortOf(socket: Socket): number | undefined {
+    return this.programPorts.get(socket);
   }
 
   /** Notes for how long the agent keeps the connection of its response. */

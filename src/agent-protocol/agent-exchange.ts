@@ -9,7 +9,8 @@
  * X2. Everything that an agent sends is bounded: headers, informational responses, bytes, pieces, events and lines.
  * X3. The memory of the request is released as soon as it is sent. Beyond READ_AHEAD_BYTES_MAX a reply is read only after memory for all of it
  *     was reserved, and an exchange that waits for that holds none, so that exchanges can't block each other.
- * X4. An error says whether the agent can have received the message: `AgentUnreachable` only if the request was not sent completely.
+ * X4. An error says whether the agent can have received the message: `AgentUnreachable` only if the request was not sent completely. It names
+ *     the request, without its query and its body.
  * X5. No redirect is followed, and nothing is decompressed.
  */
 
@@ -17,11 +18,12 @@ import type { ClientRequest, IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 
 import { onTooManyInformational } from './informational-responses.ts';
-import { requestTo } from './agent-connection-pool.ts';
+import { agentConnectionPool, requestTo } from './agent-connection-pool.ts';
 import { AgentNotLocated } from './agent-endpoint.ts';
-import { AgentErrorResponse, AgentBrokeConnection, AgentUnreachable, ReplyTimeout, type Exchange } from './protocol.ts';
+import { AgentErrorResponse, AgentBrokeConnection, AgentFailure, AgentUnreachable, ReplyTimeout, type Exchange } from './protocol.ts';
 import { EventStreamParser, type ReceivedEvent } from './event-stream-parser.ts';
 import { REPLY_BYTES_MAX, shortened } from './reply-text.ts';
+import { requestName } from './request-name.ts';
 
 /** X3: the bytes of a reply that are read before memory for all of it is reserved. */
 const READ_AHEAD_BYTES_MAX = 16 * 1_024;
@@ -47,12 +49,15 @@ export interface AgentCall extends Exchange {
   headers?: Record<string, string>;
 }
 
+/** Returns what the parsed body of a response means. The errors that it throws name the request. */
+type ReadAnswer<T> = (answer: unknown) => T | Promise<T>;
+
 /**
- * Calls an agent and returns the parsed body of a 2xx response; null if it is empty. It reads at most 1 MiB in 20,000 pieces, 16 KiB of headers
- * and 16 informational responses. The body of the request is not kept in memory after it is sent.
+ * Calls an agent and returns what `read` makes of the parsed body of a 2xx response; of null if that is empty. At most 1 MiB in 20,000 pieces,
+ * 16 KiB of headers and 16 informational responses are read. The body of the request is not kept in memory after it is sent.
  */
-export function callForJson(call: AgentCall): Promise<unknown> {
-  return exchange(call, 'application/json').then(parsed);
+export function callForJson<T>(call: AgentCall, read: ReadAnswer<T>): Promise<T> {
+  return exchange(call, 'application/json', (reply) => read(parsed(reply)));
 }
 
 /** Receives the events of a reply. Returns true once the rest of the stream is not needed. An error that it throws ends the exchange. */
@@ -60,10 +65,10 @@ export type EventListener = (event: ReceivedEvent) => boolean;
 
 /**
  * Calls an agent like `callForJson`, and passes on the events of the response as they arrive: at most 64 MiB in 200,000 pieces and 300,000
- * lines, and 1 MiB for each event. Returns the parsed body if the response is not an event stream, and undefined after a stream.
+ * lines, and 1 MiB for each event. `read` gets the parsed body if the response is not an event stream, and undefined after a stream.
  */
-export function callForEvents(call: AgentCall, onEvent: EventListener): Promise<unknown> {
-  return exchange(call, `${EVENT_STREAM}, application/json`, onEvent).then((reply) => (reply.isStream ? undefined : parsed(reply)));
+export function callForEvents<T>(call: AgentCall, onEvent: EventListener, read: ReadAnswer<T>): Promise<T> {
+  return exchange(call, `${EVENT_STREAM}, application/json`, (reply) => read(reply.isStream ? undefined : parsed(reply)), onEvent);
 }
 
 interface Reply {
@@ -83,7 +88,12 @@ function parsed({ status, text }: Reply): unknown {
   }
 }
 
-function exchange({ body, ...call }: AgentCall, accept: string, onEvent?: EventListener): Promise<Reply> {
+function exchange<T>(
+  { body, ...call }: AgentCall,
+  accept: string,
+  read: (reply: Reply) => T | Promise<T>,
+  onEvent?: EventListener,
+): Promise<T> {
   const { endpoint, path, signal } = call;
   if (signal.aborted) return Promise.reject(signal.reason as Error);
   const headers = {
@@ -94,9 +104,14 @@ function exchange({ body, ...call }: AgentCall, accept: string, onEvent?: EventL
   };
   const method = body === undefined ? 'GET' : 'POST';
   const asking = requestTo(endpoint, { path, method, headers, maxHeaderSize: HEADER_BYTES_MAX });
-  const replied = replyTo(asking, call, onEvent);
+  let port: number | undefined;
+  asking.once('socket', (socket) => (port = agentConnectionPool.programPortOf(socket)));
+  const replied = replyTo(asking, call, onEvent).then(read);
   send(asking, body);
-  return replied;
+  return replied.catch((error: unknown) => {
+    if (error instanceof AgentFailure) error.nameRequest(requestName(method, path, port));
+    throw error;
+  });
 }
 
 /**
@@ -142,7 +157,7 @@ function replyTo(asking: ClientRequest, { timeoutMs, signal, memory }: Exchange,
       const status = answer.statusCode ?? 0;
       const isStream = onEvent !== undefined && isEventStream(answer);
       const body = isStream ? new EventsBody(onEvent) : new TextBody(status);
-      read(asking, answer, memory, body).then(
+      readBody(asking, answer, memory, body).then(
         (text) => settle(() => resolve({ status, text, isStream })),
         (error: unknown) => settle(() => reject(error)),
       );
@@ -225,7 +240,7 @@ class EventsBody implements ResponseBody {
   }
 }
 
-function read(asking: ClientRequest, answer: IncomingMessage, memory: Exchange['memory'], body: ResponseBody): Promise<string> {
+function readBody(asking: ClientRequest, answer: IncomingMessage, memory: Exchange['memory'], body: ResponseBody): Promise<string> {
   return new Promise((resolve, reject) => {
     let size = 0;
     let pieces = 0;

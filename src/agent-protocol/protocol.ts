@@ -109,12 +109,40 @@ export abstract class AgentProtocol {
   abstract prepare(inquiry: PrepareRequest): Promise<Deliver>;
 }
 
+/** A failure of one request to an agent. Its message names the request as soon as that is known. */
+export abstract class AgentFailure extends Error {
+  private request: string | null = null;
+
+  /** Names the request (see `requestName`) in the message, unless one is named already. */
+  nameRequest(request: string): void {
+    if (this.request !== null) return;
+    this.request = request;
+    this.message = this.messageFor(request);
+  }
+
+  protected abstract messageFor(request: string): string;
+}
+
+/** Runs work for a request. A failure of an agent that it throws names the request, unless it names one already. */
+export async function inRequest<T>(request: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof AgentFailure) error.nameRequest(request);
+    throw error;
+  }
+}
+
 /** The agent did not receive the whole message: nothing listens on its port, or the connection broke before. Another attempt may succeed. */
-export class AgentUnreachable extends Error {
+export class AgentUnreachable extends AgentFailure {
   readonly retryable = true;
   constructor(cause: unknown) {
     super('the agent could not be reached', { cause });
     this.name = 'AgentUnreachable';
+  }
+
+  protected messageFor(request: string): string {
+    return `${request}: the agent could not be reached`;
   }
 }
 
@@ -122,32 +150,57 @@ export class AgentUnreachable extends Error {
  * The agent received the message, but then the connection broke, or the response is not HTTP or exceeds a bound. A retry could make the
  * agent repeat its work.
  */
-export class AgentBrokeConnection extends Error {
+export class AgentBrokeConnection extends AgentFailure {
   readonly retryable = false;
-  constructor(how: string, cause?: unknown) {
+  constructor(
+    private readonly how: string,
+    cause?: unknown,
+  ) {
     super(`the agent ${how}`, { cause });
     this.name = 'AgentBrokeConnection';
+  }
+
+  protected messageFor(request: string): string {
+    return `${request}: the agent ${this.how}`;
   }
 }
 
 /** The agent responded, but not with a reply. `message` is short and contains the agent's text. */
-export class AgentErrorResponse extends Error {
+export class AgentErrorResponse extends AgentFailure {
   /** The value is true for 5xx and 429; a retry after any other status would get the same response. */
   readonly retryable: boolean;
   constructor(
     readonly status: number,
-    text: string,
+    private readonly text: string,
   ) {
     super(`the agent answered ${status}: ${text}`);
     this.name = 'AgentErrorResponse';
     this.retryable = status >= 500 || status === 429;
   }
+
+  /** Adds a sentence that helps the developer of the agent. */
+  addHint(hint: string): void {
+    this.message = `${this.message.replace(/\.$/, '')}. ${hint}`;
+  }
+
+  protected messageFor(request: string): string {
+    return `${request} answered ${this.status}: ${this.text}`;
+  }
 }
 
 /** The agent did not reply within the timeout. */
-export class ReplyTimeout extends Error {
-  constructor(timeoutMs: number) {
-    super(`the agent did not reply within ${timeoutMs / 1_000} s`);
+export class ReplyTimeout extends AgentFailure {
+  constructor(private readonly timeoutMs: number) {
+    super(`the agent did not reply within ${secondsOf(timeoutMs)} s`);
     this.name = 'ReplyTimeout';
   }
+
+  protected messageFor(request: string): string {
+    return `${request}: the agent did not reply within ${secondsOf(this.timeoutMs)} s`;
+  }
+}
+
+/** Returns the time in seconds; whole ones, since what is left of a timeout has many digits. */
+function secondsOf(ms: number): number {
+  return ms < 1_000 ? ms / 1_000 : Math.round(ms / 1_000);
 }

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
 import { createServer as createTcpServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { answersOfAHostileAgent } from '../../test/support/hostile-agent.ts';
-import { pollIntervalMs, waitUntilReady } from './readiness.ts';
+import { checkReadiness, pollIntervalMs, waitUntilReady } from './readiness.ts';
 
 const servers: Server[] = [];
 const sockets = new Set<Socket>();
@@ -87,5 +87,25 @@ describe('readiness', () => {
     const begun = performance.now();
     expect(await waitUntilReady({ host: '127.0.0.1', port }, { path: '/healthz' }, 60_000, controller.signal)).toBe(false);
     expect(performance.now() - begun).toBeLessThan(30_000);
+  });
+
+  it('reports the result of one check', async () => {
+    const checked = (port: number, health: { path: string } | { tcp: true } = { path: '/healthz' }) =>
+      checkReadiness({ host: '127.0.0.1', port }, health);
+    const quiet = (answer: (socket: Socket) => void) => listening(createTcpServer((socket) => answer(socket.on('error', () => undefined))));
+    for (const status of [200, 302, 404, 503]) {
+      const port = await listening(createServer((_, response) => void response.writeHead(status).end()));
+      expect(await checked(port)).toEqual(status === 200 ? { kind: 'ready' } : { kind: 'status', status });
+      expect(await checked(port, { tcp: true })).toEqual({ kind: 'ready' });
+    }
+    expect(await checked(await quiet(() => undefined))).toEqual({ kind: 'silent', isConnected: true });
+    const closing = await quiet((socket) => socket.end());
+    expect([await checked(closing), await checked(closing, { tcp: true })]).toEqual([{ kind: 'closed' }, { kind: 'closed' }]);
+    expect(await checked(await quiet((socket) => void socket.write('SSH-2.0-x\r\n')))).toEqual({ kind: 'no_http' });
+    const server = createTcpServer();
+    const port = await listening(server);
+    servers.pop();
+    await new Promise((resolve) => server.close(resolve));
+    expect([await checked(port), await checked(port, { tcp: true })]).toEqual([{ kind: 'refused' }, { kind: 'refused' }]);
   });
 });

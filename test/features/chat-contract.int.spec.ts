@@ -1,3 +1,7 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
 import { agentConnectionPool } from '../../src/agent-protocol/agent-connection-pool.ts';
 import { Config } from '../../src/kernel/config/config.ts';
 import { MessageDelivery } from '../../src/features/messages/delivery/message-delivery.service.ts';
@@ -128,6 +132,26 @@ describe('a chat with an Idempotency-Key', () => {
     const gone = await talk.chatOnce('shredded', 'a secret', undefined, agentId);
     expect(gone).toMatchObject({ status: 404, json: { code: 'agent_not_found' } });
     expect(JSON.stringify(gone.json)).not.toContain('a secret');
+  });
+});
+
+describe('a chat with an agent that has no route for messages', () => {
+  it('is a 502 that names the request and proposes another protocol', async () => {
+    const other = createServer((_, response) => void response.writeHead(404).end('Not Found')).listen(0, '127.0.0.1');
+    await once(other, 'listening');
+    const { port } = other.address() as AddressInfo;
+    jest.spyOn(talk.runtime.inner, 'address').mockResolvedValue({ host: '127.0.0.1', port });
+    agentConnectionPool.closeIdle();
+    try {
+      const { status, json } = await talk.chat('hello');
+      expect([status, json.code]).toEqual([502, 'agent_failed']);
+      expect(json.detail).toMatch(
+        new RegExp(`^POST /messages on port ${port} answered 404: Not Found\\. If the agent speaks another protocol, name it as protocol`),
+      );
+    } finally {
+      agentConnectionPool.closeIdle();
+      other.close();
+    }
   });
 });
 

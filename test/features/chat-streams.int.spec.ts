@@ -172,7 +172,7 @@ describe('a chat whose caller accepts events', () => {
       type: 'urn:mooring:problem:agent_failed',
       status: 502,
       code: 'agent_failed',
-      detail: expect.stringContaining('no model'),
+      detail: expect.stringMatching(/^POST \/v1\/chat\/completions on port \d+ answered 500: .*no model/),
     };
     expect(error).toMatchObject({
       event: 'error',

@@ -57,12 +57,12 @@ describe('an agent whose address leads nowhere', () => {
   it('fails its deployment with an error that names the setting for the operator', async () => {
     const reason = await failure(image);
     expect(reason).toMatch(
-      /It was not ready within 3 s of its start\. Its program listens on port 8080, but its address, [\d.]+, is not reachable/,
+      /not ready within 3 s of its start: GET \/healthz on port 8080: no connection.*; the program listens on port 8080, but its address, [\d.]+, is not/,
     );
     expect(reason).toContain('MOORING_AGENT_ADDRESSES');
   });
 
   it('is not blamed on the address if no program listens', async () => {
-    expect(await failure(quiet)).toMatch(/It was not ready within 3 s of its start\.$/);
+    expect(await failure(quiet)).toMatch(/not ready within 3 s of its start: .*; no program in the container listens on a port\./);
   });
 });

@@ -270,12 +270,12 @@ describe('the deliveries of an agent', () => {
       const { json } = await list('?status=pending');
       return json[0]?.attempts > 0 ? json[0] : undefined;
     });
-    expect(waiting.message).toContain('the agent answered 500');
+    expect(waiting.message).toMatch(/^POST \/messages on port \d+ answered 500/);
     expect(Date.parse(waiting.nextAttemptAt)).toBeGreaterThan(Date.parse(waiting.acceptedAt));
     const { json: lines } = await talk.ask('GET', `/api/agents/${agentId}/logs`);
     expect(lines.filter(({ source }: { source: string }) => source === 'webhook')).toMatchObject([
       { level: 'info', message: 'Sent the agent a message (webhook).' },
-      { level: 'warning', message: expect.stringContaining('the agent answered 500') },
+      { level: 'warning', message: expect.stringContaining('POST /messages on port') },
     ]);
   });
 

@@ -4,15 +4,18 @@ import { callForEvents, callForJson, type AgentCall } from '../agent-exchange.ts
 import {
   AgentErrorResponse,
   AgentProtocol,
+  inRequest,
   type AgentReply,
   type Deliver,
   type Delivery,
   type Exchange,
   type PrepareRequest,
 } from '../protocol.ts';
+import type { ReceivedEvent } from '../event-stream-parser.ts';
 import { messageText } from '../message-text.ts';
 import { poll } from '../poll.ts';
 import { parsedEvent, ReplyText, shortened } from '../reply-text.ts';
+import { requestName } from '../request-name.ts';
 
 const CARD_PATH = '/.well-known/agent-card.json';
 
@@ -38,13 +41,14 @@ export class A2aProtocol extends AgentProtocol {
   async prepare({ endpoint, timeoutMs, signal, memory, protocol, messageId, conversationId }: PrepareRequest): Promise<Deliver> {
     const exchange = { endpoint, timeoutMs, signal, memory };
     const headers = { 'a2a-version': '1.0' };
-    const agent = interfaceIn(await callForJson({ ...exchange, path: protocol.path ?? CARD_PATH, headers }));
+    const agent = await callForJson({ ...exchange, path: protocol.path ?? CARD_PATH, headers }, interfaceIn);
     const latest = await latestTask(exchange, agent, conversationId);
     if (latest === null) return deliverTo(agent, null);
     const turn = new A2aTurn(new ReplyText());
     turn.applyTask(latest);
     const isAnswered = turn.lastMessage === messageId && !turn.hasFailed;
-    return isAnswered ? () => replyOf(exchange, agent, turn) : deliverTo(agent, turn.needsInput ? turn.task : null);
+    if (!isAnswered) return deliverTo(agent, turn.needsInput ? turn.task : null);
+    return () => inRequest(requestName('POST', agent.path), () => replyOf(exchange, agent, turn));
   }
 }
 
@@ -58,7 +62,7 @@ async function latestTask(exchange: Exchange, agent: A2aInterface, contextId: st
   if (agent.version !== '1.0') return null;
   const query = { contextId, pageSize: 1, historyLength: HISTORY_LENGTH, includeArtifacts: true, ...tenantParams(agent) };
   try {
-    const { tasks } = (resultOf(await callForJson(rpc(exchange, agent, 'ListTasks', contextId, query))) ?? {}) as { tasks?: unknown };
+    const { tasks } = ((await callForJson(rpc(exchange, agent, 'ListTasks', contextId, query), resultOf)) ?? {}) as { tasks?: unknown };
     const [latest] = (Array.isArray(tasks) ? tasks : []) as ({ contextId?: unknown } | null)[];
     return latest?.contextId === contextId ? latest : null;
   } catch (error) {
@@ -81,10 +85,11 @@ function deliver(delivery: Delivery, agent: A2aInterface, taskId: string | null)
   const turn = new A2aTurn(new ReplyText(onText));
   const call = rpc(exchange, agent, isStreamed ? stream : send, message.id, params);
   const begun = performance.now();
-  return callForEvents(call, ({ data }) => {
+  const onEvent = ({ data }: ReceivedEvent) => {
     turn.apply(resultOf(parsedEvent(data)));
     return turn.isOver;
-  }).then((answer) => {
+  };
+  return callForEvents(call, onEvent, (answer) => {
     if (answer !== undefined) turn.apply(resultOf(answer));
     return replyOf({ ...exchange, timeoutMs: timeoutMs - (performance.now() - begun) }, agent, turn);
   });
@@ -100,12 +105,12 @@ function untilOver(exchange: Exchange, agent: A2aInterface, turn: A2aTurn): Prom
   const { task: id } = turn;
   if (id === null) throw new AgentErrorResponse(200, 'its task has no id');
   return poll(exchange, async (timeoutMs) => {
-    const answer = await callForJson(
-      rpc({ ...exchange, timeoutMs }, agent, methodNames[agent.version].get, id, { id, ...tenantParams(agent) }),
-    );
-    const task = resultOf(answer);
-    if (typeof task !== 'object' || task === null) throw new AgentErrorResponse(200, 'the answer is no task');
-    turn.applyTask(task);
+    const call = rpc({ ...exchange, timeoutMs }, agent, methodNames[agent.version].get, id, { id, ...tenantParams(agent) });
+    await callForJson(call, (answer) => {
+      const task = resultOf(answer);
+      if (typeof task !== 'object' || task === null) throw new AgentErrorResponse(200, 'the answer is no task');
+      turn.applyTask(task);
+    });
     return turn.isOver || null;
   });
 }

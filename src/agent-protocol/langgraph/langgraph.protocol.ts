@@ -3,6 +3,7 @@ import { callForEvents, callForJson } from '../agent-exchange.ts';
 import {
   AgentErrorResponse,
   AgentProtocol,
+  inRequest,
   type AgentReply,
   type Deliver,
   type Delivery,
@@ -14,9 +15,12 @@ import { interruptText, lastReply } from './langgraph-messages.ts';
 import { messageText } from '../message-text.ts';
 import { poll } from '../poll.ts';
 import { ReplyText, wellFormed } from '../reply-text.ts';
+import { requestName } from '../request-name.ts';
 
 /** The id of an agent's thread is derived from the id of the conversation. */
 const THREAD_NAMESPACE = '7d0f3c1e-52c7-4c39-8a3b-6b1f5d9a2e60';
+/** The path on which an agent finds threads. */
+const SEARCH = '/threads/search';
 /** The id of the graph in the framework's own examples. */
 const ASSISTANT = 'agent';
 /** The member of a run's metadata with the id of the message that the run answers. */
@@ -43,7 +47,8 @@ interface ThreadState {
  */
 export class LangGraphProtocol extends AgentProtocol {
   async prepare(inquiry: PrepareRequest): Promise<Deliver> {
-    const found = await poll(inquiry, (timeoutMs) => new AgentThread({ ...inquiry, timeoutMs }).find(inquiry.messageId));
+    const find = (timeoutMs: number) => new AgentThread({ ...inquiry, timeoutMs }).find(inquiry.messageId);
+    const found = await inRequest(requestName('POST', pathIn(inquiry.protocol, SEARCH)), () => poll(inquiry, find));
     if ('response' in found) return () => Promise.resolve(found);
     return (delivery) => run(delivery, found.isInterrupted);
   }
@@ -71,7 +76,7 @@ class AgentThread {
 
   private async thread(): Promise<Thread | undefined> {
     const id = threadOf(this.inquiry.conversationId);
-    const found = await this.post('/threads/search', { ids: [id], limit: 1, select: ['thread_id', 'status', 'interrupts'] });
+    const found = await this.post(SEARCH, { ids: [id], limit: 1, select: ['thread_id', 'status', 'interrupts'] });
     return (found as (Thread | null)[]).find((thread) => thread?.thread_id === id) ?? undefined;
   }
 
@@ -85,9 +90,10 @@ class AgentThread {
   private async post(path: string, query: object): Promise<unknown[]> {
     const { endpoint, timeoutMs, signal, memory, protocol } = this.inquiry;
     const call = { endpoint, timeoutMs, signal, memory, path: pathIn(protocol, path), body: JSON.stringify(query) };
-    const answer = await callForJson(call);
-    if (!Array.isArray(answer)) throw new AgentErrorResponse(200, 'the answer is no list');
-    return answer;
+    return callForJson(call, (answer) => {
+      if (!Array.isArray(answer)) throw new AgentErrorResponse(200, 'the answer is no list');
+      return answer as unknown[];
+    });
   }
 }
 
@@ -118,10 +124,14 @@ function run(delivery: Delivery, isInterrupted: boolean): Promise<AgentReply> {
   const events = new RunEvents(new ReplyText(onText));
   const path = pathIn(protocol, `/threads/${threadOf(message.conversationId)}/runs/stream`);
   const call = { endpoint, timeoutMs, signal, memory, path, body };
-  return callForEvents(call, (event) => events.apply(event)).then((answer) => {
-    if (answer !== undefined) throw new AgentErrorResponse(200, 'the answer is no stream of events');
-    return replyIn(events.reply());
-  });
+  return callForEvents(
+    call,
+    (event) => events.apply(event),
+    (answer) => {
+      if (answer !== undefined) throw new AgentErrorResponse(200, 'the answer is no stream of events');
+      return replyIn(events.reply());
+    },
+  );
 }
 
 function replyIn(text: string | null): AgentReply {

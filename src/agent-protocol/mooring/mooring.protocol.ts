@@ -3,6 +3,9 @@ import { callForJson } from '../agent-exchange.ts';
 import { wellFormed } from '../reply-text.ts';
 
 const PATH = '/messages';
+const PROTOCOL_HINT =
+  'If the agent speaks another protocol, name it as protocol in its mooring.json; the guide “Bring your own agent” says what an agent has to ' +
+  'answer.';
 
 /**
  * Mooring's own protocol: POST /messages with the response `{response}`. An empty 2xx response is an empty reply. The agent keeps its
@@ -16,7 +19,13 @@ export class MooringProtocol extends AgentProtocol {
 
 function deliver({ message, protocol, endpoint, timeoutMs, signal, memory }: Delivery): Promise<AgentReply> {
   const path = protocol.path ?? PATH;
-  return callForJson({ endpoint, timeoutMs, signal, memory, path, body: JSON.stringify(bodyOf(message)) }).then(replyIn);
+  return callForJson({ endpoint, timeoutMs, signal, memory, path, body: JSON.stringify(bodyOf(message)) }, replyIn).catch(withHint);
+}
+
+/** Throws the error. One that says that the agent has no such route proposes why. */
+function withHint(error: unknown): never {
+  if (error instanceof AgentErrorResponse && (error.status === 404 || error.status === 405)) error.addHint(PROTOCOL_HINT);
+  throw error;
 }
 
 function bodyOf(message: AgentMessage): object {

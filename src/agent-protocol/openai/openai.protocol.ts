@@ -28,9 +28,11 @@ function deliver({ message, history, protocol, onText, endpoint, timeoutMs, sign
   const body = JSON.stringify(bodyOf(message, history, protocol.model, onText !== undefined));
   const completion = new StreamedCompletion(new ReplyText(onText));
   const call = { endpoint, timeoutMs, signal, memory, path: protocol.path ?? PATH, body };
-  return callForEvents(call, ({ data }) => completion.apply(data)).then((answer) => ({
-    response: answer === undefined ? completion.end() : wellFormed(replyIn(answer)),
-  }));
+  return callForEvents(
+    call,
+    ({ data }) => completion.apply(data),
+    (answer) => ({ response: answer === undefined ? completion.end() : wellFormed(replyIn(answer)) }),
+  );
 }
 
 function bodyOf(message: AgentMessage, history: readonly Turn[], model = 'default', stream: boolean): object {

@@ -50,7 +50,7 @@ export interface KindContainers<S extends Sandbox> {
   prepare(sandboxId: string, sandbox: S, container: ContainerView): Promise<void>;
   /** Returns whether the container became ready within the time, and false if it did not or the signal aborted the wait. */
   isReady(sandbox: S, container: ContainerView, withinMs: number, signal: AbortSignal): Promise<boolean>;
-  /** Returns a sentence that explains why the container did not become ready; null if there is none. */
+  /** Returns what explains why the container did not become ready, as the end of a sentence; null if nothing does. */
   explainUnready(sandbox: S, container: ContainerView): Promise<string | null>;
   stopGraceSeconds(sandbox: S): number;
   /** Captures the rest of the output of a container that is about to be removed. */

@@ -98,7 +98,8 @@ export class StepExecutors<S extends Sandbox, R extends { type: string }, Own ex
     if (isReady) return this.kind.steps.whenReady(work, container);
     if (cutShort || otherwise === null) return false;
     const why = await pass.withoutSlot(() => containers.explainUnready(seen.state, container));
-    const failure = why === null || !('reason' in otherwise) ? otherwise : { ...otherwise, reason: `${String(otherwise.reason)} ${why}` };
+    const failure =
+      why === null || !('reason' in otherwise) ? otherwise : { ...otherwise, reason: explained(String(otherwise.reason), why) };
     return work.record(seen, failure, container);
   }
 }
@@ -107,6 +108,11 @@ export class StepExecutors<S extends Sandbox, R extends { type: string }, Own ex
 async function waiting({ pass }: { pass: Pass }, work: () => Promise<void>): Promise<boolean> {
   await pass.withoutSlot(work);
   return true;
+}
+
+/** Returns the sentence, continued by what explains it. */
+function explained(sentence: string, why: string): string {
+  return `${sentence.replace(/\.$/, '')}: ${why}`;
 }
 
 async function succeeded(work: Promise<void>): Promise<boolean> {

@@ -2,18 +2,18 @@ import { Injectable } from '@nestjs/common';
 
 import type { Agent } from '../../agents/index.ts';
 import { LogCapture } from '../../logs/index.ts';
-import { waitUntilReady } from '../../../agent-protocol/readiness.ts';
+import { checkReadiness, waitUntilReady } from '../../../agent-protocol/readiness.ts';
 import { ContainerRuntime } from '../../../runtime/runtime.ts';
 import type { ContainerSpec, ContainerView } from '../../../runtime/container.ts';
 import type { ImageGone } from '../../../runtime/runtime.errors.ts';
 import type { KindContainers } from '../../../sandboxes/index.ts';
-import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
 import type { BuildLog } from '../records/build-log.ts';
 import { ContainerSpecs } from './container-specs.service.ts';
 import { ContainerContents } from './container-contents.service.ts';
 import { ImageSources } from '../images/image-sources.service.ts';
-import { listeningOn, unreachableReason } from './listening-port.ts';
+import { type Listener, parseListeners } from './listeners.ts';
 import { wantedRelease } from './next-step.rules.ts';
+import { unreadyReason } from './unready-reason.ts';
 
 /** The number of lines of a failed container's output that are copied to the build log. */
 const LAST_LINES = 20;
@@ -21,8 +21,6 @@ const LAST_LINES = 20;
 const SOCKET_TABLES = ['/proc/net/tcp', '/proc/net/tcp6'];
 const TABLES_BYTES_MAX = 64 * 1_024;
 const TABLES_MS = 5_000;
-/** The timeout of the last attempt to connect, in ms. */
-const CONNECT_MS = 2_000;
 
 /** Determines what the containers of agents consist of, what they contain, and when they are ready. */
 @Injectable()
@@ -73,20 +71,26 @@ export class AgentContainers implements KindContainers<Agent> {
     return waitUntilReady(address, health, withinMs, signal);
   }
 
-  /** Returns a sentence if a program listens on the container's port but the service can't connect to it; otherwise null. */
+  /** Checks the container once more. Returns what was requested and answered, and what to do; null if the container is gone. */
   async explainUnready(agent: Agent, container: ContainerView): Promise<string | null> {
-    if (this.runtime.name !== 'docker') return null;
-    const { port } = this.specs.runOf(agent);
+    const { port, health } = this.specs.runOf(agent);
     try {
       const address = await this.runtime.address(container, port);
-      if (await waitUntilReady(address, { tcp: true }, CONNECT_MS, timeoutSignal(CONNECT_MS))) return null;
-      const request = { argv: ['cat', ...SOCKET_TABLES], timeoutMs: TABLES_MS, outputLimitBytes: TABLES_BYTES_MAX };
-      const { stdout } = await this.runtime.exec(container.handle, request);
-      return unreachableReason(listeningOn(stdout.toString(), port), address.host, port);
+      const [check, listeners] = await Promise.all([checkReadiness(address, health), this.listenersIn(container)]);
+      return unreadyReason({ health, address, check, listeners });
     } catch {
       // The failure is then recorded without the explanation.
       return null;
     }
+  }
+
+  /** Returns the addresses on which programs in the container listen; null if they can't be seen. */
+  private async listenersIn({ handle }: ContainerView): Promise<Listener[] | null> {
+    // Without an engine, the tables are those of the whole machine.
+    if (this.runtime.name !== 'docker') return null;
+    const request = { argv: ['cat', ...SOCKET_TABLES], timeoutMs: TABLES_MS, outputLimitBytes: TABLES_BYTES_MAX };
+    const result = await this.runtime.exec(handle, request).catch(() => null);
+    return result === null ? null : parseListeners(result.stdout.toString());
   }
 
   /** Copies the last lines of a container's output to the build log, because they explain best why it did not become ready. */

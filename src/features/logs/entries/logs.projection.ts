@@ -29,7 +29,7 @@ export const LOG_LINES = tableOf(logLinesProjection);
 
 const journal = {
   name: 'log_journal',
-  version: 6,
+  version: 7,
   filter: { eventClass: 'core' as const, categories: ['agent', 'deployment', 'conversation'] },
   table: logTable,
 };
@@ -63,9 +63,14 @@ export function journalProjection(summaryOf: SummaryOf): Projection<LogTable> {
       if (agentId === null) return;
       const level = failures.has(stored.type) ? 'error' : warnings.has(stored.type) ? 'warning' : 'info';
       const source = categoryOf(stored.stream) === 'conversation' ? 'webhook' : 'system';
-      add(agentId, source, level, `${summaryOf(stored)}.`, 0);
+      add(agentId, source, level, sentenceOf(summaryOf(stored)), 0);
     },
   };
+}
+
+/** Returns the summary as a sentence. One that ends with the reason of a failure is a sentence already. */
+function sentenceOf(summary: string): string {
+  return /[.!?…]$/.test(summary) ? summary : `${summary}.`;
 }
 
 /** Returns the agent in whose journal the event is; null if it is in none. Of the messages to agents, only webhooks are in the journal. */

@@ -233,7 +233,8 @@ function contentFieldsOf(
 }
 
 function outcomeOf(error: unknown, channel: Channel): DeliveryOutcome {
-  if (error instanceof AgentUnreachable || error instanceof ContainerGone || error instanceof RuntimeRefused)
+  if (error instanceof AgentUnreachable) return { kind: 'unreachable', code: 'agent_unavailable', reason: error.message };
+  if (error instanceof ContainerGone || error instanceof RuntimeRefused)
     return { kind: 'unreachable', code: 'agent_unavailable', reason: 'The agent did not answer.' };
   if (error instanceof RuntimeUnavailable)
     return { kind: 'unreachable', code: 'runtime_unavailable', reason: 'The container engine does not answer.' };
@@ -248,7 +249,7 @@ function outcomeOf(error: unknown, channel: Channel): DeliveryOutcome {
  * differently; the agent recognizes it by its id.
  */
 function failureOf(error: unknown): { isRepeatable: boolean; end: { code: DeadLetterCode; reason: string } } {
-  if (error instanceof ReplyTimeout) return { isRepeatable: true, end: { code: 'reply_timeout', reason: TIMEOUT_REASON } };
+  if (error instanceof ReplyTimeout) return { isRepeatable: true, end: { code: 'reply_timeout', reason: error.message } };
   if (error instanceof AgentErrorResponse) return { isRepeatable: error.retryable, end: { code: 'agent_failed', reason: error.message } };
   if (error instanceof AgentBrokeConnection) return { isRepeatable: true, end: { code: 'agent_failed', reason: error.message } };
   if (error instanceof ProblemError && (error.code === 'agent_unavailable' || error.code === 'agent_not_found'))

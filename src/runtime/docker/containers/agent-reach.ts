@@ -98,5 +98,5 @@ export class AgentReach {
 function publishedAddress({ NetworkSettings }: Dockerode.ContainerInspectInfo, port: number): AgentAddress {
   const place = NetworkSettings.Ports[`${port}/tcp`]?.[0];
   if (place === undefined) throw new RuntimeRefused(`Port ${port} of the container is not published: restart the agent.`);
-  return { host: place.HostIp, port: Number(place.HostPort) };
+  return { host: place.HostIp, port: Number(place.HostPort), programPort: port };
 }
