@@ -63,6 +63,12 @@ const projects: Row[] = [
   { repository: 'lg-new', does: 'whose graph has no messages says so in a chat', registry: 'PyPI', expected: chats(contains('message')) },
   { repository: 'lg-req', does: 'has the requirements.txt of its agent’s folder', registry: 'PyPI', expected: chats('echo: hello 3.10') },
   {
+    repository: 'oai-server',
+    does: 'speaks the protocol that its mooring.json names',
+    files: { 'mooring.json': '{"protocol": "openai"}\n' },
+    expected: chats('openai says hi'),
+  },
+  {
     repository: 'r-master',
     does: 'without a branch main is deployed from its default branch',
     branch: 'master',
@@ -79,6 +85,17 @@ const dockerfiles: Row[] = [
     repository: 'df-crlf',
     does: 'with carriage returns in its entry script says so in its log',
     expected: { status: 'error', output: contains('/app/entry.sh: its first line ends in a carriage return') },
+  },
+  { repository: 'df-port', does: 'that exposes another port chats there', expected: chats('got: hello') },
+  {
+    repository: 'df-404',
+    does: 'without a health check is told what was asked and answered',
+    expected: { status: 'error', message: contains('GET /healthz on port 8080 answered 404') },
+  },
+  {
+    repository: 'df-loop',
+    does: 'that listens on the loopback address is told so',
+    expected: { status: 'error', message: contains('listens on 127.0.0.1') },
   },
 ];
 
