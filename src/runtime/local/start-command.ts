@@ -12,6 +12,6 @@ export function refuseShellString(start: string[]): void {
 /** Returns the start command of a container whose agent gets this port of the host, in the words that hold the container's port as well. */
 export function startCommandAt(port: number, spec: Pick<ContainerSpec, 'command' | 'port'>, image: ImageRecord): string[] {
   const { start, portWords = [] } = image;
-  const isPort = new RegExp(`(?<!\\d)${spec.port}(?!\\d)`, 'g');
-  return (spec.command ?? start).map((word, at) => (portWords.includes(at) ? word.replaceAll(isPort, String(port)) : word));
+  const atPort = (word: string) => word.replaceAll(/\d+/g, (digits) => (digits === String(spec.port) ? String(port) : digits));
+  return (spec.command ?? start).map((word, at) => (portWords.includes(at) ? atPort(word) : word));
 }
