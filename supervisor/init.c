@@ -12,12 +12,9 @@ static void start_program(char **argv) {
   setpgid(0, 0);
   char path[PATH_MAX];
   int problem = find_program(argv[0], agent_environment, path, sizeof path);
-  if (problem == 0) {
-    execute(path, argv, agent_environment);
-    problem = errno;
-  }
-  dprintf(2, "%s: %s\n", argv[0], strerror(problem));
-  _exit(problem == ENOENT ? 127 : 126);
+  if (problem != 0) fail_to_run(argv[0], "", problem);
+  execute(path, argv, agent_environment, "");
+  fail_to_run(argv[0], path, errno);
 }
 
 static pid_t answers[ANSWERS_MAX];

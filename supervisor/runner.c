@@ -50,19 +50,18 @@ static void start_command(const struct fields *fields, enum runner_kind kind) {
     _exit(126);
   }
   char path[PATH_MAX];
+  const char *name, *helper = field_text(fields, HELPER);
   int problem = find_program(argv[0], environment, path, sizeof path);
-  if (problem == 0) {
-    execute(path, argv, environment);
+  if (problem != 0) *path = 0;
+  else {
+    execute(path, argv, environment, helper);
     problem = errno;
   }
-  const char *name, *helper = field_text(fields, HELPER);
   if (problem == ENOENT && *helper != 0 && is_usual_name(argv[0], &name)) {
     argv[0] = (char *)name;
     execve(helper, argv, environment);
   }
-  if (problem == ENOENT) dprintf(2, "%s: not found\n", argv[0]);
-  else dprintf(2, "%s: %s\n", argv[0], strerror(problem));
-  _exit(problem == ENOENT ? 127 : 126);
+  fail_to_run(argv[0], path, problem);
 }
 
 static pid_t fork_command(const struct fields *fields, enum runner_kind kind) {

@@ -93,8 +93,13 @@ void hide(void);
 void unblock_signals(void);
 /* Blocks the signal of children that ended, and returns the descriptor on which it is read instead. */
 int watch_children(void);
-/* Runs the program in the place of this process; a script without a first line that names its shell is run by /bin/sh. Returns if that fails. */
-void execute(const char *path, char **argv, char **environment);
+/*
+ * Runs the program in the place of this process; a script without a first line that names its shell is run by /bin/sh, or by the helper where there
+ * is none. Returns if that fails.
+ */
+void execute(const char *path, char **argv, char **environment, const char *helper);
+/* Says why the program could not be run, and ends this process. The path is where it was found; the empty string if it was not. */
+void fail_to_run(const char *name, const char *path, int problem) __attribute__((noreturn));
 /* Returns the exit code for the status of a process that has ended: 128 and the signal's number if one ended it. */
 int exit_code_of(int status);
 /* Sends SIGKILL to every child of this process but those for which `keep` holds; returns how many it found. */

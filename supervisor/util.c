@@ -95,7 +95,7 @@ int watch_children(void) {
   return signals;
 }
 
-void execute(const char *path, char **argv, char **environment) {
+void execute(const char *path, char **argv, char **environment, const char *helper) {
   execve(path, argv, environment);
   if (errno != ENOEXEC) return;
   int count = 0;
@@ -106,6 +106,42 @@ void execute(const char *path, char **argv, char **environment) {
   words[1] = (char *)path;
   for (int i = 1; i < count; i++) words[i + 1] = argv[i];
   execve(words[0], words, environment);
+  if (errno != ENOENT || *helper == 0) return;
+  words[0] = "sh";
+  execve(helper, words, environment);
+}
+
+/* Says of a program that is there, and can't be run because something else is not there, what that is. Returns false if that can't be told. */
+static bool report_missing_part(const char *name, const char *path) {
+  char line[256];
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  ssize_t length = read_all(fd, line, sizeof line - 1);
+  close(fd);
+  if (length < 4) return false;
+  line[length] = 0;
+  if (memcmp(line, "\177ELF", 4) == 0) {
+    dprintf(2, "%s: the loader that it was linked for is not there: link it statically, or for the C library of this image\n", name);
+    return true;
+  }
+  if (line[0] != '#' || line[1] != '!') return false;
+  char *interpreter = line + 2 + strspn(line + 2, " \t");
+  char *end = interpreter + strcspn(interpreter, " \t\n");
+  bool has_return = end > interpreter && end[-1] == '\r';
+  end[has_return ? -1 : 0] = 0;
+  if (has_return)
+    dprintf(
+      2, "%s: its first line ends in a carriage return, which counts as a part of its interpreter's name (%s): end its lines with line feeds alone\n",
+      name, interpreter
+    );
+  else dprintf(2, "%s: the interpreter that its first line names is not there: %s\n", name, interpreter);
+  return true;
+}
+
+void fail_to_run(const char *name, const char *path, int problem) {
+  if (problem != ENOENT) dprintf(2, "%s: %s\n", name, strerror(problem));
+  else if (*path == 0 || !report_missing_part(name, path)) dprintf(2, "%s: not found\n", name);
+  _exit(problem == ENOENT ? 127 : 126);
 }
 
 int exit_code_of(int status) {

@@ -1,4 +1,4 @@
-// This is the smallest agent: a web server that answers POST /messages. The docs describe the environment of a container.
+// This is a small agent: a web server that answers POST /messages. docs/guides/bring-your-own-agent.md says what an agent does and gets.
 import { open, readFile, rename } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { join } from 'node:path';

@@ -152,12 +152,15 @@ describe('a custom script that fails', () => {
   });
 
   it.each([
-    ['has an interpreter that does not exist', '#!/no/such/interpreter\n', 'exit code 12'],
-    ['kills itself', 'kill -9 $$', 'exit code 137'],
-  ])('fails the deployment if it %s', async (_, content, message) => {
+    ['has an interpreter that does not exist', '#!/no/such/interpreter\n', 'exit code 127', 'is not there: /no/such/interpreter'],
+    ['was saved with carriage returns', '#!/bin/sh\r\necho never\r\n', 'exit code 127', 'its first line ends in a carriage return'],
+    ['kills itself', 'echo before; kill -9 $$', 'exit code 137', 'before'],
+  ])('fails the deployment if it %s, and the log says so', async (_, content, message, said) => {
     const id = await created();
     await store(id, { path: 'a.sh', content });
-    expect(await deploy(id)).toMatchObject({ json: { status: 'error', message: expect.stringContaining(message) } });
+    const answer = await deploy(id);
+    expect(answer).toMatchObject({ json: { status: 'error', message: expect.stringContaining(message) } });
+    expect(await logOf(id, idOf(answer))).toContain(said);
   });
 
   it('can print more than the log keeps', async () => {

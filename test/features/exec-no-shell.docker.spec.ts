@@ -113,4 +113,16 @@ describe('an agent whose image has no shell', () => {
     const [code, reason] = (await once(socket, 'close')) as [number, Buffer];
     expect([code, reason.toString()]).toEqual([1000, 'The shell ended with exit code 7.']);
   });
+
+  it('runs custom scripts by the helper’s shell, unless they name one that is not there', async () => {
+    const ask = (method: string, path: string, json?: unknown) =>
+      server.request(method, `/api/v1/agents/${agentId}${path}`, { credential: 'mk_acme', json, headers: { prefer: 'wait=60' } });
+    const log = async () => (await ask('GET', '/deployments')).json[0].build_log as string;
+    await ask('POST', '/files', { files: [{ path: 'a.sh', content: 'echo "ran $0"' }] });
+    expect(await ask('POST', '/deploy')).toMatchObject({ json: { status: 'active' } });
+    expect(await log()).toContain('ran /service/scripts/a.sh');
+    await ask('POST', '/files', { files: [{ path: 'a.sh', content: '#!/bin/sh\necho never' }] });
+    expect(await ask('POST', '/deploy')).toMatchObject({ json: { status: 'error' } });
+    expect(await log()).toContain('/service/scripts/a.sh: the interpreter that its first line names is not there: /bin/sh');
+  });
 });

@@ -20,7 +20,7 @@ const environment = {
 };
 
 /** An entry of a commit: the content of a file, the target of a link, or the commit of a submodule. */
-export type GitEntry = string | Buffer | { link: string } | { executable: string } | { submodule: string };
+export type GitEntry = string | Buffer | { link: string } | { executable: string | Buffer } | { submodule: string };
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 

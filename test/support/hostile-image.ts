@@ -1,6 +1,6 @@
 import { timeoutSignal } from '../../src/kernel/async/timeout-signal.ts';
 import { tarOf } from '../../src/runtime/docker/image-sources/build-context.ts';
-import { machineProgram } from '../../src/runtime/docker/image-sources/node-base.ts';
+import { machineProgram } from '../../src/runtime/docker/image-sources/machine-programs.ts';
 import { importImage } from '../../src/runtime/docker/image-sources/registry.ts';
 import type { DockerFixture } from './docker-fixture.ts';
 import { busyboxEntries } from './images.ts';

@@ -1,4 +1,4 @@
-/** Projects for Node as people bring them. Each program prints what it found, and ends. */
+/** Projects for Node beside those of test/support/repositories. Each program prints what it found, and ends. */
 
 type Project = Record<string, string>;
 
@@ -71,21 +71,9 @@ const bunLock = `{
   }
 }
 `;
-const nested = (manager: string) => ({
-  build: `${manager} run compile && ${manager} run copy`,
-  compile: 'mkdir -p dist && cp server.js dist/server.js',
-  copy: 'cp package.json dist/',
-  start: `${manager} run before && ${manager} run serve`,
-  before: 'echo before',
-  serve: 'node dist/server.js',
-});
 const manifest = (more: object) => json({ name: 'agent', private: true, dependencies: { ms: '2.1.3' }, ...more });
 
 export const nodeProjects: Record<string, Project> = {
-  'pnpm that its scripts call': {
-    'package.json': manifest({ packageManager: 'pnpm@10.12.1', scripts: nested('pnpm') }),
-    'server.js': program,
-  },
   'a workspace of pnpm': {
     'package.json': json({ name: 'mono', private: true, scripts: { start: 'pnpm --silent --filter api start' } }),
     'pnpm-workspace.yaml': 'packages:\n  - "apps/*"\n  - "packages/*"\n',
@@ -99,28 +87,24 @@ export const nodeProjects: Record<string, Project> = {
     }),
     'apps/api/server.js': program,
   },
-  'yarn 1 that its scripts call': { 'package.json': manifest({ scripts: nested('yarn') }), 'server.js': program },
   'yarn 4 that its scripts call': {
-    'package.json': manifest({ packageManager: 'yarn@4.5.0', scripts: nested('yarn') }),
+    'package.json': manifest({
+      packageManager: 'yarn@4.5.0',
+      scripts: {
+        build: 'yarn run compile && yarn run copy',
+        compile: 'mkdir -p dist && cp server.js dist/server.js',
+        copy: 'cp package.json dist/',
+        start: 'yarn run before && yarn run serve',
+        before: 'echo before',
+        serve: 'node dist/server.js',
+      },
+    }),
     'yarn.lock': yarnLock,
-    'server.js': program,
-  },
-  'npm though it has the lock file of yarn': {
-    'package.json': manifest({ packageManager: 'npm@10.8.2', scripts: { start: 'node server.js' } }),
-    'yarn.lock': 'broken',
     'server.js': program,
   },
   'Bun, which starts it': {
     'package.json': manifest({ scripts: { start: 'bun run server.js' } }),
     'bun.lock': bunLock,
-    'server.js': program,
-  },
-  'a package of the development, which starts it': {
-    'package.json': manifest({ scripts: { start: 'tsx server.ts' }, devDependencies: { tsx: '4.19.2' } }),
-    'server.ts': `const kind: string = 'runs';\n${program}`,
-  },
-  'a package of the development at the installation': {
-    'package.json': manifest({ scripts: { prepare: 'husky', start: 'node server.js' }, devDependencies: { husky: '9.1.7' } }),
     'server.js': program,
   },
 };

@@ -1,4 +1,4 @@
-/** Projects for Python as people bring them. Each program prints what it found, and ends. */
+/** Projects for Python beside those of test/support/repositories. Each program prints what it found, and ends. */
 
 type Project = Record<string, string>;
 
@@ -60,7 +60,7 @@ name = "toolbox"
 version = "0.1.0"
 source = { editable = "packages/toolbox" }
 `;
-const poetry = (more: string) => `[tool.poetry]
+const poetry = `[tool.poetry]
 name = "agent"
 version = "0.1.0"
 description = ""
@@ -70,14 +70,14 @@ package-mode = false
 [tool.poetry.dependencies]
 python = "^3.10"
 six = "^1.17"
-${more}
+toolbox = { path = "packages/toolbox" }
+
 [build-system]
 requires = ["poetry-core"]
 build-backend = "poetry.core.masonry.api"
 `;
 
 export const pythonProjects: Record<string, Project> = {
-  Pipfile: { Pipfile: '[packages]\nsix = "==1.17.0"\n\n[requires]\npython_version = "3"\n', 'app.py': program },
   'Pipfile.lock': {
     Pipfile: '[packages]\nsix = "*"\n',
     'Pipfile.lock': JSON.stringify({
@@ -92,26 +92,6 @@ export const pythonProjects: Record<string, Project> = {
     }),
     'app.py': program,
   },
-  'setup.py': {
-    'setup.py': 'from setuptools import setup\nsetup(name="agent", version="0.1", py_modules=["main"], install_requires=["six==1.17.0"])\n',
-    'main.py': program,
-  },
-  'a list of setuptools': {
-    'pyproject.toml': `${setuptools}
-[project]
-name = "agent"
-version = "0.1.0"
-dynamic = ["dependencies"]
-
-[tool.setuptools]
-py-modules = ["main"]
-
-[tool.setuptools.dynamic]
-dependencies = { file = ["requirements/base.txt"] }
-`,
-    'requirements/base.txt': 'six==1.17.0\n',
-    'main.py': program,
-  },
   'requirements.txt, though its pyproject.toml makes no package': {
     'requirements.txt': 'six==1.17.0\n',
     'pyproject.toml': `${setuptools}\n[project]\nname = "agent"\nversion = "0.1.0"\n`,
@@ -119,12 +99,10 @@ dependencies = { file = ["requirements/base.txt"] }
     'data/__init__.py': '',
     'main.py': program,
   },
-  'Poetry without a lock file and a package': { 'pyproject.toml': poetry(''), 'main.py': program },
   'Poetry and a package of its own': {
     ...toolbox,
-    'pyproject.toml': poetry('toolbox = { path = "packages/toolbox" }\n'),
+    'pyproject.toml': poetry,
     'main.py': withToolbox,
   },
   'a workspace of uv': { ...toolbox, 'pyproject.toml': workspace, 'uv.lock': workspaceLock, 'main.py': withToolbox },
-  'a workspace of uv without a lock file': { ...toolbox, 'pyproject.toml': workspace, 'main.py': withToolbox },
 };

@@ -3,6 +3,7 @@ import { readJson, writeJson } from './atomic-file.ts';
 
 /** The record in the folder of an image of the local runtime. It contains no secrets. */
 export interface ImageRecord {
+  /** The command, in which `PORT_WORD` stands for the port. */
   start: string[];
   /** The environment variables of the agent; they may be absent. */
   environment?: Record<string, string>;

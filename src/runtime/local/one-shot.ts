@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { killGroup } from '../../kernel/kill-group.ts';
 import { ExecOutput } from '../exec-output.ts';
+import { missingPart } from '../missing-part.mjs';
 import type { ExecRequest, ExecResult, OutputStream } from '../runtime.ts';
 import { markOf, signalProcess, type ProcessMark } from './processes.ts';
 
@@ -24,7 +25,7 @@ export interface OneShot {
 export async function runOneShot(shot: OneShot): Promise<ExecResult> {
   const { argv, request } = shot;
   request.signal?.throwIfAborted();
-  if (!isFolder(shot.cwd)) return failed(126, `${request.cwd ?? shot.cwd}: no such folder\n`);
+  if (!isFolder(shot.cwd)) return failed(request, 126, `${request.cwd ?? shot.cwd}: no such folder\n`);
   const [program = '', ...rest] = argv;
   let child;
   try {
@@ -74,15 +75,18 @@ function collect(stream: Readable, name: OutputStream, output: ExecOutput): void
   stream.on('data', (chunk: Buffer) => output.push(name, chunk));
 }
 
-function notStarted({ argv: [program = ''], environment }: OneShot, error: NodeJS.ErrnoException): ExecResult {
+function notStarted({ argv: [program = ''], cwd, environment, request }: OneShot, error: NodeJS.ErrnoException): ExecResult {
   // If the user can't enter one folder of the PATH, a missing command fails with EACCES instead of ENOENT.
   const nowhere = !program.includes('/') && !(environment.PATH ?? '').split(':').some((folder) => existsSync(join(folder, program)));
   const missing = error.code === 'ENOENT' || nowhere;
-  return failed(missing ? 127 : 126, `${program}: ${missing ? 'command not found' : `can't be run (${error.code})`}\n`);
+  const part = missing ? missingPart(program, cwd) : null;
+  return failed(request, missing ? 127 : 126, `${program}: ${part ?? (missing ? 'command not found' : `can't be run (${error.code})`)}\n`);
 }
 
-function failed(exitCode: number, sentence: string): ExecResult {
-  return { exitCode, stdout: Buffer.alloc(0), stderr: Buffer.from(sentence), timedOut: false, truncated: false };
+function failed(request: ExecRequest, exitCode: number, sentence: string): ExecResult {
+  const output = new ExecOutput(request);
+  output.push('stderr', Buffer.from(sentence));
+  return { exitCode, ...output.result(), timedOut: false };
 }
 
 function isFolder(path: string): boolean {

@@ -21,6 +21,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { LINE_BYTES_MAX, LongLine } from '../long-line.mjs';
+import { missingPart } from '../missing-part.mjs';
 import { whoIs } from './process-identity.mjs';
 
 const SEGMENT_BYTES = 10 * 1024 * 1024;
@@ -200,10 +201,10 @@ function supervise(launch) {
     if (new RegExp(`^(run|exit)-(?!${run}\\.)\\d+\\.json$`).test(name)) rmSync(join(folder, name), { force: true });
   const [program, ...rest] = launch.command;
   const refuse = (error) => {
+    const part = error.code === 'ENOENT' ? missingPart(program, launch.cwd) : null;
+    const reason = part ?? error.code;
     answer({
-      refused: existsSync(launch.cwd)
-        ? `the start command ${program} can't be run: ${error.code}`
-        : 'the program of this container is gone',
+      refused: existsSync(launch.cwd) ? `the start command ${program} can't be run: ${reason}` : 'the program of this container is gone',
     });
     ended(error.code === 'ENOENT' ? 127 : 126);
   };

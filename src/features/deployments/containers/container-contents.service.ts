@@ -76,8 +76,8 @@ export class ContainerContents {
       assertLease();
       const lines = { stdout: new OutputLines(log.line), stderr: new OutputLines(log.line) };
       const { exitCode, timedOut, truncated } = await this.runtime.exec(handle, {
-        // The shell starts the interpreter in the first line, and runs a script without such a line itself.
-        argv: script.executable ? ['/bin/sh', '-c', 'exec "$0"', path] : ['/bin/sh', path],
+        // A shell runs a script whose first line names no interpreter.
+        argv: script.executable ? [path] : ['/bin/sh', path],
         timeoutMs: SCRIPT_SECONDS_MAX * 1_000,
         outputLimitBytes: SCRIPT_OUTPUT_BYTES_MAX,
         signal,

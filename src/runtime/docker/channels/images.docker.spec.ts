@@ -11,7 +11,7 @@ import { requirePrograms } from '../../../../test/support/private-engine.ts';
 import { until } from '../../../../test/support/until.ts';
 import type { ContainerSpec, ContainerView } from '../../container.ts';
 import { tarOf, type TarEntry } from '../image-sources/build-context.ts';
-import { machineProgram } from '../image-sources/node-base.ts';
+import { machineProgram } from '../image-sources/machine-programs.ts';
 import { importImage } from '../image-sources/registry.ts';
 
 const SECRET = 'canary-99ab';
@@ -132,6 +132,34 @@ describe('an agent whose image', () => {
     expect(readFileSync(own).includes(loader)).toBe(true);
     const entries = [folder('lib'), program(loader.slice(1), readFileSync(loader)), program('agent', readFileSync(own))];
     expect(await codeOf(await imageOf(entries, ['ENTRYPOINT ["/agent"]']), ['/agent', 'say'])).toBe(7);
+  });
+
+  it.each<[string, () => Buffer, RegExp]>([
+    [
+      'an entry script with carriage returns',
+      () => Buffer.from('#!/bin/sh\r\nexec "$@"\r\n'),
+      /^\/entry: its first line ends in a carriage return, .* \(\/bin\/sh\)/,
+    ],
+    [
+      'an entry script whose interpreter it lacks',
+      () => Buffer.from('#!/usr/bin/env python3\n'),
+      /^\/entry: the interpreter .* is not there: \/usr\/bin\/env$/,
+    ],
+    [
+      'a program whose loader it lacks',
+      () => readFileSync(compiled('gnu', '-dynamic')),
+      /^\/entry: the loader .* is not there: link it statically/,
+    ],
+  ])('has %s: it ends, and its output and that of a command say so', async (_, content, said) => {
+    const entry = program('entry', content());
+    const view = await bed.running({ image: await imageOf([entry], ['ENTRYPOINT ["/entry"]']) });
+    expect(await exited(view)).toMatchObject({ exitCode: 127 });
+    expect(await bed.runtime.lastLines(view.handle, 5)).toEqual([expect.stringMatching(said)]);
+    await bed.runtime.remove(view.handle);
+    const other = await bed.running({ image: await imageOf([...(await busyboxEntries()), entry], ['CMD ["/bin/sleep", "300"]']) });
+    const { exitCode, stderr } = await bed.runtime.exec(other.handle, { argv: ['/entry'], timeoutMs: 10_000, outputLimitBytes: 1_000 });
+    expect([exitCode, stderr.toString().trim()]).toEqual([127, expect.stringMatching(said)]);
+    await bed.runtime.remove(other.handle);
   });
 
   it('has an init program of its own, which is not the first process', async () => {

@@ -7,7 +7,7 @@ import { DockerFixture } from '../../../../test/support/docker-fixture.ts';
 import { busyboxEntries } from '../../../../test/support/images.ts';
 import { until } from '../../../../test/support/until.ts';
 import { tarOf } from '../image-sources/build-context.ts';
-import { machineProgram } from '../image-sources/node-base.ts';
+import { machineProgram } from '../image-sources/machine-programs.ts';
 import { importImage } from '../image-sources/registry.ts';
 
 const PERL = '/usr/bin/perl';

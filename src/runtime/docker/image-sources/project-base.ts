@@ -1,26 +1,18 @@
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync } from 'node:fs';
 import { readdir, realpath, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import type Dockerode from 'dockerode';
 import { RuntimeRefused } from '../../runtime.errors.ts';
 import { folderEntries, tarOf, type TarEntry } from './build-context.ts';
-import { fixedEntries, librariesOf, machineProgram } from './node-base.ts';
+import { fixedEntries, librariesOf, machineProgram, toolEntries, withFolders } from './machine-programs.ts';
 import { findImage, importImage } from './registry.ts';
 
 const run = promisify(execFile);
 /** The version of the layout. It is part of the tag, so that a change of the content results in a new image. */
-const LAYOUT_VERSION = 2;
+const LAYOUT_VERSION = 3;
 const PROGRAM_TIMEOUT_MS = 30_000;
-/** The programs that packages' scripts call most often, as far as this machine has them. */
-const tools =
-  'basename cat chmod cp cut dirname echo expr false grep head ls ln mkdir mv pwd rm rmdir sed sh sleep sort tail test touch tr true uname wc'.split(
-    ' ',
-  );
-/** Libraries besides the C library that programs in packages need. */
-const common = ['libgcc_s.so.1', 'libstdc++.so.6', 'libdl.so.2', 'libpthread.so.0', 'librt.so.1', 'libutil.so.1'];
 /** Parts of Python's library that no agent needs. Packages installed on this machine do not belong to a project. */
 const leftOut = /^(site-packages|dist-packages|test|idlelib|turtledemo|lib2to3|config-.*|EXTERNALLY-MANAGED)$/;
 const askPython = `
@@ -112,26 +104,4 @@ async function libraryEntries(library: string): Promise<TarEntry[]> {
     else if (stats.isFile()) entries.push({ name: path.slice(1), type: 'file', mode: 0o644, source: path });
   }
   return entries;
-}
-
-async function toolEntries(): Promise<TarEntry[]> {
-  const paths = [...tools.map((name) => `/bin/${name}`), '/usr/bin/env'].filter((path) => existsSync(path));
-  const found = (await Promise.all(paths.map(async (path) => machineProgram(await realpath(path), path.slice(1))))).flat();
-  const folders = new Set(found.filter(({ name }) => /\/libc\.so/.test(name)).map(({ name }) => dirname(name)));
-  const beside = [...folders].flatMap((folder) => common.map((name) => `${folder}/${name}`)).filter((name) => existsSync(`/${name}`));
-  return [...found, ...beside.map((name): TarEntry => ({ name, type: 'file', mode: 0o755, source: `/${name}` }))];
-}
-
-/** Returns each entry once, after the folders that contain it. An engine may create missing folders that only root can open. */
-function withFolders(entries: TarEntry[]): TarEntry[] {
-  const found = new Map<string, TarEntry>();
-  for (const entry of entries) {
-    const parts = entry.name.split('/').slice(0, -1);
-    parts.forEach((_, at) => {
-      const name = parts.slice(0, at + 1).join('/');
-      if (!found.has(name)) found.set(name, { name, type: 'directory', mode: 0o755 });
-    });
-    if (!found.has(entry.name) || entry.type === 'directory') found.set(entry.name, entry);
-  }
-  return [...found.values()];
 }

@@ -10,7 +10,7 @@ import type { ContainerView } from '../../container.ts';
 import { RuntimeRefused } from '../../runtime.errors.ts';
 import { DockerRuntime } from '../docker-runtime.ts';
 import { tarOf } from '../image-sources/build-context.ts';
-import { fixedEntries, machineProgram } from '../image-sources/node-base.ts';
+import { fixedEntries, machineProgram } from '../image-sources/machine-programs.ts';
 import { importImage } from '../image-sources/registry.ts';
 import { catProgram, nftProgram, nodeProgram } from './egress-images.ts';
 

@@ -7,7 +7,8 @@ import { RuntimeRefused } from '../../runtime.errors.ts';
 import { CALL_TIMEOUT_MS } from '../engine/engine.ts';
 import { runsOurPrograms } from '../engine/local-engine.ts';
 import { tarOf } from '../image-sources/build-context.ts';
-import { ensureNodeBase, machineProgram } from '../image-sources/node-base.ts';
+import { machineProgram } from '../image-sources/machine-programs.ts';
+import { ensureNodeBase } from '../image-sources/node-base.ts';
 import { findImage, importImage } from '../image-sources/registry.ts';
 import { ServiceImage } from '../image-sources/service-image.ts';
 

@@ -60,7 +60,8 @@ export async function ensureProjectImage(
     const made = join(folder, 'image');
     const steps = new BuildSteps({ folder, bytesMax, settings, log, signal });
     await new ProjectBuild(source, version, join(made, 'files'), steps, packages).run(folder, log, signal);
-    await writeImageRecord(made, { start: plan.start, environment: plan.env, builtIn: join(made, 'files') });
+    const { start, env: environment } = plan;
+    await writeImageRecord(made, { start, environment, builtIn: join(made, 'files') });
     signal.throwIfAborted();
     await rename(made, join(images, image)).catch(async (error: unknown) => {
       // A concurrent call created the same image.

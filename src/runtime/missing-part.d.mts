@@ -1,0 +1,1 @@
+export function missingPart(program: string, folder: string): string | null;
