@@ -76,6 +76,8 @@ export interface Exchange {
 export interface PrepareRequest extends Exchange {
   messageId: string;
   conversationId: string;
+  /** The `openTask` of the conversation's last reply. */
+  openTask?: string | undefined;
   protocol: ProtocolSpec;
 }
 
@@ -91,7 +93,12 @@ export interface Delivery extends Exchange {
 export interface AgentReply {
   /** The reply: well-formed text without NUL, at most 1 MiB. */
   response: string;
+  /** The id of the agent's task that waits for the next message, in a protocol that can't ask the agent for it. Matches `OPEN_TASK`. */
+  openTask?: string;
 }
+
+/** The ids of tasks that are kept between messages. They are stored as they are, so texts are not accepted. */
+export const OPEN_TASK = /^[\w.:-]{1,128}$/;
 
 /** Delivers a message to the agent for which it was prepared. */
 export type Deliver = (delivery: Delivery) => Promise<AgentReply>;

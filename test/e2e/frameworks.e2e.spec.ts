@@ -5,9 +5,9 @@ import { ModelServer } from '../support/model-server.ts';
 import { StartedService } from '../support/started-service.ts';
 
 /**
- * An agent of a framework keeps its conversation over sleep and deployments, from a template and from a Git repository. OpenClaw and
- * crewAI, whose packages have several hundred MB, and graphs in Python are tested in `npm run bench -- frameworks`. The tests need npm's
- * registry. If it does not answer, they report that and pass.
+ * An agent of a framework keeps its conversation over sleep and deployments, from a template and from a Git repository. Deployments of
+ * OpenClaw and crewAI, whose packages have several hundred MB, are tested in `npm run bench -- frameworks`, and graphs in Python in
+ * `langgraph-python.e2e.spec.ts`. The tests need npm's registry. If it does not answer, they report that and pass.
  */
 
 const TIMEOUT_MS = 600_000;

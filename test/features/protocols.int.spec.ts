@@ -54,6 +54,14 @@ describe.each(kinds)('a chat with an agent that speaks %s', (_, name, start, str
     expect(deltas.join('')).toBe(events.at(-1)?.data.response);
   });
 
+  if (name === 'a2a')
+    it('answers the question of a task that needs input', async () => {
+      const asked = (await talk.chat('ask')).json;
+      expect(asked.response).toBe('which one?');
+      expect((await talk.chat('the red one', asked.conversation_id)).json.response).toBe('you said the red one');
+      expect((await talk.chat('more', asked.conversation_id)).json.response).toBe('3: ask, the red one, more (3 ids)');
+    });
+
   it('fails with what the agent said', async () => {
     expect(await talk.chat('fail')).toMatchObject({ status: 502, json: { code: 'agent_failed', detail: expect.stringMatching(/failed/) } });
   });

@@ -159,6 +159,55 @@ class MyCustomTool(BaseTool):
 `,
 };
 
+const jsonCrew: Repository = {
+  'pyproject.toml': `[project]
+name = "tides"
+version = "0.1.0"
+description = "tides using crewAI"
+authors = [{ name = "Your Name", email = "you@example.com" }]
+requires-python = ">=3.10,<3.14"
+dependencies = ["crewai[tools]>=1.15,<2"]
+
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[tool.hatch.build.targets.wheel]
+only-include = ["agents", "crew.jsonc"]
+
+[tool.crewai]
+type = "crew"
+definition = "crew.jsonc"
+`,
+  'crew.jsonc': `{
+  "name": "tides",
+  // Each has a file agents/<name>.jsonc
+  "agents": ["researcher"],
+  "tasks": [
+    {
+      "name": "research_task",
+      "description": "The conversation so far is {history}. Answer {message} in {language}.",
+      "expected_output": "A short answer.",
+      "agent": "researcher"
+    }
+  ],
+  "process": "sequential",
+  "verbose": true,
+  "memory": false,
+  "inputs": { "language": "English" }
+}
+`,
+  'agents/researcher.jsonc': `{
+  "role": "Senior Researcher",
+  "goal": "Find out what is asked for",
+  "backstory": "You find what matters, and say it briefly.",
+  "llm": "openai/gpt-4o",
+  "tools": [],
+  "settings": { "verbose": false, "allow_delegation": false }
+}
+`,
+};
+
 const openclaw: Repository = {
   // OpenClaw's own documentation writes its settings as JSON5.
   'openclaw.json': '{\n  // The agent needs no introduction.\n  agents: { defaults: { skipBootstrap: true, } },\n}\n',
@@ -171,6 +220,7 @@ export const frameworkRepositories: Record<string, Repository> = {
   'langgraph-node': langgraphNode,
   'langgraph-python': langgraphPython,
   crewai: crew,
+  'crewai-json': jsonCrew,
   openclaw,
   'openclaw-settings': openclawSettings,
 };

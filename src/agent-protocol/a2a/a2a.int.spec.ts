@@ -1,6 +1,6 @@
 import { v7 as uuidv7 } from 'uuid';
 import { ProtocolAgent } from '../../../test/support/protocol-agents/protocol-agent.ts';
-import { sayTo } from '../../../test/support/protocol-agents/say.ts';
+import { replyOf, sayTo } from '../../../test/support/protocol-agents/say.ts';
 
 describe.each(['1.0', '0.3'] as const)('an agent that speaks A2A %s', (version) => {
   let agent: ProtocolAgent;
@@ -10,6 +10,8 @@ describe.each(['1.0', '0.3'] as const)('an agent that speaks A2A %s', (version) 
 
   const say = (text: string, conversationId: string, given: Parameters<typeof sayTo>[4] = {}) =>
     sayTo(agent, 'a2a', text, conversationId, given);
+
+  const ask = (conversationId: string, given: Parameters<typeof replyOf>[4] = {}) => replyOf(agent, 'a2a', 'ask', conversationId, given);
 
   it('keeps a context for each conversation, at its own address whatever its card says', async () => {
     const [one, other] = [uuidv7(), uuidv7()];
@@ -44,15 +46,30 @@ describe.each(['1.0', '0.3'] as const)('an agent that speaks A2A %s', (version) 
     expect(await say('ask', uuidv7())).toBe('which one?');
   });
 
-  // Version 0.3 can't be asked for the tasks of a context.
-  if (version === '1.0') {
-    it('that needs more input gets the next message as the answer', async () => {
-      const conversation = uuidv7();
-      expect(await say('ask', conversation)).toBe('which one?');
-      expect(await say('the red one', conversation)).toBe('you said the red one');
-      expect(await say('more', conversation)).toBe('3: ask, the red one, more (3 ids)');
-    });
+  it('that needs more input gets the next message as the answer', async () => {
+    const conversation = uuidv7();
+    const { response, openTask } = await ask(conversation);
+    expect(response).toBe('which one?');
+    expect(await say('the red one', conversation, { openTask })).toBe('you said the red one');
+    expect(await say('more', conversation)).toBe('3: ask, the red one, more (3 ids)');
+  });
 
+  it('that needs more input returns the same question for the same message', async () => {
+    const [conversation, messageId] = [uuidv7(), uuidv7()];
+    const { openTask } = await ask(conversation, { messageId });
+    expect(await ask(conversation, { messageId, openTask })).toEqual({
+      response: 'which one?',
+      ...(openTask === undefined ? {} : { openTask }),
+    });
+    expect(await say('the red one', conversation, { openTask })).toBe('you said the red one');
+  });
+
+  it('that has lost the task which needed input begins another one', async () => {
+    expect(await say('hello', uuidv7(), { openTask: uuidv7() })).toBe('1: hello (1 ids)');
+  });
+
+  // Version 0.3 can't be asked for the tasks of a context.
+  if (version === '1.0')
     it('returns the same reply for a message that a task has answered already, and starts no second task', async () => {
       const conversation = uuidv7();
       const messageId = uuidv7();
@@ -60,7 +77,6 @@ describe.each(['1.0', '0.3'] as const)('an agent that speaks A2A %s', (version) 
       expect(await say('work', conversation, { messageId })).toBe('one two\n\nthree');
       expect(await say('how often?', conversation)).toBe('2: work, how often? (2 ids)');
     });
-  }
 
   it('whose task fails has answered with an error, which may pass', async () => {
     for (const onText of [undefined, () => undefined])

@@ -9,6 +9,7 @@ import {
   type Deliver,
   type Delivery,
   type Exchange,
+  OPEN_TASK,
   type PrepareRequest,
 } from '../protocol.ts';
 import type { ReceivedEvent } from '../event-stream-parser.ts';
@@ -28,25 +29,25 @@ const methodNames = {
 /** The JSON-RPC errors for an invalid or unsupported request. All other errors may be temporary. */
 const REFUSALS = new Set([-32_700, -32_600, -32_601, -32_602, -32_001, -32_002, -32_003, -32_004, -32_005, -32_006, -32_007, -32_009]);
 
-/** The number of messages that are requested with a context's latest task: enough to include the last message that the task answers. */
+/** The number of messages that are requested with a task: enough to include the last message that the task answers. */
 const HISTORY_LENGTH = 10;
 
 /**
  * The A2A protocol over JSON-RPC, versions 1.0 and 0.3. The agent keeps the conversation as a context. Its card is read before each
  * message, because a redeployed agent may have another one. A repeated message has the same `messageId`, by which the agent can drop it.
- * With version 1.0, the latest task of the context is requested first: a task that already answers the message is awaited, and one that
- * needs input gets the message.
+ * The latest task of the context is requested first: a task that already answers the message is awaited, and one that needs input gets the
+ * message. Version 0.3 can't be asked for the tasks of a context, so the reply names the task that needs input, for the next message.
  */
 export class A2aProtocol extends AgentProtocol {
-  async prepare({ endpoint, timeoutMs, signal, memory, protocol, messageId, conversationId }: PrepareRequest): Promise<Deliver> {
+  async prepare({ endpoint, timeoutMs, signal, memory, protocol, ...ids }: PrepareRequest): Promise<Deliver> {
     const exchange = { endpoint, timeoutMs, signal, memory };
     const headers = { 'a2a-version': '1.0' };
     const agent = await callForJson({ ...exchange, path: protocol.path ?? CARD_PATH, headers }, interfaceIn);
-    const latest = await latestTask(exchange, agent, conversationId);
+    const latest = await (agent.version === '1.0' ? latestTask : openTask)(exchange, agent, ids);
     if (latest === null) return deliverTo(agent, null);
     const turn = new A2aTurn(new ReplyText());
     turn.applyTask(latest);
-    const isAnswered = turn.lastMessage === messageId && !turn.hasFailed;
+    const isAnswered = turn.lastMessage === ids.messageId && !turn.hasFailed;
     if (!isAnswered) return deliverTo(agent, turn.needsInput ? turn.task : null);
     return () => inRequest(requestName('POST', agent.path), () => replyOf(exchange, agent, turn));
   }
@@ -57,14 +58,31 @@ function deliverTo(agent: A2aInterface, taskId: string | null): Deliver {
   return (delivery) => deliver(delivery, agent, taskId);
 }
 
+type Ids = Pick<PrepareRequest, 'messageId' | 'conversationId' | 'openTask'>;
+
 /** Returns the context's latest task; null if there is none, or the agent does not support the request. */
-async function latestTask(exchange: Exchange, agent: A2aInterface, contextId: string): Promise<object | null> {
-  if (agent.version !== '1.0') return null;
+function latestTask(exchange: Exchange, agent: A2aInterface, { conversationId: contextId }: Ids): Promise<object | null> {
   const query = { contextId, pageSize: 1, historyLength: HISTORY_LENGTH, includeArtifacts: true, ...tenantParams(agent) };
-  try {
+  return nullIfRefused(async () => {
     const { tasks } = ((await callForJson(rpc(exchange, agent, 'ListTasks', contextId, query), resultOf)) ?? {}) as { tasks?: unknown };
     const [latest] = (Array.isArray(tasks) ? tasks : []) as ({ contextId?: unknown } | null)[];
     return latest?.contextId === contextId ? latest : null;
+  });
+}
+
+/** Returns the task that the last reply named; null if it named none, or the agent has lost it. */
+function openTask(exchange: Exchange, agent: A2aInterface, { openTask: id }: Ids): Promise<object | null> {
+  if (id === undefined) return Promise.resolve(null);
+  const query = { id, historyLength: HISTORY_LENGTH };
+  return nullIfRefused(async () => {
+    const task = await callForJson(rpc(exchange, agent, methodNames[agent.version].get, id, query), resultOf);
+    return typeof task === 'object' ? task : null;
+  });
+}
+
+async function nullIfRefused<Result>(ask: () => Promise<Result | null>): Promise<Result | null> {
+  try {
+    return await ask();
   } catch (error) {
     if (error instanceof AgentErrorResponse) return null;
     throw error;
@@ -98,7 +116,9 @@ function deliver(delivery: Delivery, agent: A2aInterface, taskId: string | null)
 /** Returns the reply of the turn. It polls the turn's task until that has a reply or has failed. */
 async function replyOf(exchange: Exchange, agent: A2aInterface, turn: A2aTurn): Promise<AgentReply> {
   if (!turn.isOver) await untilOver(exchange, agent, turn);
-  return { response: turn.reply() };
+  const { task } = turn;
+  const isKept = agent.version === '0.3' && turn.needsInput && task !== null && OPEN_TASK.test(task);
+  return { response: turn.reply(), ...(isKept ? { openTask: task } : {}) };
 }
 
 function untilOver(exchange: Exchange, agent: A2aInterface, turn: A2aTurn): Promise<true> {

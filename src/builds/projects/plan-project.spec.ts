@@ -114,6 +114,14 @@ describe('a project without a Dockerfile', () => {
     expect(() => plan(files)).toThrow(sentence);
   });
 
+  it.each(['./graph.py:graph', 'agent.graph:graph', 'agent:make'])('of LangGraph whose graph is %s is in Python', (path) => {
+    expect(plan({ 'langgraph.json': json({ graphs: { a: path } }) })).toMatchObject({ language: 'python' });
+  });
+
+  it.each(['./graph.ts:graph', 'graph.mjs:graph'])('of LangGraph whose graph is %s is in JavaScript', (path) => {
+    expect(plan({ 'langgraph.json': json({ graphs: { a: path } }), 'package.json': '{}' })).toMatchObject({ language: 'node' });
+  });
+
   it('of LangGraph in Python has the packages of the folders that it depends on', () => {
     const { install } = plan({ 'langgraph.json': json({ graphs: { a: './my_agent/agent.py:x' }, dependencies: ['./my_agent', 'ms'] }) });
     expect(install.map((command) => command.filter((word) => !word.startsWith('-') && !word.includes('\n')).join(' '))).toEqual([

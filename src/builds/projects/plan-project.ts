@@ -14,6 +14,10 @@ import { listeningVariables, pythonStart } from './python-start.ts';
 /** The program of OpenClaw's template that runs a command with the Node that OpenClaw needs. */
 const WITH_NODE = '.mooring/with-node.mjs';
 
+/** The names of graphs in langgraph.json: "./graph.ts:graph", or "package.module:graph". */
+const nodeFile = /\.[cm]?[jt]sx?(:|$)/;
+const pythonModule = /^[A-Za-z_][\w.]*:/;
+
 type Language = ProjectPlan['language'];
 
 const pythonLists = ['uv.lock', 'poetry.lock', 'Pipfile', 'pyproject.toml', 'requirements.txt', 'setup.py', 'main.py', 'app.py'];
@@ -56,8 +60,8 @@ function langgraph(files: ProjectFiles): ProjectPlan | null {
   if (text === undefined) return null;
   const { graphs, dependencies } = jsonObject(text, 'langgraph.json');
   const paths = Object.values(typeof graphs === 'object' && graphs !== null ? graphs : {}).map(graphPath);
-  const isNode = paths.some((path) => /\.[cm]?[jt]sx?(:|$)/.test(path));
-  const isPython = paths.some((path) => /\.py(:|$)/.test(path));
+  const isNode = paths.some((path) => nodeFile.test(path));
+  const isPython = paths.some((path) => /\.py(:|$)/.test(path) || (pythonModule.test(path) && !nodeFile.test(path)));
   if (isNode === isPython) throw new RuntimeRefused('The file langgraph.json does not name graphs of one language, JavaScript or Python.');
   if (isNode) {
     const steps = nodeStepsOf(files, 'langgraph.json');

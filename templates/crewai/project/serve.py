@@ -69,8 +69,22 @@ class Threads:
             self.database.execute("INSERT OR IGNORE INTO turns (message, conversation, text, reply) VALUES (?, ?, ?, ?)", values)
 
 
+class Program:
+    """The crew or flow of the project, which is made anew for each message."""
+
+    def __init__(self, is_flow, make):
+        self.is_flow = is_flow
+        self.make = make
+        self.has_warned = False
+
+    def warn_once(self, message):
+        if not self.has_warned:
+            print(json.dumps({"level": "warning", "message": message}), flush=True)
+        self.has_warned = True
+
+
 def find_program():
-    """Returns the class of the project's crew or flow, or the path of its crew.jsonc.
+    """Returns the project's crew or flow: a class, or what a file such as crew.jsonc declares.
 
     CREWAI_PROGRAM names a class as "package.module:Class", where a project has several.
     """
@@ -78,17 +92,33 @@ def find_program():
         settings = tomllib.load(file).get("tool", {}).get("crewai", {})
     for folder in (PROJECT, PROJECT / "src"):
         sys.path.insert(0, str(folder))
-    if "definition" in settings:
-        return PROJECT / settings["definition"]
     kind = settings.get("type", "crew")
     named = os.environ.get("CREWAI_PROGRAM")
     if named:
         module, _, name = named.partition(":")
-        return getattr(importlib.import_module(module), name)
+        return program_of(getattr(importlib.import_module(module), name))
+    if "definition" in settings:
+        return declared_program(kind == "flow", PROJECT / settings["definition"])
     found = [program for module in modules_with(kind) for program in programs_in(importlib.import_module(module), kind)]
     if not found:
         raise SystemExit(f"no {kind} was found in the project: name it in CREWAI_PROGRAM, as package.module:Class")
-    return found[0]
+    return program_of(found[0])
+
+
+def program_of(found):
+    is_flow = inspect.isclass(found) and not hasattr(found, "crew")
+    return Program(is_flow, found if is_flow else lambda: (found().crew(), {}))
+
+
+def declared_program(is_flow, path):
+    """Returns the crew or flow that a file declares. A crew comes with the values that its inputs have by default."""
+    if is_flow:
+        from crewai.flow.flow import Flow
+
+        return Program(True, lambda: Flow.from_declaration(path=path))
+    from crewai.project.crew_loader import load_crew
+
+    return Program(False, lambda: load_crew(path))
 
 
 def modules_with(kind):
@@ -125,22 +155,34 @@ def run(program, conversation, message, history):
         "history": history,
         "message": message,
     }
-    if inspect.isclass(program) and not hasattr(program, "crew"):
-        flow = program()
+    if program.is_flow:
+        flow = program.make()
+        if not has_place_for_message(flow.state):
+            program.warn_once("the state of the flow has no field named message, so no message reaches the flow")
         return text_of(flow.kickoff(inputs={"id": conversation, **known}), flow.state)
-    crew = crew_of(program)
-    # A crew names its inputs as it likes. Those with other names than the known ones are what the crew is asked.
-    asked = {name: message for name in crew.fetch_inputs() if name not in known}
-    return text_of(crew.kickoff(inputs={**known, **asked}), None)
+    crew, defaults = program.make()
+    names = crew.fetch_inputs()
+    asked = inputs_for_message(names, known, defaults)
+    if not asked and "message" not in names:
+        program.warn_once("no task and no agent of the crew has a place such as {message}, so no message reaches the crew")
+    return text_of(crew.kickoff(inputs={**defaults, **known, **dict.fromkeys(asked, message)}), None)
 
 
-def crew_of(program):
-    if inspect.isclass(program):
-        return program().crew()
-    from crewai.project.crew_loader import load_crew
+def inputs_for_message(names, known, defaults):
+    """Returns the inputs that get the message beside "message".
 
-    loaded = load_crew(program)
-    return loaded[0] if isinstance(loaded, tuple) else loaded
+    A crew names its inputs as it likes. Those with other names than the known ones are what the crew is asked; those that have a value by
+    default keep it, unless the message would have no place then.
+    """
+    others = [name for name in names if name not in known]
+    asked = [name for name in others if name not in defaults]
+    return others if not asked and "message" not in names else asked
+
+
+def has_place_for_message(state):
+    if not hasattr(state, "model_dump"):
+        return True
+    return "message" in state.model_dump() or state.model_config.get("extra") == "allow"
 
 
 def text_of(result, state):
@@ -215,7 +257,7 @@ def main():
     Handler.program = find_program()
     server = Server((os.environ.get("HOST", "0.0.0.0"), int(os.environ.get("PORT", "8080"))), Handler)
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
-    print(json.dumps({"level": "info", "message": "the crew is ready"}), flush=True)
+    print(json.dumps({"level": "info", "message": "the crew is ready", "port": server.server_port}), flush=True)
     server.serve_forever()
     server.server_close()
 

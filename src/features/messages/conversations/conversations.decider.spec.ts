@@ -108,6 +108,19 @@ describe('a conversation', () => {
     given(conversationDecider, started, accepted('m1'), delivered).when(reply).then();
   });
 
+  it('keeps the task with which the agent asks back until the next reply', () => {
+    const asks: ConversationCommand = { type: 'RecordReply', messageId: 'm1', reply: sealed('which one?'), openTask: 't1' };
+    const asked: ConversationEvent = { type: 'MessageDelivered', data: { message_id: 'm1', reply: sealed('which one?'), open_task: 't1' } };
+    given(conversationDecider, started, accepted('m1')).when(asks).then(asked);
+    const answered: ConversationEvent = { type: 'MessageDelivered', data: { message_id: 'm2', reply: sealed('the red one') } };
+    const dead: ConversationEvent = { type: 'MessageDeadLettered', data: { message_id: 'm2', code: 'agent_failed', reason: 'silence' } };
+    const taskAfter = (...events: ConversationEvent[]) =>
+      events.reduce(conversationDecider.evolve, conversationDecider.initialState())?.openTask;
+    expect(taskAfter(started, accepted('m1'), asked, accepted('m2'))).toBe('t1');
+    expect(taskAfter(started, accepted('m1'), asked, accepted('m2'), dead)).toBe('t1');
+    expect(taskAfter(started, accepted('m1'), asked, accepted('m2'), answered)).toBeNull();
+  });
+
   it('retries after growing delays, then dead-letters the message', () => {
     const now = new Date('2026-01-01T00:00:00.000Z');
     const attempt: ConversationCommand = { type: 'RecordFailedAttempt', messageId: 'm1', code: 'agent_unavailable', reason: 'silence' };

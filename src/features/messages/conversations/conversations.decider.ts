@@ -79,6 +79,8 @@ export interface Conversation {
   draws: Draw[];
   /** The bytes of the webhooks without a token in the hours of the last day, oldest first. */
   bytesByHour: BytesOfHour[];
+  /** The id of the agent's task that waits for the next message; null if none does. */
+  openTask: string | null;
 }
 
 export type ConversationState = Conversation | null;
@@ -110,7 +112,7 @@ export type ConversationCommand =
   | { type: 'AcceptHandshake'; agentId: string; accountId: string; method: string; draws: Draws & { caller: string } }
   /** Delivers a message again after its delivery has ended. */
   | { type: 'RequeueMessage'; messageId: string; channel: Channel; revision: number; bytes: number }
-  | { type: 'RecordReply'; messageId: string; reply: Sealed }
+  | { type: 'RecordReply'; messageId: string; reply: Sealed; openTask?: string | undefined }
   /** There was no reply, but another attempt may get one. The sender gets `code` if this was the last attempt. */
   | { type: 'RecordFailedAttempt'; messageId: string; code: DeadLetterCode; reason: string }
   | { type: 'RecordDeadLetter'; messageId: string; code: DeadLetterCode; reason: string };
@@ -145,7 +147,7 @@ function decide(command: ConversationCommand, conversation: ConversationState, n
   const ids = { message_id: message.id, ...ofChannel(message, conversation) };
   switch (command.type) {
     case 'RecordReply':
-      return [{ type: 'MessageDelivered', data: { ...ids, reply: command.reply } }];
+      return [{ type: 'MessageDelivered', data: { ...ids, reply: command.reply, ...openTaskOf(command) } }];
     case 'RecordDeadLetter':
       return [{ type: 'MessageDeadLettered', data: { ...ids, code: command.code, reason: command.reason } }];
     case 'RecordFailedAttempt': {
@@ -156,6 +158,10 @@ function decide(command: ConversationCommand, conversation: ConversationState, n
       return [{ type: 'DeliveryFailed', data: { ...ids, attempt: message.attempts + 1, reason, retry_at } }];
     }
   }
+}
+
+function openTaskOf({ openTask }: { openTask?: string | undefined }): { open_task?: string } {
+  return openTask === undefined ? {} : { open_task: openTask };
 }
 
 function ofChannel({ channel }: PendingMessage, conversation: ConversationState): { channel?: Channel; agent?: string } {
@@ -263,7 +269,7 @@ function storedBytes(text: Sealed): number {
 function evolve(before: ConversationState, event: ConversationEvent): ConversationState {
   if (event.type === 'ConversationStarted') {
     const { agent_id: agentId, account_id: accountId, channel, tokenless = false } = event.data;
-    return { agentId, accountId, channel, tokenless, revision: 0, pending: [], draws: [], bytesByHour: [] };
+    return { agentId, accountId, channel, tokenless, revision: 0, pending: [], draws: [], bytesByHour: [], openTask: null };
   }
   if (before === null) return before;
   const conversation = { ...before, revision: before.revision + 1 };
@@ -286,14 +292,19 @@ function evolve(before: ConversationState, event: ConversationEvent): Conversati
       return { ...conversation, pending };
     }
     case 'MessageDelivered':
+      return { ...conversation, pending: without(conversation.pending, event.data.message_id), openTask: event.data.open_task ?? null };
     case 'MessageDeadLettered':
-      return { ...conversation, pending: conversation.pending.filter(({ id }) => id !== event.data.message_id) };
+      return { ...conversation, pending: without(conversation.pending, event.data.message_id) };
     case 'MessagePartStored':
       return { ...conversation, bytesByHour: withCounted(conversation.bytesByHour, event.data.counted) };
     default:
       event satisfies never;
       return conversation;
   }
+}
+
+function without(pending: PendingMessage[], messageId: string): PendingMessage[] {
+  return pending.filter(({ id }) => id !== messageId);
 }
 
 function pendingOf({ message_id: id, channel, text, reply_by, parts }: AcceptedData, revision: number): PendingMessage {
@@ -305,5 +316,5 @@ export const conversationDecider: Decider<ConversationState, ConversationCommand
   initialState: () => null,
   decide,
   evolve,
-  snapshot: { name: 'conversation', version: 4, subject: (conversation) => conversation?.agentId ?? null },
+  snapshot: { name: 'conversation', version: 5, subject: (conversation) => conversation?.agentId ?? null },
 };

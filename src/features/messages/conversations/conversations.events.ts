@@ -57,7 +57,11 @@ export const conversationEvents = {
     'DeliveryFailed',
     ({ attempt, reason }) => `Could not deliver the message, attempt ${attempt}: ${reason}`,
   ),
-  MessageDelivered: defineEvent<{ message_id: string; reply: Sealed } & OfChannel>()('MessageDelivered', () => 'The agent replied'),
+  /** `open_task` is the id of the agent's task that waits for the next message; absent if none does. */
+  MessageDelivered: defineEvent<{ message_id: string; reply: Sealed; open_task?: string } & OfChannel>()(
+    'MessageDelivered',
+    () => 'The agent replied',
+  ),
   MessageDeadLettered: defineEvent<{ message_id: string; code: DeadLetterCode; reason: string } & OfChannel>()(
     'MessageDeadLettered',
     ({ reason }) => `Gave the message up: ${reason}`,

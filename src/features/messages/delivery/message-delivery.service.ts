@@ -50,7 +50,7 @@ import { HISTORY_BYTES_MAX, Threads } from '../conversations/threads.ts';
 
 /** The outcome of one attempt to deliver. */
 export type DeliveryOutcome =
-  | { kind: 'replied'; response: string }
+  | { kind: 'replied'; response: string; openTask?: string | undefined }
   /** There was no reply, but another attempt may get one. The sender gets `code` if no attempt does. */
   | { kind: 'unreachable'; code: DeadLetterCode; reason: string }
   | { kind: 'given_up'; code: DeadLetterCode; reason: string };
@@ -131,7 +131,7 @@ export class MessageDelivery {
     const { conversation, message, memory, signal } = attempt;
     const { endpoint, protocol } = this.endpoints.of(conversation.agentId, agent);
     const exchange = { endpoint, timeoutMs: this.config.replyTimeoutSeconds * 1000, signal, memory };
-    const ids = { messageId: message.id, conversationId: attempt.conversationId };
+    const ids = { messageId: message.id, conversationId: attempt.conversationId, openTask: conversation.openTask ?? undefined };
     const deliver = await protocolFor(protocol.name).prepare({ ...exchange, ...ids, protocol });
     memory.releaseReply();
     // D3
@@ -140,7 +140,7 @@ export class MessageDelivery {
     if (reply === null) return { kind: 'given_up', code: 'agent_unavailable', reason: 'The agent was deleted.' };
     if (Buffer.byteLength(reply.response) > TEXT_BYTES_MAX)
       return { kind: 'given_up', code: 'agent_failed', reason: `The reply was longer than ${TEXT_BYTES_MAX} bytes.` };
-    return { kind: 'replied', response: reply.response };
+    return { kind: 'replied', response: reply.response, openTask: reply.openTask };
   }
 
   /**

@@ -137,7 +137,7 @@ export class MessagesSaga implements Saga, OnModuleInit {
     switch (outcome.kind) {
       case 'replied': {
         const reply = await this.conversations.seal(agentId, messageId, 'reply', outcome.response);
-        return { type: 'RecordReply', messageId, reply };
+        return { type: 'RecordReply', messageId, reply, openTask: outcome.openTask };
       }
       case 'unreachable':
         return { type: 'RecordFailedAttempt', messageId, code: outcome.code, reason: outcome.reason };
