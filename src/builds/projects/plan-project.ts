@@ -39,7 +39,10 @@ export async function planProject(directory: string, port = '8080', start: strin
 export function planOf(files: ProjectFiles, port: string, start: string[] | null = null): ProjectPlan {
   const ofFramework = langgraph(files) ?? crew(files) ?? openclaw(files);
   const release = releaseOf(files.texts.get('Procfile') ?? '', port);
-  const plan = start === null ? (ofFramework ?? procfile(files, port) ?? byLanguage(files, port)) : withStart(
+  const plan =
+    start === null
+      ? (ofFramework ?? procfile(files, port) ?? byLanguage(files, port))
+      : withStart(
           files,
           ofFramework,
           start.map((word) => withPort(word, port)),

@@ -14,9 +14,21 @@ describe('a project without a Dockerfile', () => {
   });
 
   it.each<[string, Record<string, string>, string]>([
-    ['a Procfile', { Procfile: 'web: MODE=8080 uvicorn main:app --workers 8080 --port $PORT', 'requirements.txt': '' }, 'uvicorn main:app --workers 8080 --port ${PORT}'],
-    ['a Procfile with the port in a word', { Procfile: 'web: gunicorn app:app --bind=0.0.0.0:"$PORT"', 'requirements.txt': '' }, 'gunicorn app:app --bind=0.0.0.0:${PORT}'],
-    ['its web server', { 'main.py': 'app = FastAPI()', 'requirements.txt': 'fastapi\nuvicorn' }, 'uvicorn main:app --host 0.0.0.0 --port ${PORT}'],
+    [
+      'a Procfile',
+      { Procfile: 'web: MODE=8080 uvicorn main:app --workers 8080 --port $PORT', 'requirements.txt': '' },
+      'uvicorn main:app --workers 8080 --port ${PORT}',
+    ],
+    [
+      'a Procfile with the port in a word',
+      { Procfile: 'web: gunicorn app:app --bind=0.0.0.0:"$PORT"', 'requirements.txt': '' },
+      'gunicorn app:app --bind=0.0.0.0:${PORT}',
+    ],
+    [
+      'its web server',
+      { 'main.py': 'app = FastAPI()', 'requirements.txt': 'fastapi\nuvicorn' },
+      'uvicorn main:app --host 0.0.0.0 --port ${PORT}',
+    ],
     ['a program', { 'main.py': '' }, 'python main.py'],
   ])('keeps the word for a port that is chosen at the start, with %s', (_, files, start) => {
     expect(plan(files, PORT_WORD).start).toEqual(start.split(' '));

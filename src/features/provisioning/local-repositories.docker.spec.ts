@@ -62,10 +62,18 @@ describe('an agent from a Git repository on a machine without Docker', () => {
   it.each<[string, Record<string, GitEntry>, string, string]>([
     ['package.json', { 'package.json': '{"main": "agent.js"}', 'agent.js': nodeProgram('from Node') }, 'a Node project', 'from Node'],
     ['requirements.txt', { 'requirements.txt': '', 'main.py': pythonProgram }, 'a Python project (requirements.txt)', 'from Python'],
-    ['a Procfile', { Procfile: 'web: WEB=$PORT node agent.js $PORT', 'agent.js': onPort('by Procfile') }, 'a Procfile with web', 'by Procfile'],
+    [
+      'a Procfile',
+      { Procfile: 'web: WEB=$PORT node agent.js $PORT', 'agent.js': onPort('by Procfile') },
+      'a Procfile with web',
+      'by Procfile',
+    ],
     [
       'a start command in mooring.json',
-      { 'mooring.json': '{"start": ["node", "agent.js", "${PORT}"]}', 'agent.js': `process.env.WEB = process.env.PORT;${onPort('by start')}` },
+      {
+        'mooring.json': '{"start": ["node", "agent.js", "${PORT}"]}',
+        'agent.js': `process.env.WEB = process.env.PORT;${onPort('by start')}`,
+      },
       'a Node program',
       'by start',
     ],

@@ -82,7 +82,12 @@ export class ImageSources {
       case 'dockerfile':
         return { ...(await templateDockerfile(source, accountId, this.repositories.builder)), start };
       case 'project':
-        return templateProject(source, { port: this.runtime.portWord(said.port ?? template.port), start }, this.repositories.buildSettings, log);
+        return templateProject(
+          source,
+          { port: this.runtime.portWord(said.port ?? template.port), start },
+          this.repositories.buildSettings,
+          log,
+        );
       case 'program':
         return { ...source, start: start ?? source.start };
       default:
