@@ -22,7 +22,7 @@ function commandsIn(folder: string): string[] {
 }
 
 /** The most steps of one deployment that the test walks through. */
-const STEPS_MAX = 14;
+const STEPS_MAX = 20;
 /** Notes on the volume that it runs, and ends when it is let go there. */
 const release = `
   const { appendFileSync, existsSync } = require('node:fs');

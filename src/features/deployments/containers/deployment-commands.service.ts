@@ -56,15 +56,14 @@ export class DeploymentCommands {
     return work.record(now, failure === null ? ready : failureOf(deploymentId, failure), null);
   }
 
-  /** Copies the output of the release command to the build log until it ends. Returns false if the deployment became stale, or is out of time. */
-  async followRelease(work: AgentWork, { handle }: ContainerView): Promise<boolean> {
-    const outcome = await this.runWithinTime(work, async (log, signal) => {
+  /** Copies the output of the release command to the build log until it ends. Returns false, so that its container is looked at again. */
+  async followRelease(work: AgentWork, { handle }: ContainerView): Promise<false> {
+    await this.runWithinTime(work, async (log, signal) => {
       await this.copyOutput(work.seen.state, handle, log, signal);
       // The engine tells of the end a little later than the output ends.
       await pause(LOOK_AGAIN_MS, signal);
-      return null;
     });
-    return outcome === null;
+    return false;
   }
 
   /** Records the outcome of the release command, which has ended. */
