@@ -52,6 +52,11 @@ describe('the reason why a command failed', () => {
       'ERROR: No matching distribution found for x',
     ],
     [
+      'of pip that finds no version',
+      'ERROR: Ignored the following versions that require a different python version: 6.0 Requires-Python >=3.12\nERROR: Could not find a version that satisfies the requirement x>=6 (from versions: 1.0)\nERROR: No matching distribution found for x>=6',
+      'ERROR: No matching distribution found for x>=6',
+    ],
+    [
       'of a compiler',
       "> tsc\nsrc/a.ts(1,7): error TS2322: Type 'x'.\nsrc/b.ts(1,7): error TS2304: y\nnpm error Lifecycle script `build` failed",
       "src/a.ts(1,7): error TS2322: Type 'x'.",

@@ -7,6 +7,7 @@ const noise = [
   /^npm (error|ERR!)( \S+)?$/i,
   /^npm (error|ERR!) (code|path|command|errno|syscall|signal|workspace|location|in workspace|Lifecycle script)\b/i,
   /^\[notice\]|^WARNING: /i,
+  /^ERROR: (Ignored the following|Could not find a version that satisfies)/,
   /subprocess-exited-with-error|^note: This error originates from a subprocess|^hint: See above/i,
   /\bELIFECYCLE\b|^error Command failed with exit code|^info Visit https:|^➤ YN0000:|^Node\.js v\d/i,
 ];

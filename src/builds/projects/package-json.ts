@@ -10,6 +10,8 @@ export interface PackageJson {
   /** The manager that the project asks for, as `name@version`; empty if it names none. */
   packageManager: string;
   module: string | null;
+  /** The versions of programs that the project asks for. */
+  engines: Record<string, string>;
   hasWorkspaces: boolean;
 }
 
@@ -26,6 +28,7 @@ export function packageJsonOf({ texts }: ProjectFiles): PackageJson | null {
     devDependencies: textsOf(value['devDependencies']),
     optionalDependencies: textsOf(value['optionalDependencies']),
     packageManager: nameOf(value['packageManager']) ?? managerOfEngines(value['devEngines']),
+    engines: textsOf(value['engines']),
     hasWorkspaces: value['workspaces'] !== undefined,
   };
 }

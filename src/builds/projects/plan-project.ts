@@ -1,5 +1,6 @@
 import { withPort, type FrameworkName, type ProjectPlan } from '../../runtime/project-plan.ts';
 import { RuntimeRefused } from '../../runtime/runtime.errors.ts';
+import { askedVersion } from './asked-version.ts';
 import type { Command } from './command-words.ts';
 import { npmQuiet } from './node-managers.ts';
 import { nodeStart, nodeSteps, startLine, type Steps } from './node-project.ts';
@@ -47,7 +48,9 @@ export function planOf(files: ProjectFiles, port: string, start: string[] | null
           ofFramework,
           start.map((word) => withPort(word, port)),
         );
-  return release === null ? plan : { ...plan, release: release.command, notes: [...(plan.notes ?? []), ...release.notes] };
+  const asked = askedVersion(files, plan.language);
+  const notes = [...(plan.notes ?? []), ...(asked === null ? [] : [asked]), ...(release?.notes ?? [])];
+  return { ...plan, notes, ...(release === null ? {} : { release: release.command }) };
 }
 
 /** Returns the plan of a project whose start command was said, so that it need not say one itself. */
