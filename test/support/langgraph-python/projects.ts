@@ -98,6 +98,28 @@ export const importProjects: Record<string, Project> = {
     'langgraph.json': settings('./httpx.py:graph'),
     'httpx.py': `from langgraph_sdk import get_client\n${whole}`,
   },
+  'a context class with defaults': {
+    'langgraph.json': settings('./graph.py:graph'),
+    'graph.py': `from dataclasses import dataclass
+from langgraph.runtime import Runtime
+${imports}${answer}
+
+@dataclass(kw_only=True)
+class Context:
+    prefix: str = "I remember"
+
+
+def greet(state, runtime: Runtime[Context]):
+    assert runtime.context.prefix == "I remember"
+    return answer(state)
+
+
+builder = StateGraph(MessagesState, context_schema=Context)
+builder.add_node("answer", greet)
+builder.add_edge(START, "answer")
+graph = builder.compile()
+`,
+  },
   'a builder that is not compiled': { 'langgraph.json': settings('./graph.py:builder'), 'graph.py': whole },
 };
 

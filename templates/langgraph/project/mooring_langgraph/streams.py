@@ -1,5 +1,8 @@
 """Runs a graph and returns its events by the names of LangGraph's API."""
 
+import contextlib
+from dataclasses import is_dataclass
+
 from langchain_core.messages import BaseMessage, BaseMessageChunk
 from langgraph.types import Command, Send
 
@@ -33,6 +36,16 @@ def input_of(wish):
     return Command(goto=steps, **members)
 
 
+def context_of(graph, wish):
+    """Returns the context of the run. Where none is given, a class of the graph makes one of its defaults if it can; else it is None."""
+    given, schema = wish.get("context"), getattr(graph, "context_schema", None)
+    if given is not None or not (is_dataclass(schema) or hasattr(schema, "model_fields")):
+        return given
+    with contextlib.suppress(Exception):
+        return schema()
+    return None
+
+
 async def events_of(graph, given, config, wish):
     """Yields the names and the data of the events that the run asked for."""
     modes, subgraphs = wish["stream_mode"], bool(wish.get("stream_subgraphs"))
@@ -42,9 +55,12 @@ async def events_of(graph, given, config, wish):
     options = {"stream_mode": graph_modes or ["values"], "subgraphs": subgraphs}
     # A step is on the disk before the next one begins, so that none is repeated after a kill that was over.
     options["durability"] = wish.get("durability") or "sync"
-    for name in ("context", "interrupt_before", "interrupt_after"):
+    for name in ("interrupt_before", "interrupt_after"):
         if wish.get(name) is not None:
             options[name] = wish[name]
+    context = context_of(graph, wish)
+    if context is not None:
+        options["context"] = context
     previews = Previews()
     async for part in parts_of(graph, given, config, options, "events" in modes):
         if isinstance(part, dict):
