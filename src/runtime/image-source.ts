@@ -40,8 +40,11 @@ export type ImageSource =
   | DockerfileSource
   /** One of our programs for a language runtime: the folder's files on that runtime's base image, started by `start`. */
   | { kind: 'program'; directory: string; language: 'node'; start: string[] }
-  /** A project without a Dockerfile, which is installed, built and started as the plan says. */
-  | { kind: 'project'; directory: string; plan: ProjectPlan; settings: BuildSettings }
+  /**
+   * A project without a Dockerfile, which is installed, built and started as the plan says. `port` is the one on which its agent listens; absent if
+   * the plan has no `PORT_WORD`.
+   */
+  | { kind: 'project'; directory: string; plan: ProjectPlan; settings: BuildSettings; port?: number }
   | { kind: 'computer' }
   /** An image as an earlier call returned it. It is refused if the engine does not have it any more. */
   | { kind: 'earlier'; earlier: ResolvedImage };

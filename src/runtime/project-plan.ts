@@ -12,6 +12,13 @@ export function withPort(text: string, port: string): string {
   return text.replaceAll(portVariable, () => port);
 }
 
+/** Returns the plan with the port, or the word that stands for it, in its commands and variables. */
+export function planAt(plan: ProjectPlan, port: string): ProjectPlan {
+  const at = (words: string[]) => words.map((word) => withPort(word, port));
+  const env = Object.fromEntries(Object.entries(plan.env).map(([name, value]) => [name, withPort(value, port)]));
+  return { ...plan, start: at(plan.start), env, ...(plan.release === undefined ? {} : { release: at(plan.release) }) };
+}
+
 /** The folder of a project in which its own package manager is installed, where that is not npm. */
 export const managerFolder = '.mooring-manager';
 /** The folders of a project whose programs are on PATH, for its build and for its agent, the first one first. */

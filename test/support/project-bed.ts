@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 
 import { planProject } from '../../src/builds/projects/plan-project.ts';
+import { planAt } from '../../src/runtime/project-plan.ts';
 import { DockerFixture } from './docker-fixture.ts';
 
 /** This machine's own certificates, with which it reaches the registries. */
@@ -32,7 +33,12 @@ export class ProjectBed {
         await writeFile(join(folder, name), content);
       }
       const settings = { variables: {}, caFile: existsSync(certificates) ? certificates : null };
-      const source = { kind: 'project' as const, directory: folder, plan: await planProject(folder), settings };
+      const source = {
+        kind: 'project' as const,
+        directory: folder,
+        plan: planAt(await planProject(folder), this.bed.runtime.portWord(8080)),
+        settings,
+      };
       const { image } = await this.bed.runtime.ensureImage(source, (line) => lines.push(line), AbortSignal.timeout(PROJECT_MS));
       return await this.run(image);
     } catch (error) {

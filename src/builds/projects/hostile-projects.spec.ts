@@ -88,7 +88,7 @@ function read(name: string, text: string): void {
     ...(name === 'yarn.lock' ? [['package.json', '{"scripts":{"start":"a"}}'] as const] : []),
   ]);
   try {
-    planOf({ names: new Set(given.keys()), texts: given }, '80');
+    planOf({ names: new Set(given.keys()), texts: given });
   } catch (error) {
     expect(error).toBeInstanceOf(RuntimeRefused);
   }
@@ -119,7 +119,7 @@ describe('a file of a project', () => {
       names: new Set(['main.py', 'pyproject.toml']),
       texts: new Map([['pyproject.toml', `[project]\ndependencies = []\n[tool.poetry${filled('.a', 120_000)}]\n${inner} = 1\n`]]),
     });
-    expect(planOf(project('b'), '80').manifests).toEqual(['pyproject.toml']);
-    expect(planOf(project('path'), '80').manifests).toEqual(['.']);
+    expect(planOf(project('b')).manifests).toEqual(['pyproject.toml']);
+    expect(planOf(project('path')).manifests).toEqual(['.']);
   });
 });

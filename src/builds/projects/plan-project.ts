@@ -1,4 +1,4 @@
-import { withPort, type FrameworkName, type ProjectPlan } from '../../runtime/project-plan.ts';
+import type { FrameworkName, ProjectPlan } from '../../runtime/project-plan.ts';
 import { RuntimeRefused } from '../../runtime/runtime.errors.ts';
 import { askedVersion } from './asked-version.ts';
 import type { Command } from './command-words.ts';
@@ -28,26 +28,19 @@ const languageOfProgram: [RegExp, Language][] = [
 ];
 
 /**
- * Reads a few files at the top of a project and returns how it is installed, built and started. `port` is the word that stands for the
- * agent's port in its commands, and `start` the start command that was said; null means that the project says it. A framework's template
- * may have laid its own files into the folder `.mooring` before. Throws `RuntimeRefused` with a sentence for its owner.
+ * Reads a few files at the top of a project and returns how it is installed, built and started. `PORT_WORD` stands for the agent's port
+ * in its commands (`planAt`). `start` is the start command that was said; null means that the project says it. A framework's template may
+ * have laid its own files into the folder `.mooring` before. Throws `RuntimeRefused` with a sentence for its owner.
  */
-export async function planProject(directory: string, port = '8080', start: string[] | null = null): Promise<ProjectPlan> {
-  return planOf(await readProjectFiles(directory), port, start);
+export async function planProject(directory: string, start: string[] | null = null): Promise<ProjectPlan> {
+  return planOf(await readProjectFiles(directory), start);
 }
 
 /** Decides on the plan, as `planProject` does, from the contents of the files. */
-export function planOf(files: ProjectFiles, port: string, start: string[] | null = null): ProjectPlan {
+export function planOf(files: ProjectFiles, start: string[] | null = null): ProjectPlan {
   const ofFramework = langgraph(files) ?? crew(files) ?? openclaw(files);
-  const release = releaseOf(files.texts.get('Procfile') ?? '', port);
-  const plan =
-    start === null
-      ? (ofFramework ?? procfile(files, port) ?? byLanguage(files, port))
-      : withStart(
-          files,
-          ofFramework,
-          start.map((word) => withPort(word, port)),
-        );
+  const release = releaseOf(files.texts.get('Procfile') ?? '');
+  const plan = start === null ? (ofFramework ?? procfile(files) ?? byLanguage(files)) : withStart(files, ofFramework, start);
   const asked = askedVersion(files, plan.language);
   const notes = [...(plan.notes ?? []), ...(asked === null ? [] : [asked]), ...(release?.notes ?? [])];
   return { ...plan, notes, ...(release === null ? {} : { release: release.command }) };
@@ -141,8 +134,8 @@ function framework(name: FrameworkName, language: Language, steps: Steps, { name
   return planFrom(name, language, { ...steps, manifests: whole, install }, { words, env });
 }
 
-function procfile(files: ProjectFiles, port: string): ProjectPlan | null {
-  const found = procfileOf(files.texts.get('Procfile') ?? '', port);
+function procfile(files: ProjectFiles): ProjectPlan | null {
+  const found = procfileOf(files.texts.get('Procfile') ?? '');
   if (found === null) return null;
   const { line, command, notes } = found;
   const language = languageOf(files, command.words[0] ?? '', 'the command of web in the Procfile');
@@ -161,7 +154,7 @@ function languageOf(files: ProjectFiles, program: string, command: string): Lang
   );
 }
 
-function byLanguage(files: ProjectFiles, port: string): ProjectPlan {
+function byLanguage(files: ProjectFiles): ProjectPlan {
   const { isNode, isPython } = languagesOf(files);
   if (isNode && isPython)
     throw new RuntimeRefused(
@@ -174,7 +167,7 @@ function byLanguage(files: ProjectFiles, port: string): ProjectPlan {
       `The project was not recognized. In its top folder these were looked for: Dockerfile, langgraph.json, [tool.crewai] in pyproject.toml, openclaw.json, Procfile with web, package.json, ${pythonLists.join(', ')}.`,
     );
   const pyproject = pyprojectOf(files);
-  const start = pythonStart(files, pyproject, port);
+  const start = pythonStart(files, pyproject);
   return planFrom(null, 'python', pythonSteps(files, pyproject), start);
 }
 

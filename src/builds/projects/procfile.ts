@@ -1,3 +1,4 @@
+import { PORT_WORD } from '../../runtime/project-plan.ts';
 import { RuntimeRefused } from '../../runtime/runtime.errors.ts';
 import { commandOf, type Command } from './command-words.ts';
 
@@ -17,19 +18,19 @@ export interface ProcfileRelease {
 }
 
 /** Reads a Procfile. Returns null if it has no web. Throws `RuntimeRefused` if its command needs a shell. */
-export function procfileOf(text: string, port: string): Procfile | null {
+export function procfileOf(text: string): Procfile | null {
   const processes = processesOf(text);
   const line = lineOf(processes, 'web');
   if (line === null) return null;
-  const command = commandIn(line, 'web', port);
+  const command = commandIn(line, 'web');
   return { line, command, notes: [...assumed(command, 'web'), ...notStarted(processes.map(({ name }) => name))] };
 }
 
 /** Returns the release command of a Procfile, or null. Throws `RuntimeRefused` if it needs a shell. */
-export function releaseOf(text: string, port: string): ProcfileRelease | null {
+export function releaseOf(text: string): ProcfileRelease | null {
   const line = lineOf(processesOf(text), 'release');
   if (line === null) return null;
-  const command = commandIn(line, 'release', port);
+  const command = commandIn(line, 'release');
   const variables = Object.entries(command.env).map(([name, value]) => `${name}=${value}`);
   // The variables in front of it are not the agent's, so they are not in the image.
   return { command: [...(variables.length === 0 ? [] : ['env', ...variables]), ...command.words], notes: assumed(command, 'release') };
@@ -49,8 +50,8 @@ function lineOf(processes: Process[], wanted: string): string | null {
   return processes.find(({ name }) => name === wanted)?.line ?? null;
 }
 
-function commandIn(line: string, name: string, port: string): Command {
-  const command = commandOf(inFolder(line), { PORT: port }, true);
+function commandIn(line: string, name: string): Command {
+  const command = commandOf(inFolder(line), { PORT: PORT_WORD }, true);
   if (command === null)
     throw new RuntimeRefused(
       `The command of ${name} in the Procfile needs a shell, and agents are started without one: name the program and its arguments, with no other variable than $PORT, or give the project a Dockerfile.`,

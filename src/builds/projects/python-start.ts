@@ -1,5 +1,5 @@
 import { RuntimeRefused } from '../../runtime/runtime.errors.ts';
-import { withPort } from '../../runtime/project-plan.ts';
+import { PORT_WORD, withPort } from '../../runtime/project-plan.ts';
 import type { Command } from './command-words.ts';
 import { pipfileOf } from './pipfile.ts';
 import type { ProjectFiles } from './project-files.ts';
@@ -36,7 +36,7 @@ const asynchronous: [Server, ...Server[]] = [
  * Returns how a Python project is started: by main.py or app.py, or by the web server among its packages if that module only has an app.
  * Throws `RuntimeRefused`, with the line to add, if nothing would start it.
  */
-export function pythonStart(files: ProjectFiles, pyproject: Pyproject | null, port: string): Command {
+export function pythonStart(files: ProjectFiles, pyproject: Pyproject | null): Command {
   const file = programs.find((name) => files.names.has(name));
   if (file === undefined)
     throw new RuntimeRefused('The Python project does not say how it is started: give it a main.py, an app.py, or a Procfile with web.');
@@ -51,7 +51,7 @@ export function pythonStart(files: ProjectFiles, pyproject: Pyproject | null, po
     throw new RuntimeRefused(
       `Nothing starts the app of ${framework} in ${file}: add the line "${servers[0].package}" to the list of packages, or a Procfile with the line "web: ${servers[0].line(module)}" if its server is installed otherwise.`,
     );
-  return { words: withPort(server.line(module), port).split(' '), env: {} };
+  return { words: withPort(server.line(module), PORT_WORD).split(' '), env: {} };
 }
 
 /** Returns the variables that have the program listen where it is reached, unless it is told otherwise. */

@@ -29,6 +29,8 @@ export function locatedMembers(text: string): LocatedMember[] {
 /** Reads one JSON text (RFC 8259) from the beginning to the end. */
 class JsonReader {
   private at = 0;
+  /** The place up to which line feeds are counted, and the line there. Places are asked for in their order. */
+  private readonly counted = { at: 0, line: 1 };
 
   constructor(private readonly text: string) {}
 
@@ -113,6 +115,11 @@ class JsonReader {
   }
 
   private line(): number {
-    return this.text.slice(0, this.at).split('\n').length;
+    const { counted } = this;
+    for (let feed = this.text.indexOf('\n', counted.at); feed !== -1 && feed < this.at; feed = this.text.indexOf('\n', counted.at)) {
+      counted.at = feed + 1;
+      counted.line += 1;
+    }
+    return counted.line;
   }
 }

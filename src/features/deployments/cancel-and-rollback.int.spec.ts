@@ -225,6 +225,8 @@ it('nothing of a deployment, a rollback or a cancellation is written if the wait
   const held = holdImages();
   const deploymentId = idOf(await deploy(id, 0));
   await held;
+  // The beginning of the work is recorded beside the work.
+  await until('the deployment has begun', async () => ((await bed.load(id)).state?.deployment?.status === 'building' ? true : undefined));
   const { revision } = await bed.load(id);
   for (const asked of [await cancel(id, deploymentId, 1.5), await rollBack(id, undefined, 1.5), await deploy(await created(), 1.5)])
     expect(asked).toMatchObject({ status: 400, json: { code: 'invalid_request', errors: [{ field: 'Prefer' }] } });

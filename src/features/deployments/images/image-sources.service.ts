@@ -6,8 +6,9 @@ import { originLines, settingsOf } from '../../../builds/run-settings/settings-o
 import { parseImageReference } from '../../../kernel/network/image-reference.ts';
 import type { ImageSource, ResolvedImage } from '../../../runtime/image-source.ts';
 import { ImageGone, RuntimeRefused } from '../../../runtime/runtime.errors.ts';
+import { planAt } from '../../../runtime/project-plan.ts';
 import { ContainerRuntime } from '../../../runtime/runtime.ts';
-import { Templates, type Template } from '../../templates/index.ts';
+import { DEFAULT_PORT, Templates, type Template } from '../../templates/index.ts';
 import type { BuildLog } from '../records/build-log.ts';
 import { ImageReferences } from './image-references.service.ts';
 import { Repositories } from './repositories.service.ts';
@@ -38,7 +39,8 @@ export class ImageSources {
 
   /** Pulls or builds the image of the deployment. */
   async imageOf(agentId: string, agent: Agent, deployment: Deployment, log: BuildLog, signal: AbortSignal): Promise<Image> {
-    const ensure = async (source: ImageSource) => {
+    const ensure = async (unplaced: ImageSource) => {
+      const source = this.placed(unplaced);
       const releaseCommand = source.kind === 'project' ? (source.plan.release ?? null) : null;
       return { ...(await this.runtime.ensureImage(source, log.line, signal)), releaseCommand };
     };
@@ -47,6 +49,12 @@ export class ImageSources {
     originLines({ own, file: {} }).forEach(log.line);
     const said = settingsOf({ own, file: {} });
     return { ...(await ensure(await this.sourceOf(deployment, agent.accountId, said, log))), commitSha: null, framework: null, said };
+  }
+
+  /** Puts the port into the commands of a project, or the word for it where the runtime chooses the port. */
+  private placed(source: ImageSource): ImageSource {
+    if (source.kind !== 'project') return source;
+    return { ...source, plan: planAt(source.plan, this.runtime.portWord(source.port ?? DEFAULT_PORT)) };
   }
 
   /** Pulls a pinned image anew for containers with this command. Throws `gone` if the pin has no name that a registry could know. */
@@ -82,12 +90,7 @@ export class ImageSources {
       case 'dockerfile':
         return { ...(await templateDockerfile(source, accountId, this.repositories.builder)), start };
       case 'project':
-        return templateProject(
-          source,
-          { port: this.runtime.portWord(said.port ?? template.port), start },
-          this.repositories.buildSettings,
-          log,
-        );
+        return templateProject(source, { port: said.port ?? template.port, start }, this.repositories.buildSettings, log);
       case 'program':
         return { ...source, start: start ?? source.start };
       default:

@@ -69,7 +69,9 @@ export class Repositories implements OnApplicationBootstrap {
       const file = await this.sources.settingsIn(directory, accountId, signal);
       originLines({ own, file }).forEach(log.line);
       const said = settingsOf({ own, file });
-      const owner = { accountId, agentId, settings: this.buildSettings, run: said };
+      // A build may reach hosts that the agent may not, so that a push could send secrets there.
+      const allowsSecrets = own.build_variables != null || (own.egress ?? 'internet') === 'internet';
+      const owner = { accountId, agentId, settings: this.buildSettings, run: said, allowsSecrets };
       const source = await this.sources.sourceIn(directory, owner, log, signal);
       const built = await build(source);
       return { ...built, commitSha, framework: source.kind === 'project' ? source.plan.framework : null, said };

@@ -12,7 +12,6 @@ import { rootFolder } from '../../../builds/run-settings/root-folder.ts';
 import type { RunSettings } from '../../../builds/run-settings/run-settings.ts';
 import type { BuildSettings } from '../../../runtime/project-plan.ts';
 import type { ImageSource } from '../../../runtime/image-source.ts';
-import { ContainerRuntime } from '../../../runtime/runtime.ts';
 import { DEFAULT_PORT, Templates } from '../../templates/index.ts';
 import type { BuildLog } from '../records/build-log.ts';
 import { addFrameworkFiles } from './framework-files.ts';
@@ -29,6 +28,8 @@ export interface SourceOwner {
   agentId: string;
   settings: BuildSettings;
   run: RunSettings;
+  /** Tells that the build may get the secrets that `run.build_variables` names. */
+  allowsSecrets: boolean;
 }
 
 /** Determines how an image is built from the files of a repository. */
@@ -40,7 +41,6 @@ export class RepositorySources {
     private readonly reader: SourceReader,
     private readonly variables: BuildVariables,
     private readonly config: Config,
-    private readonly runtime: ContainerRuntime,
   ) {}
 
   /** Returns the run settings in the mooring.json of the repository; empty if it has none. Throws `RepositoryRefused`. */
@@ -54,7 +54,10 @@ export class RepositorySources {
   /** Returns the source for the repository in the folder. Throws `RepositoryRefused`, or the runtime's refusal of a project. */
   async sourceIn(repository: string, owner: SourceOwner, log: BuildLog, signal: AbortSignal): Promise<ImageSource> {
     const { accountId, run } = owner;
-    const settings = { ...owner.settings, ...(await this.variables.of(owner, run.build_variables ?? null, log.line)) };
+    const settings = {
+      ...owner.settings,
+      ...(await this.variables.of(owner, { names: run.build_variables ?? null, allowsSecrets: owner.allowsSecrets }, log.line)),
+    };
     const directory = await rootFolder(repository, run.root ?? '');
     const share = { account: accountId, agent: repository };
     const path = join(directory, DOCKERFILE);
@@ -78,8 +81,7 @@ export class RepositorySources {
     signal: AbortSignal,
   ): Promise<ImageSource> {
     const { port = null, start = null } = run;
-    const word = this.runtime.portWord(port ?? DEFAULT_PORT);
-    const asked = async () => ({ files: await readProjectFiles(directory), port: word, start });
+    const asked = async () => ({ files: await readProjectFiles(directory), start });
     const plan = async () => this.reader.planOf(await asked(), share, signal);
     const recognized = await plan();
     log.line(`Found ${recognized.found}`);
@@ -88,6 +90,6 @@ export class RepositorySources {
     // The template's files may list packages of their own.
     const whole = framework === null ? recognized : await plan();
     for (const note of whole.notes ?? []) log.line(note);
-    return { kind: 'project', directory, plan: whole, settings };
+    return { kind: 'project', directory, plan: whole, settings, port: port ?? DEFAULT_PORT };
   }
 }

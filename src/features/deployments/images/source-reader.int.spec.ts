@@ -20,7 +20,7 @@ describe('a reader of tenants’ files', () => {
     const asked = { ...dockerfile('ARG TAG=20\nFROM node:$TAG'), given };
     expect(await reader.needsOf(asked, share('acme'), signal)).toEqual({ bases: ['node:22'], args: { TAG: '22' } });
     const files = { names: new Set(['main.py']), texts: new Map<string, string>() };
-    expect(await reader.planOf({ files, port: '8080', start: null }, share('acme'), signal)).toMatchObject({
+    expect(await reader.planOf({ files, start: null }, share('acme'), signal)).toMatchObject({
       language: 'python',
       start: ['python', 'main.py'],
     });
@@ -29,7 +29,7 @@ describe('a reader of tenants’ files', () => {
       message: expect.stringContaining('before the first FROM'),
     });
     const none = { names: new Set<string>(), texts: new Map<string, string>() };
-    await expect(reader.planOf({ files: none, port: '8080', start: null }, share('acme'), signal)).rejects.toMatchObject({
+    await expect(reader.planOf({ files: none, start: null }, share('acme'), signal)).rejects.toMatchObject({
       name: 'RuntimeRefused',
       message: expect.stringContaining('was not recognized'),
     });

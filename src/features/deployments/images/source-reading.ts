@@ -12,10 +12,9 @@ export type SourceReadRequest =
   | { kind: 'project'; project: AskedProject }
   | { kind: 'settings'; text: string; bounds: RunBounds };
 
-/** A project, with the word that stands for its port in its commands, and the start command that was said, or null. */
+/** A project, with the start command that was said, or null. */
 export interface AskedProject {
   files: ProjectFiles;
-  port: string;
   start: string[] | null;
 }
 
@@ -33,8 +32,8 @@ export function readSource(question: SourceReadRequest): SourceReadResult {
   try {
     if (question.kind === 'dockerfile') return { kind: 'needs', needs: needsOf(question.text, question.builder, question.given) };
     if (question.kind === 'settings') return { kind: 'settings', settings: parseMooringJson(question.text, question.bounds) };
-    const { files, port, start } = question.project;
-    return { kind: 'plan', plan: planOf(files, port, start) };
+    const { files, start } = question.project;
+    return { kind: 'plan', plan: planOf(files, start) };
   } catch (error) {
     const { name, message } = error as Error;
     if (name === 'RepositoryRefused' || name === 'RuntimeRefused') return { kind: 'refused', by: name, message };

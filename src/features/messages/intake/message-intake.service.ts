@@ -3,6 +3,7 @@ import { QueryBus } from '@nestjs/cqrs';
 import { v5 as uuidv5 } from 'uuid';
 
 import type { CommandContext } from '../../../kernel/context/command-context.ts';
+import { newId } from '../../../kernel/ids.ts';
 import { ProblemError } from '../../../kernel/errors/problem-error.ts';
 import type { ConversationCommand } from '../conversations/conversations.decider.ts';
 import { LatestConversation } from '../conversations/conversations.queries.ts';
@@ -75,13 +76,15 @@ export class MessageIntake {
     }
   }
 
-  /** Records a handshake, which draws on the budget of its sender's webhooks. Throws `rate_limited`. */
+  /** Records a handshake, which counts as a webhook and draws on the budget of its sender. Throws `rate_limited`. */
   async handshake({ context, accountId, agentId, caller, method }: HandshakeSubmission): Promise<void> {
     const draws = { ...this.budgets.drawsOf(agentId, caller), caller };
     const accept = { type: 'AcceptHandshake' as const, agentId, accountId, method, draws };
+    const takeBack = this.rate.consume(accountId, 'webhook', context.requestId ?? newId());
     try {
       await this.conversations.execute(webhookConversation(agentId), accept, context);
     } catch (error) {
+      takeBack();
       if (error instanceof ProblemError) this.budgets.rememberRefusal(agentId, draws, error);
       throw error;
     }

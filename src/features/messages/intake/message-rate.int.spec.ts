@@ -12,10 +12,12 @@ function replicas(chatsPerMinute: number) {
   const [one, two] = [new MessageRate(config, follower), new MessageRate(config, follower)];
   for (const rate of [one, two]) rate.onModuleInit();
   const heard = (account_id: string, message_id: string, channel = 'chat', draws?: { tokenless: boolean }) => {
-    const event = { type: 'MessageAccepted', data: { message_id, channel, draws }, metadata: { account_id } } as unknown as StoredEvent;
-    for (const listener of listeners) listener.onEvents([event], '1');
+    listen({ type: 'MessageAccepted', data: { message_id, channel, draws }, metadata: { account_id } });
   };
-  return { one, two, heard };
+  const listen = (event: object) => {
+    for (const listener of listeners) listener.onEvents([event as StoredEvent], '1');
+  };
+  return { one, two, heard, listen };
 }
 
 const refused = (attempt: () => unknown) => {
@@ -50,6 +52,17 @@ describe('the chats of an account in a minute', () => {
     heard('a', 'm2');
     expect(refused(() => one.consume('a', 'chat', 'm3'))).toMatchObject(['rate_limited', expect.any(Number)]);
     expect(refused(() => two.consume('a', 'chat', 'm4'))).toMatchObject(['rate_limited', expect.any(Number)]);
+  });
+
+  it('include the handshakes of senders among the webhooks, once each, at every replica', () => {
+    const { one, two, listen } = replicas(2);
+    one.consume('a', 'webhook', 'r1');
+    const shaken = (request_id: string) =>
+      listen({ type: 'HandshakeAccepted', data: { channel: 'webhook' }, metadata: { account_id: 'a', request_id } });
+    shaken('r1');
+    shaken('r2');
+    for (const replica of [one, two])
+      expect(refused(() => replica.consume('a', 'webhook', 'r3'))).toMatchObject(['rate_limited', expect.any(Number)]);
   });
 
   it('do not include refused messages, and messages of other channels', () => {

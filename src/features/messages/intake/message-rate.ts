@@ -61,12 +61,10 @@ export class MessageRate implements OnModuleInit, OnModuleDestroy {
 
   private onEvents(events: readonly StoredEvent[]): void {
     for (const stored of events) {
-      if (stored.type !== 'MessageAccepted') continue;
-      const event = stored as unknown as Extract<ConversationEvent, { type: 'MessageAccepted' }>;
       const { account_id: accountId } = stored.metadata;
-      const { channel, message_id: messageId, draws } = event.data;
-      if (channel === 'attachment' || accountId === null || this.countedHere.delete(messageId)) continue;
-      const key = keyOf(accountId, draws?.tokenless === true ? 'tokenless' : channel);
+      const counted = countedIn(stored);
+      if (counted === null || accountId === null || this.countedHere.delete(counted.id)) continue;
+      const key = keyOf(accountId, counted.channel);
       this.counts.set(key, this.countOf(key) + 1);
     }
   }
@@ -79,6 +77,17 @@ export class MessageRate implements OnModuleInit, OnModuleDestroy {
     }
     return this.counts.get(key) ?? 0;
   }
+}
+
+/** Returns the channel in which an event counts, and the id by which it was counted here; null if it does not count. */
+function countedIn(stored: StoredEvent): { channel: CountedChannel; id: string } | null {
+  const event = stored as unknown as ConversationEvent;
+  // A handshake has no message, so that it is known by its request.
+  if (event.type === 'HandshakeAccepted') return { channel: 'webhook', id: stored.metadata.request_id ?? stored.id };
+  if (event.type !== 'MessageAccepted') return null;
+  const { channel, message_id: id, draws } = event.data;
+  if (channel === 'attachment') return null;
+  return { channel: draws?.tokenless === true ? 'tokenless' : channel, id };
 }
 
 function keyOf(accountId: string, channel: CountedChannel): string {
