@@ -70,7 +70,7 @@ const delivery = (port: number, other: Partial<Delivery> = {}): Delivery => ({
 
 async function deliver(request: Delivery): Promise<{ response: string }> {
   const { id: messageId, conversationId } = request.message;
-  const hand = await protocolFor(request.protocol.name).prepare({ ...request, messageId, conversationId });
+  const hand = await protocolFor(request.protocol.name).prepare({ ...request, messageId, conversationId, publicPath: '/a/agent' });
   return hand(request);
 }
 

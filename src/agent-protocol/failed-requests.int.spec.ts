@@ -44,7 +44,12 @@ async function failure(port: number, protocol: ProtocolSpec, other: Partial<Deli
   const message = { id: 'm1', channel: 'chat' as const, conversationId: 'c1', text: 'hello' };
   const delivery: Delivery = { ...exchange, message, history: [], ...other };
   try {
-    const deliver = await protocolFor(protocol.name).prepare({ ...delivery, messageId: 'm1', conversationId: 'c1' });
+    const deliver = await protocolFor(protocol.name).prepare({
+      ...delivery,
+      messageId: 'm1',
+      conversationId: 'c1',
+      publicPath: '/a/agent',
+    });
     await deliver(delivery);
   } catch (error) {
     return (error as AgentFailure).message;

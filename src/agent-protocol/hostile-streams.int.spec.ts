@@ -83,7 +83,7 @@ async function failure(name: ProtocolName, port: number, timeoutMs = 20_000): Pr
   const message = { id: 'm', channel: 'chat' as const, conversationId: 'c', text: 'hello' };
   const delivery: Delivery = { ...exchange, message, history: [], onText: () => undefined };
   try {
-    const deliver = await protocolFor(name).prepare({ ...exchange, messageId: 'm', conversationId: 'c' });
+    const deliver = await protocolFor(name).prepare({ ...exchange, messageId: 'm', conversationId: 'c', publicPath: '/a/agent' });
     throw new Error(`it replied ${(await deliver(delivery)).response.slice(0, 100)}`);
   } catch (error) {
     return error;

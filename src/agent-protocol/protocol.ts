@@ -76,6 +76,8 @@ export interface Exchange {
 export interface PrepareRequest extends Exchange {
   messageId: string;
   conversationId: string;
+  /** The path of the agent's public address, without a trailing slash. The agent may name addresses below it as its own. */
+  publicPath: string;
   /** The `openTask` of the conversation's last reply. */
   openTask?: string | undefined;
   protocol: ProtocolSpec;

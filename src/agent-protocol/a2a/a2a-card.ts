@@ -6,7 +6,7 @@ export type A2aVersion = '1.0' | '0.3';
 /** The address and the version by which the agent is called with JSON-RPC. */
 export interface A2aInterface {
   version: A2aVersion;
-  /** The path with its query. The rest of the card's address is not used, so that a call never leaves the agent. */
+  /** The path with its query, at the agent's own port. The rest of the card's address is not used, so that a call never leaves the agent. */
   path: string;
   tenant: string | null;
   streams: boolean;
@@ -25,14 +25,17 @@ interface Card {
 const PATH_LENGTH_MAX = 2_048;
 const TENANT_LENGTH_MAX = 256;
 
-/** Returns the JSON-RPC interface of the newest supported version in the agent's card. Throws `AgentErrorResponse`. */
-export function interfaceIn(card: unknown): A2aInterface {
+/**
+ * Returns the JSON-RPC interface of the newest supported version in the agent's card, whose address may be below `publicPath`. Throws
+ * `AgentErrorResponse`.
+ */
+export function interfaceIn(card: unknown, publicPath: string): A2aInterface {
   const { capabilities, ...members } = (card ?? {}) as Card;
   const streams = capabilities?.streaming === true;
   const found = offersIn(members.supportedInterfaces).toSorted((a, b) => Number(b.version === '1.0') - Number(a.version === '1.0'))[0];
   const chosen = found ?? ofVersion03(members);
   if (chosen === undefined) throw new AgentErrorResponse(200, 'its card offers no JSON-RPC of version 1.0 or 0.3');
-  return { ...chosen, path: pathOf(chosen.url), streams };
+  return { ...chosen, path: pathOf(chosen.url, publicPath), streams };
 }
 
 interface Offer {
@@ -63,10 +66,17 @@ function ofVersion03({ url, preferredTransport = 'JSONRPC', additionalInterfaces
   return found == null ? undefined : { version: '0.3', url: found.url, tenant: null };
 }
 
-function pathOf(url: unknown): string {
+function pathOf(url: unknown, publicPath: string): string {
   const parsed = typeof url === 'string' && URL.canParse(url, 'http://agent') ? new URL(url, 'http://agent') : null;
-  const path = parsed === null ? null : `${parsed.pathname}${parsed.search}`;
+  const path = parsed === null ? null : `${withoutPublicPath(parsed.pathname, publicPath)}${parsed.search}`;
   if (path === null || !path.startsWith('/') || path.length > PATH_LENGTH_MAX)
     throw new AgentErrorResponse(200, 'its card names no usable address');
   return path;
+}
+
+/** Returns the path at which public traffic reaches the agent. The public path may itself be below a path of the service's address. */
+function withoutPublicPath(path: string, publicPath: string): string {
+  const at = path.indexOf(publicPath);
+  const rest = at === -1 ? path : path.slice(at + publicPath.length) || '/';
+  return rest.startsWith('/') ? rest : path;
 }

@@ -39,10 +39,11 @@ const HISTORY_LENGTH = 10;
  * message. Version 0.3 can't be asked for the tasks of a context, so the reply names the task that needs input, for the next message.
  */
 export class A2aProtocol extends AgentProtocol {
-  async prepare({ endpoint, timeoutMs, signal, memory, protocol, ...ids }: PrepareRequest): Promise<Deliver> {
+  async prepare({ endpoint, timeoutMs, signal, memory, protocol, publicPath, ...ids }: PrepareRequest): Promise<Deliver> {
     const exchange = { endpoint, timeoutMs, signal, memory };
     const headers = { 'a2a-version': '1.0' };
-    const agent = await callForJson({ ...exchange, path: protocol.path ?? CARD_PATH, headers }, interfaceIn);
+    const card = { ...exchange, path: protocol.path ?? CARD_PATH, headers };
+    const agent = await callForJson(card, (answer) => interfaceIn(answer, publicPath));
     const latest = await (agent.version === '1.0' ? latestTask : openTask)(exchange, agent, ids);
     if (latest === null) return deliverTo(agent, null);
     const turn = new A2aTurn(new ReplyText());

@@ -65,7 +65,13 @@ async function say(agent: Agent, given: Partial<AgentMessage>): Promise<string> 
     signal: new AbortController().signal,
     memory: unboundedMemory,
   };
-  const inquiry = { ...exchange, messageId: message.id, conversationId: message.conversationId, protocol: { name: 'mooring' as const } };
+  const inquiry = {
+    ...exchange,
+    messageId: message.id,
+    conversationId: message.conversationId,
+    publicPath: '/a/agent',
+    protocol: { name: 'mooring' as const },
+  };
   const deliver = await protocolFor('mooring').prepare(inquiry);
   return (await deliver({ ...inquiry, message, history: [] })).response;
 }

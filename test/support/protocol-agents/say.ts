@@ -34,6 +34,6 @@ export async function replyOf(
     signal: new AbortController().signal,
     ...given,
   };
-  const deliver = await protocolFor(name).prepare({ ...delivery, messageId, conversationId, openTask });
+  const deliver = await protocolFor(name).prepare({ ...delivery, messageId, conversationId, openTask, publicPath: '/a/agent' });
   return deliver(delivery);
 }

@@ -21,7 +21,7 @@ import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
 
 import { pause } from '../../../kernel/async/pause.ts';
-import { type Agent } from '../../agents/index.ts';
+import { type Agent, publicPathOf } from '../../agents/index.ts';
 import { AgentWakes } from '../../agents/services.ts';
 import { Config } from '../../../kernel/config/config.ts';
 import { needsHistory, protocolFor } from '../../../agent-protocol/protocols.ts';
@@ -132,7 +132,8 @@ export class MessageDelivery {
     const { endpoint, protocol } = this.endpoints.of(conversation.agentId, agent);
     const exchange = { endpoint, timeoutMs: this.config.replyTimeoutSeconds * 1000, signal, memory };
     const ids = { messageId: message.id, conversationId: attempt.conversationId, openTask: conversation.openTask ?? undefined };
-    const deliver = await protocolFor(protocol.name).prepare({ ...exchange, ...ids, protocol });
+    const publicPath = publicPathOf(conversation.agentId);
+    const deliver = await protocolFor(protocol.name).prepare({ ...exchange, ...ids, protocol, publicPath });
     memory.releaseReply();
     // D3
     await memory.reserveRequest(message.bytes + (needsHistory(protocol) ? HISTORY_BYTES_MAX : 0), signal);
