@@ -103,6 +103,12 @@ export class GitServer {
     return this.git(name, ['mktree', '-z', '--missing'], lines.map((line) => `${line}\0`).join(''));
   }
 
+  /** Writes a tree of entries as a hostile server may, in this order and unchecked: a name may hold a slash, or occur twice. */
+  rawTree(name: string, entries: { mode: string; file: string; hash: string }[]): string {
+    const parts = entries.flatMap(({ mode, file, hash }) => [Buffer.from(`${mode} ${file}\0`), Buffer.from(hash, 'hex')]);
+    return this.git(name, ['hash-object', '-w', '-t', 'tree', '--literally', '--stdin'], Buffer.concat(parts));
+  }
+
   /** Writes a file's content, and returns its hash. */
   blob(name: string, content: string | Buffer): string {
     return this.git(name, ['hash-object', '-w', '--stdin'], content);

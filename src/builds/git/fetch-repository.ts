@@ -189,7 +189,9 @@ async function lfsServerOf(place: FetchPlace): Promise<URL | null> {
 
 /** Returns the settings in a file of the commit, each as its name, a line feed and its value; none if Git can't read them. */
 async function settingsIn(place: FetchPlace, file: string, pattern: string): Promise<string[]> {
-  const found = await recordsOf(place, ['config', '--blob', `${COMMIT}:${file}`, '-z', '--get-regexp', pattern]).catch((error: unknown) => {
+  // A file of the commit may name other files to include, which would be those of this machine.
+  const args = ['config', '--no-includes', '--blob', `${COMMIT}:${file}`, '-z', '--get-regexp', pattern];
+  const found = await recordsOf(place, args).catch((error: unknown) => {
     if (error instanceof RepositoryRefused) return [];
     throw error;
   });

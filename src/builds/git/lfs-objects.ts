@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
 import { chmod, copyFile, lstat, rename, rm, utimes } from 'node:fs/promises';
 import type { IncomingMessage, RequestOptions } from 'node:http';
@@ -61,8 +60,9 @@ export async function fetchLfsObjects(fetch: LfsFetch, pointers: readonly LfsPoi
   const missing = pointers.filter(({ object }) => object === null).map(({ path }) => path);
   for (const { path, object } of pointers) {
     if (object === null) continue;
-    const known = files.get(object.oid) ?? { size: object.size, paths: [] };
-    files.set(object.oid, { ...known, paths: [...known.paths, path] });
+    const known = files.get(object.oid);
+    if (known === undefined) files.set(object.oid, { size: object.size, paths: [path] });
+    else known.paths.push(path);
   }
   let reason: string | null = null;
   let count = 0;
@@ -78,7 +78,7 @@ export async function fetchLfsObjects(fetch: LfsFetch, pointers: readonly LfsPoi
       const failure =
         typeof download === 'string' ? download : await place(fetch, download, { oid, size, paths }).catch(reasonOf(fetch.signal));
       if (failure === null) count += paths.length;
-      else missing.push(...paths);
+      else for (const path of paths) missing.push(path);
       reason ??= failure;
     }
     if (typeof offered === 'string') reason ??= offered;
@@ -141,10 +141,11 @@ function offersIn(text: string, base: URL): Map<string, Download> {
 
 /** Receives the object and puts it in the place of its pointers. Returns null. Throws `LfsRefused` if it is not what the pointers name. */
 async function place(fetch: LfsFetch, download: Download, object: { oid: string; size: number; paths: string[] }): Promise<null> {
-  const { directory, temporary } = fetch;
+  const { directory, temporary, signal } = fetch;
   try {
     await receive(fetch, download, object);
     for (const path of object.paths) {
+      signal.throwIfAborted();
       const target = join(directory, path);
       // It is a file of its own, as the commit was unpacked.
       const { mode, mtime } = await lstat(target);
@@ -201,14 +202,17 @@ async function open({ server, signal }: LfsFetch, { href, headers }: Download): 
   }
 }
 
-async function request(url: URL, reach: Reach, options: RequestOptions, body = ''): Promise<IncomingMessage> {
+function request(url: URL, reach: Reach, options: RequestOptions, body = ''): Promise<IncomingMessage> {
   const call = sendRequest(url, reach, options);
   call.setTimeout(SILENT_MS, () => call.destroy(new LfsRefused(`The server of Git LFS was silent for ${SILENT_MS / 1_000} s.`)));
   call.end(body);
-  const [answer] = (await once(call, 'response')) as [IncomingMessage];
-  // A failure after the response ends the reading of it.
-  call.on('error', () => undefined);
-  return answer;
+  return new Promise((resolve, reject) => {
+    call.once('response', resolve);
+    // A failure after the response ends the reading of it.
+    call.on('error', reject);
+    // A server that switches to another protocol is left without an error.
+    call.once('close', () => reject(new Error('the connection closed before a response')));
+  });
 }
 
 function isRedirect({ statusCode = 0 }: IncomingMessage): boolean {

@@ -1,4 +1,4 @@
-import { lstat, realpath } from 'node:fs/promises';
+import { lstat, readdir, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { printable } from './named-contents.ts';
@@ -79,15 +79,15 @@ function addressOn({ protocol, authority }: RepositoryUrl, path: string | null):
   return repositoryUrlProblem(address) === null ? parseRepositoryUrl(address) : null;
 }
 
-/** Returns the empty folder of a submodule among the unpacked files. Throws `RepositoryRefused` if something else is in its place. */
+/** Returns the empty folder of a submodule among the unpacked files. Throws `RepositoryRefused` if something else is in its place, or in the folder. */
 export async function folderOf(directory: string, path: string): Promise<string> {
   const folder = join(directory, path);
   const isFolder = await lstat(folder).then(
     (found) => found.isDirectory(),
     () => false,
   );
-  // No link leads there, so that nothing is written elsewhere.
-  if (!isFolder || (await realpath(folder)) !== join(await realpath(directory), path))
+  // No link leads there, and none is in it, so that nothing is written elsewhere.
+  if (!isFolder || (await realpath(folder)) !== join(await realpath(directory), path) || (await readdir(folder)).length > 0)
     throw new RepositoryRefused(`The repository has a submodule that has no folder of its own: ${printable(path)}.`);
   return folder;
 }

@@ -16,8 +16,10 @@ const DEPTH_MAX = 64;
 const SHOWN_CHARACTERS_MAX = 120;
 
 /**
- * Unpacks the tar of a commit into an empty folder. Nothing is written through a link: links are made last, and each leads to a place within
- * the folder. Each gets the time of the commit, which is that of its entry. Returns what the commit only names. Throws `RepositoryRefused` for what exceeds the budget, and for names and links that could lead out of the folder.
+ * Unpacks the tar of a commit into an empty folder, which no link leads to. Nothing is written through a link: each file, folder and link is made in a
+ * folder that was made here before. Links are made last, and each leads to a place within the folder. Each gets the time of the commit, which is that of
+ * its entry. Returns what the commit only names. Throws `RepositoryRefused` for what exceeds the budget, for names that occur twice, and for names and
+ * links that could lead out of the folder.
  */
 export async function unpackCommit(tar: Readable, directory: string, budget: FetchBudget): Promise<NamedContents> {
   const links = new Map<string, { target: string; time: Date }>();
@@ -31,6 +33,9 @@ export async function unpackCommit(tar: Readable, directory: string, budget: Fet
     const { header } = entry;
     const path = checkedPath(header.name);
     budget.unpack(header.size);
+    // Git lists a folder before its files. Without it a name in a tree of the commit holds a slash, and may lead through a link of another name.
+    const parent = dirname(path);
+    if (parent !== '.' && !folders.has(parent)) throw badName(path);
     if (header.type === 'symlink') {
       if (links.has(path)) throw duplicatePath(path);
       // The library gives null for an empty target, against its type.
@@ -38,8 +43,7 @@ export async function unpackCommit(tar: Readable, directory: string, budget: Fet
       links.set(path, { target: checkedLink(path, linkname ?? ''), time: timeOf(header) });
       await drain(entry as AsyncIterable<Buffer>);
     } else await write(entry as AsyncIterable<Buffer>, header, join(directory, path), { path, named });
-    for (let folder = header.type === 'directory' ? path : dirname(path); folder !== '.' && !folders.has(folder); folder = dirname(folder))
-      folders.set(folder, timeOf(header));
+    if (header.type === 'directory') folders.set(path, timeOf(header));
   }
   await feeding;
   for (const [path, { target, time }] of links) {
@@ -64,11 +68,11 @@ async function write(
   const { type, mode } = header;
   try {
     if (type === 'directory') {
-      await mkdir(to, { recursive: true, mode: 0o755 });
+      // It fails if anything has the name, a folder or a link to one included.
+      await mkdir(to, { mode: 0o755 });
       return await drain(content);
     }
     if (type !== 'file') throw new RepositoryRefused(`The repository has an entry that is no file, folder or link: ${printable(path)}.`);
-    await mkdir(dirname(to), { recursive: true, mode: 0o755 });
     const options = { flag: 'wx', flags: 'wx', mode: mode & 0o100 ? 0o755 : 0o644 };
     if (named.reads(path, header.size)) await writeFile(to, named.seen(path, await whole(content)), options);
     else await pipeline(content, createWriteStream(to, options));
@@ -100,8 +104,7 @@ function checkedPath(name: string): string {
       `The repository has a path of more than ${DEPTH_MAX} folders or ${PATH_BYTES_MAX} bytes: ${printable(path)}.`,
     );
   // A name that is not UTF-8 is decoded with this replacement.
-  if (names.some(isBad) || /[\p{Cc}\ufffd\\]/u.test(path))
-    throw new RepositoryRefused(`The repository has a file name that is refused: ${printable(path)}.`);
+  if (names.some(isBad) || /[\p{Cc}\ufffd\\]/u.test(path)) throw badName(path);
   return path;
 }
 
@@ -128,6 +131,10 @@ function rethrow(error: unknown, path: string): never {
   const code = (error as NodeJS.ErrnoException).code ?? '';
   if (['EEXIST', 'EISDIR', 'ENOTDIR'].includes(code)) throw duplicatePath(path);
   throw error;
+}
+
+function badName(path: string): RepositoryRefused {
+  return new RepositoryRefused(`The repository has a file name that is refused: ${printable(path)}.`);
 }
 
 function duplicatePath(path: string): RepositoryRefused {
