@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 
 import { ModelServer } from '../support/model-server.ts';
 import { pypiAnswers, PythonEnvironment } from '../support/python-environment.ts';
-import { PythonProjectServer } from '../support/python-project-server.ts';
+import { TemplateServer } from '../support/template-server.ts';
 
 /**
  * Projects of crewAI, as its own tool makes them, served by the program that is added to their repositories. Deployments of such repositories
@@ -52,8 +52,11 @@ async function made(...words: string[]): Promise<Files> {
 }
 
 /** Serves a project while the work lasts. */
-async function serving(files: Files, work: (server: PythonProjectServer) => Promise<void>): Promise<void> {
-  const server = await PythonProjectServer.start(python, 'crewai', files, { OPENAI_BASE_URL: model.url, OPENAI_API_KEY: 'none' });
+async function serving(files: Files, work: (server: TemplateServer) => Promise<void>): Promise<void> {
+  const server = await TemplateServer.start({ interpreter: python.python, file: 'crewai/project/serve.py' }, files, {
+    OPENAI_BASE_URL: model.url,
+    OPENAI_API_KEY: 'none',
+  });
   try {
     await work(server);
   } finally {
@@ -61,13 +64,13 @@ async function serving(files: Files, work: (server: PythonProjectServer) => Prom
   }
 }
 
-async function say(server: PythonProjectServer, text: string): Promise<string> {
+async function say(server: TemplateServer, text: string): Promise<string> {
   const { status, text: body } = await server.call('POST', '/messages', { id: crypto.randomUUID(), conversation_id: 'c1', text });
   if (status !== 200) throw new Error(`${status}: ${body}\n${server.output.join('\n')}`);
   return (JSON.parse(body) as { response: string }).response;
 }
 
-const warnings = ({ output }: PythonProjectServer) => output.filter((line) => line.startsWith('{"level": "warning"'));
+const warnings = ({ output }: TemplateServer) => output.filter((line) => line.startsWith('{"level": "warning"'));
 
 describe('a project of crewAI', () => {
   it('in JSON, as `crewai create crew` makes it, replies, and says once that it has no place for messages', async () => {

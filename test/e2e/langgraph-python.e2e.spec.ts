@@ -12,9 +12,10 @@ import {
   pythonGraphRepositories,
   steppedProject,
 } from '../support/langgraph-python/projects.ts';
+import { threadsOfOthers } from '../support/langgraph-public.ts';
 import { ModelServer } from '../support/model-server.ts';
 import { pypiAnswers, PythonEnvironment } from '../support/python-environment.ts';
-import { PythonProjectServer } from '../support/python-project-server.ts';
+import { TemplateServer } from '../support/template-server.ts';
 import { StartedService } from '../support/started-service.ts';
 import { until } from '../support/until.ts';
 
@@ -27,6 +28,7 @@ const TIMEOUT_MS = 600_000;
 const client = resolve(import.meta.dirname, '../support/langgraph-python/client.py');
 const requirements = resolve(import.meta.dirname, '../../templates/langgraph/project/requirements.txt');
 const thread = '0190b1c2-0000-7000-8000-000000000001';
+const forwarded = { forwarded: 'for=203.0.113.7;host="mooring.example.com";proto=https' };
 const said = (text: string) => ({ messages: [{ role: 'user', content: text }] });
 const run = (text: string, more: object = {}) => ({ assistant_id: 'agent', input: said(text), if_not_exists: 'create', ...more });
 
@@ -40,10 +42,16 @@ beforeAll(async () => {
 });
 afterAll(() => python?.remove());
 
+const program = () => ({ interpreter: python.python, file: 'langgraph/project/serve.py' }) as const;
+
 /** Serves a project while the work lasts. */
-async function serving(files: Record<string, string>, work: (server: PythonProjectServer) => Promise<void>): Promise<void> {
+async function serving(
+  files: Record<string, string>,
+  work: (server: TemplateServer) => Promise<void>,
+  environment: Record<string, string> = {},
+): Promise<void> {
   if (!isReached) return;
-  const server = await PythonProjectServer.start(python, 'langgraph', files);
+  const server = await TemplateServer.start(program(), files, environment);
   try {
     await work(server);
   } finally {
@@ -55,7 +63,7 @@ function lastOf(values: unknown): unknown {
   return (values as { messages: { content: unknown }[] }).messages.at(-1)?.content;
 }
 
-async function lastNoteOf(server: PythonProjectServer): Promise<true | undefined> {
+async function lastNoteOf(server: TemplateServer): Promise<true | undefined> {
   return (await server.file('notes')).endsWith('left ') ? true : undefined;
 }
 
@@ -194,13 +202,24 @@ describe('a project of LangGraph in Python', () => {
     });
   });
 
+  it('of a public agent shows, changes and deletes nothing of others, unless its owner opens it', async () => {
+    const files = importProjects['a graph named as its package'] ?? {};
+    await serving(files, (server) => threadsOfOthers(server, forwarded));
+    const work = async (server: TemplateServer) => {
+      await server.call('POST', '/threads', {});
+      expect((await server.call('POST', '/threads/search', {}, forwarded)).json).toHaveLength(1);
+      expect((await server.call('POST', '/store/namespaces', {}, forwarded)).status).toBe(200);
+    };
+    await serving(files, work, { LANGGRAPH_PUBLIC_API: 'all' });
+  });
+
   it('with authentication of its own is not served without it', async () => {
     if (!isReached) return;
     const files = {
       'langgraph.json': JSON.stringify({ graphs: { agent: './graph.py:graph' }, auth: { path: './auth.py:auth' } }),
       'graph.py': 'graph = 1\n',
     };
-    await expect(PythonProjectServer.start(python, 'langgraph', files)).rejects.toThrow('names auth, which this server does not have');
+    await expect(TemplateServer.start(program(), files)).rejects.toThrow('names auth, which this server does not have');
   });
 });
 
@@ -284,14 +303,7 @@ describe('a repository of LangGraph in Python', () => {
     expect(opened.status).toBe(200);
     expect(await agent.says('#chat')).toBe('I remember #chat');
     const url = `${service.firstRun.url}/a/${agent.id}`;
-    const inPython = JSON.parse(await python.output([client, url]));
-    expect(inPython).toMatchObject({
-      assistants: { graphs: ['agent'] },
-      threads: { wait: 'I remember #one', streamed: 'I remember #one #two', join: 'I remember #one #two #three' },
-      stateless: { wait: 'I remember #alone' },
-      store: { item: { name: 'blue' } },
-    });
-    const inJavaScript = new Client({ apiUrl: url });
+    const inJavaScript = new Client({ apiUrl: url, callerOptions: { maxRetries: 0 } });
     const { thread_id: id } = await inJavaScript.threads.create();
     expect(lastOf(await inJavaScript.runs.wait(id, 'agent', { input: said('#js') }))).toBe('I remember #js');
     const pieces: string[] = [];
@@ -299,8 +311,20 @@ describe('a repository of LangGraph in Python', () => {
       if (event === 'messages') pieces.push(data[0].content as string);
     expect(pieces.join('')).toBe('I remember #js #more');
     expect(pieces.length).toBeGreaterThan(1);
+    expect(await inJavaScript.threads.search()).toEqual([]);
+    await expect(inJavaScript.store.putItem(['a'], 'b', { c: 1 })).rejects.toThrow('not open to the public');
+    await service.call('POST', `/api/v1/agents/${agent.id}/env`, { key: 'LANGGRAPH_PUBLIC_API', value: 'all' });
+    await agent.stopAndStart(TIMEOUT_MS);
+    expect(await inJavaScript.threads.search()).toHaveLength(2);
     await inJavaScript.store.putItem(['a'], 'b', { c: 1 });
     expect((await inJavaScript.store.getItem(['a'], 'b'))?.value).toEqual({ c: 1 });
+    const inPython = JSON.parse(await python.output([client, url]));
+    expect(inPython).toMatchObject({
+      assistants: { graphs: ['agent'] },
+      threads: { wait: 'I remember #one', streamed: 'I remember #one #two', join: 'I remember #one #two #three' },
+      stateless: { wait: 'I remember #alone' },
+      store: { item: { name: 'blue' } },
+    });
     expect(await agent.says('#again')).toBe('I remember #chat #again');
   });
 });

@@ -4,6 +4,7 @@ Crews remember nothing, so the conversations are in a database on the agent's vo
 it got before. The program needs the standard library and the project's own crewAI.
 """
 
+import contextlib
 import datetime
 import importlib
 import inspect
@@ -15,6 +16,7 @@ import sqlite3
 import sys
 import threading
 import tomllib
+import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 VOLUME = pathlib.Path(os.environ.get("MOORING_VOLUME", "."))
@@ -31,6 +33,13 @@ for name, value in {
     os.environ.setdefault(name, value)
 
 BODY_BYTES_MAX = 4 * 1024 * 1024
+CONNECTIONS_MAX = 100
+# The time in seconds for which a connection may send or receive nothing.
+SOCKET_TIMEOUT = 60
+BUSY_HEADERS = ("content-type: application/json", "content-length: 32", "retry-after: 1", "connection: close")
+BUSY = "\r\n".join(["HTTP/1.1 503 Service Unavailable", *BUSY_HEADERS, "", '{"error":"too many connections"}']).encode()
+# Mooring sets this header for each caller of the agent's public address, and passes on none that a caller sent. Its own messages have none.
+PUBLIC_HEADER = "forwarded"
 FILES_MAX = 2_000
 HISTORY_TURNS_MAX = 40
 PARALLEL_RUNS_MAX = 4
@@ -202,8 +211,25 @@ def said_in(message):
     return "\n\n".join(part for part in parts if part)
 
 
+def is_derived(text):
+    """Returns whether the id is derived from a name, as those of webhooks are, so that others may know it."""
+    try:
+        return uuid.UUID(text).version == 5
+    except ValueError:
+        return False
+
+
+class Refused(Exception):
+    """A request that gets this status and sentence as its answer."""
+
+    def __init__(self, status, sentence):
+        super().__init__(sentence)
+        self.status = status
+
+
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    timeout = SOCKET_TIMEOUT
     program = None
     threads = None
     places = threading.BoundedSemaphore(PARALLEL_RUNS_MAX)
@@ -212,15 +238,38 @@ class Handler(BaseHTTPRequestHandler):
         self.say(200, {"status": "ok"}) if self.path == "/healthz" else self.say(404, {"error": "not found"})
 
     def do_POST(self):
-        length = int(self.headers.get("content-length") or 0)
-        if self.path != "/messages" or length > BODY_BYTES_MAX:
-            return self.say(404 if self.path != "/messages" else 413, {"error": "refused"})
-        message = json.loads(self.rfile.read(length))
         try:
-            self.say(200, {"response": self.reply(message)})
+            message = self.message()
+        except Refused as refused:
+            return self.say(refused.status, {"error": str(refused)})
+        try:
+            reply = self.reply(message)
         except Exception as error:
             print(json.dumps({"level": "error", "message": f"the run failed: {type(error).__name__}"}), flush=True)
-            self.say(500, {"error": f"{type(error).__name__}: {error}"[:500]})
+            return self.say(500, {"error": f"{type(error).__name__}: {error}"[:500]})
+        self.say(200, {"response": reply})
+
+    def message(self):
+        """Returns the message in the body. Throws `Refused`."""
+        if self.path != "/messages":
+            raise Refused(404, "not found")
+        if "transfer-encoding" in self.headers:
+            raise Refused(411, "the body has no content-length")
+        length = self.headers.get("content-length") or "0"
+        if not length.isdecimal():
+            raise Refused(400, "the content-length is no number")
+        # Python converts no number with thousands of digits.
+        if len(length) > 20 or int(length) > BODY_BYTES_MAX:
+            raise Refused(413, f"the body has more than {BODY_BYTES_MAX} bytes")
+        try:
+            message = json.loads(self.rfile.read(int(length)))
+        except (ValueError, RecursionError):
+            raise Refused(422, "the body is no JSON") from None
+        if not isinstance(message, dict) or not all(isinstance(message.get(name), str) for name in ("id", "conversation_id")):
+            raise Refused(422, "the body is no message with an id and a conversation_id")
+        if PUBLIC_HEADER in self.headers and any(is_derived(message[name]) for name in ("id", "conversation_id")):
+            raise Refused(403, "the id of a message or a conversation may be no UUID of version 5: such ones are of Mooring's conversations")
+        return message
 
     def reply(self, message):
         known = self.threads.reply_to(message["id"])
@@ -250,6 +299,28 @@ class Server(ThreadingHTTPServer):
     # Runs that are in progress when the agent is stopped are completed.
     daemon_threads = False
     request_queue_size = 64
+    places = threading.BoundedSemaphore(CONNECTIONS_MAX)
+
+    def process_request(self, request, client_address):
+        if not self.places.acquire(blocking=False):
+            with contextlib.suppress(OSError):
+                request.sendall(BUSY)
+            return self.shutdown_request(request)
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            self.places.release()
+            raise
+
+    def process_request_thread(self, request, client_address):
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self.places.release()
+
+    def handle_error(self, request, client_address):
+        # A connection that broke concerns nobody but its caller.
+        pass
 
 
 def main():

@@ -4,6 +4,7 @@ import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
+import { publicRule } from './public.mjs';
 import { answers, saveState, serverUrl } from './state.mjs';
 
 const project = process.cwd();
@@ -38,21 +39,26 @@ if (Object.values(graphs).some((path) => /\.[cm]?tsx?(:|$)/.test(path))) {
   const tsx = await import(pathToFileURL(api).href);
   tsx.register();
 }
+// A project with authentication of its own decides itself what its users may do.
+if (process.env.LANGGRAPH_PUBLIC_API !== 'all' && !settings.auth?.path) answers.use('*', publicRule);
 if (settings.http?.app) {
   const [file, name = 'default'] = inProject(settings.http.app).split(':', 2);
   answers.route('/', (await import(pathToFileURL(file).href))[name]);
 }
 
 const { startServer } = await import(serverUrl);
-const { cleanup } = await startServer({
+const { host, cleanup } = await startServer({
   port: Number(process.env.PORT ?? '8080'),
   host: process.env.HOST ?? '0.0.0.0',
   cwd: process.env.MOORING_VOLUME ?? project,
   nWorkers: 10,
   graphs,
-  ...(settings.auth?.path ? { auth: { ...settings.auth, path: inProject(settings.auth.path) } } : {}),
+  // LangGraph's Studio would be let in without authentication, by a header that anybody can send.
+  ...(settings.auth?.path ? { auth: { disable_studio_auth: true, ...settings.auth, path: inProject(settings.auth.path) } } : {}),
   http: { ...settings.http, app: `${fileURLToPath(new URL('state.mjs', import.meta.url))}:answers` },
 });
+
+console.log(JSON.stringify({ level: 'info', message: 'the graphs are ready', port: Number(host.split(':').at(-1)) }));
 
 async function end() {
   await saveState();

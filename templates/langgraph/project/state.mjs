@@ -10,6 +10,7 @@ import { pathToFileURL } from 'node:url';
 export const serverUrl = resolveServer([join(process.cwd(), 'package.json'), import.meta.url]);
 
 const { FileSystemPersistence, serialize } = await import(new URL('storage/persist.mjs', serverUrl));
+const { FileSystemOps } = await import(new URL('storage/ops.mjs', serverUrl));
 const { Hono } = await import(pathToFileURL(createRequire(serverUrl).resolve('hono')).href);
 
 const SAVE_DELAY_MS = 3_000;
@@ -66,6 +67,12 @@ Object.assign(FileSystemPersistence.prototype, {
     }, SAVE_DELAY_MS);
   },
 });
+
+// The server has a route for its own tests, "/internal/truncate", which deletes everything.
+if (FileSystemOps !== undefined)
+  FileSystemOps.prototype.truncate = () => {
+    throw new Error('this server does not delete its whole state');
+  };
 
 async function replaceFile(path, text) {
   const file = await open(`${path}.new`, 'w', 0o600);

@@ -3,6 +3,7 @@
 import uuid
 
 from .errors import Refused
+from .public_rule import is_restricted
 
 KINDS = {dict: "an object", list: "a list", str: "a string", int: "a number", bool: "true or false"}
 SEARCH_MAX = 1_000
@@ -16,6 +17,7 @@ class Request:
         self.query = query
         self.body = body
         self.headers = headers
+        self.is_restricted = is_restricted(headers)
 
     @property
     def wish(self):

@@ -22,6 +22,7 @@ from .graphs import Graphs
 from .json_form import encoded, error_form, now
 from .modules import add_folders, load
 from .other_routes import OtherRoutes
+from .public_rule import check_public
 from .records import Records
 from .requests import Request
 from .run_routes import RunRoutes
@@ -86,6 +87,7 @@ class App:
             if match is None:
                 continue
             request.groups = {name: urllib.parse.unquote(value) for name, value in match.groupdict().items() if value is not None}
+            check_public(method, path, request)
             try:
                 return await handler(request)
             except (ValueError, InvalidUpdateError) as error:
@@ -128,7 +130,8 @@ class Handler(BaseHTTPRequestHandler):
         length = self.headers.get("content-length") or "0"
         if not length.isdecimal():
             raise Refused(400, "The content-length is no number.")
-        if int(length) > BODY_BYTES_MAX:
+        # Python converts no number with thousands of digits.
+        if len(length) > 20 or int(length) > BODY_BYTES_MAX:
             raise Refused(413, f"The body has more than {BODY_BYTES_MAX} bytes.")
         text = self.rfile.read(int(length))
         try:

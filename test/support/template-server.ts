@@ -5,37 +5,46 @@ import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 
-import type { PythonEnvironment } from './python-environment.ts';
-
 const templates = resolve(import.meta.dirname, '../../templates');
 
-/** A project of a framework in Python, served by the program of the framework's template in a process of its own. */
-export class PythonProjectServer {
+interface Answer {
+  status: number;
+  headers: Headers;
+  text: string;
+  json: unknown;
+}
+
+/** The program of a template that serves a project, as a path below the folder of templates, and the interpreter that runs it. */
+export interface TemplateProgram {
+  interpreter: string;
+  file: 'langgraph/project/serve.py' | 'langgraph/project/serve.mjs' | 'crewai/project/serve.py';
+}
+
+/** A project of a framework, served by the program of the framework's template in a process of its own. */
+export class TemplateServer {
   private process: ChildProcess | null = null;
   private port = 0;
   readonly output: string[] = [];
 
   private constructor(
-    private readonly python: PythonEnvironment,
-    private readonly template: 'langgraph' | 'crewai',
+    private readonly program: TemplateProgram,
     private readonly folder: string,
     private readonly environment: Record<string, string>,
   ) {}
 
   /** Starts the server of a project with these files. Throws with its output if it ends before it is ready. */
   static async start(
-    python: PythonEnvironment,
-    template: 'langgraph' | 'crewai',
+    program: TemplateProgram,
     files: Record<string, string>,
     environment: Record<string, string> = {},
-  ): Promise<PythonProjectServer> {
+  ): Promise<TemplateServer> {
     const folder = await mkdtemp(join(tmpdir(), 'mooring-project-'));
     await mkdir(join(folder, 'volume'));
     for (const [name, text] of Object.entries(files)) {
       await mkdir(dirname(join(folder, 'project', name)), { recursive: true });
       await writeFile(join(folder, 'project', name), text);
     }
-    const server = new PythonProjectServer(python, template, folder, environment);
+    const server = new TemplateServer(program, folder, environment);
     await server.start().catch(async (error: unknown) => {
       await server.dispose();
       throw error;
@@ -49,7 +58,7 @@ export class PythonProjectServer {
 
   async start(): Promise<void> {
     const own = { MOORING_VOLUME: join(this.folder, 'volume'), HOST: '127.0.0.1', PORT: '0', PYTHONUNBUFFERED: '1' };
-    const child = spawn(this.python.python, [join(templates, this.template, 'project/serve.py')], {
+    const child = spawn(this.program.interpreter, [join(templates, this.program.file)], {
       cwd: join(this.folder, 'project'),
       env: { ...process.env, ...this.environment, ...own },
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -60,17 +69,18 @@ export class PythonProjectServer {
       child.once('close', () => reject(new Error(this.output.join('\n'))));
       createInterface(child.stdout).on('line', (line) => {
         this.output.push(line);
-        const port = / ready", "port": (\d+)/.exec(line)?.[1];
+        const port = / ready", ?"port": ?(\d+)/.exec(line)?.[1];
         if (port !== undefined) found(Number(port));
       });
     });
   }
 
-  async call(method: string, path: string, body?: unknown): Promise<{ status: number; headers: Headers; text: string; json: unknown }> {
-    const given = body === undefined ? {} : { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } };
+  async call(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer> {
+    const given =
+      body === undefined ? { headers } : { body: JSON.stringify(body), headers: { 'content-type': 'application/json', ...headers } };
     const response = await fetch(`${this.url}${path}`, { method, ...given });
     const text = await response.text();
-    const isJson = response.headers.get('content-type') === 'application/json' && text !== '';
+    const isJson = response.headers.get('content-type')?.startsWith('application/json') === true && text !== '';
     return { status: response.status, headers: response.headers, text, json: isJson ? JSON.parse(text) : undefined };
   }
 
