@@ -183,7 +183,13 @@ const table: Row[] = [
   ['releasing, it runs', releaseBegun, one('running'), terms(), 'follow_release g1'],
   ['releasing, it was frozen', releaseBegun, one('frozen'), terms(), 'thaw g1'],
   ['releasing, it ended', releaseBegun, one('exited'), terms(), 'end_release g1'],
-  ['releasing, it ended before its program began', releaseBegun, notBegun(), terms(), 'start g1'],
+  [
+    'releasing, it ended with the code of a program that has not begun, which others use, too',
+    releaseBegun,
+    notBegun(),
+    terms(),
+    'end_release g1',
+  ],
   [
     'releasing, it ended with the same code after a start in this pass',
     releaseBegun,
@@ -192,6 +198,23 @@ const table: Row[] = [
     'end_release g1',
   ],
   ['releasing, its container was removed: it may have run', releaseBegun, bare, terms(), 'RecordDeploymentFailure deployment'],
+  [
+    'releasing in an outdated container: it may go on there',
+    releaseBegun,
+    outdated('running'),
+    terms(),
+    'RecordDeploymentFailure deployment',
+  ],
+  ['releasing in an outdated container, which was frozen', releaseBegun, outdated('frozen'), terms(), 'RecordDeploymentFailure deployment'],
+  ['releasing in an outdated container, which ended', releaseBegun, outdated('exited'), terms(), 'RecordDeploymentFailure deployment'],
+  [
+    'releasing, its container was removed while an older one runs',
+    releaseBegun,
+    there([container(0, 'running')]),
+    terms(),
+    'RecordDeploymentFailure deployment',
+  ],
+  ['releasing, not begun, while an outdated container runs', releasing, outdated('running'), terms(), 'replace g1'],
   ['releasing, it runs and is out of time', releaseBegun, one('running'), overdue, 'RecordDeploymentFailure timeout'],
   ['released: the agent gets a container of its own', released, one('exited'), terms(), 'create from nginx@sha256:1'],
   [
