@@ -94,6 +94,12 @@ const waiting = state(...given.created, given.requested('d1', 1), {
   type: 'DeploymentQueued',
   data: { deployment_id: 'd1', deadline_at: given.later(3_600).toISOString() },
 });
+const waitingAgain = state(
+  ...given.created,
+  given.requested('d1', 1),
+  { type: 'DeploymentStarted', data: { deployment_id: 'd1' } },
+  { type: 'DeploymentQueued', data: { deployment_id: 'd1', deadline_at: given.later(3_600).toISOString() } },
+);
 const building = state(...given.created, given.requested('d1', 1), { type: 'DeploymentStarted', data: { deployment_id: 'd1' } });
 const imageThere = state(...deploying);
 const made = state(...deploying, { type: 'ContainerCreated', data: { deployment_id: 'd1', generation: 1 } });
@@ -138,6 +144,7 @@ const table: Row[] = [
   ['deploying, out of time', queued, nothing, overdue, 'RecordDeploymentFailure timeout'],
   ['deploying, waits for a place', waiting, nothing, at(301), 'resolve_image'],
   ['deploying, waited for a place until the end of the wait', waiting, nothing, at(3_600), 'RecordDeploymentFailure timeout'],
+  ['deploying, had begun and waits again: its own time does not run', waitingAgain, nothing, at(301), 'resolve_image'],
   ['deploying, just asked for', queued, nothing, terms(), 'resolve_image'],
   ['deploying, no image yet', building, nothing, terms(), 'resolve_image'],
   ['deploying anew, no image yet: the old one stays', redeploying, one('running'), terms(), 'resolve_image'],

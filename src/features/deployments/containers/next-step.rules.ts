@@ -118,9 +118,8 @@ function deploy(agent: Agent, actual: ActualState, rules: StepRules, now: Date):
   }
 }
 
-function tooLate({ id: deploymentId, status, hasWaited }: Deployment): AgentRecord {
-  const hasBegun = status !== 'queued' || !hasWaited;
-  const reason = hasBegun ? 'It took longer than a deployment may.' : 'No place to build or pull became free in time.';
+function tooLate({ id: deploymentId, isWaiting }: Deployment): AgentRecord {
+  const reason = isWaiting ? 'No place to build or pull became free in time.' : 'It took longer than a deployment may.';
   return { type: 'RecordDeploymentFailure', deploymentId, kind: 'timeout', reason };
 }
 

@@ -100,13 +100,17 @@ export class AgentRecords implements KindRecords<Agent> {
 
   /** Returns the record that the deployment waits for a place from now on. */
   queuedNow({ deployment }: Agent, now: Date) {
-    const deadlineAt = transitionDeadlines(this.config).deployWait(now);
-    return { type: 'RecordDeploymentQueued', deploymentId: deployment?.id ?? '', deadlineAt } as const;
+    const { deployWait, deployWaitAgain } = transitionDeadlines(this.config);
+    const first = deployment?.firstDeadlineAt ?? null;
+    const deadlineAt = first === null ? deployWait(now) : deployWaitAgain(first);
+    return { type: 'RecordDeploymentQueued', deploymentId: deployment?.id ?? '', deadlineAt, again: first !== null } as const;
   }
 
-  /** Returns the record that the deployment, and with it its time, begins now. */
+  /** Returns the record that the deployment, and with it its time, begins now, or goes on after another wait. */
   startedNow({ deployment }: Agent, now: Date) {
-    const deadlineAt = transitionDeadlines(this.config).deploy(now);
+    const { deploy, deployAgain } = transitionDeadlines(this.config);
+    const first = deployment?.firstDeadlineAt ?? null;
+    const deadlineAt = first === null ? deploy(now) : deployAgain(first, now);
     return { type: 'RecordDeploymentStarted', deploymentId: deployment?.id ?? '', deadlineAt } as const;
   }
 
