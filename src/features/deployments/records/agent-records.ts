@@ -93,9 +93,9 @@ export class AgentRecords implements KindRecords<Agent> {
     return new BuildLog(this.events, { id: deploymentId, agentId, accountId }, all);
   }
 
-  /** Returns how many lines the deployment's build log has after the last one that begins with the text; null if none does. */
-  linesAfter(deploymentId: string, beginning: string): Promise<number | null> {
-    return linesAfter(this.events, deploymentId, beginning);
+  /** Returns how many lines the deployment's build log has after the first one that is the text; null if none is. */
+  linesAfter(deploymentId: string, text: string): Promise<number | null> {
+    return linesAfter(this.events, deploymentId, text);
   }
 
   /** Returns the record that the deployment waits for a place from now on. */
