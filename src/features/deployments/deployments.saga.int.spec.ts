@@ -13,6 +13,7 @@ import { quickRetries } from '../../../test/support/intervals.ts';
 import { freePass } from '../../../test/support/saga-pass.ts';
 import { until } from '../../../test/support/until.ts';
 import { Sagas } from '../../eventsourcing/sagas/saga.ts';
+import { RuntimeUnavailable } from '../../runtime/runtime.errors.ts';
 import { secretsDecider, secretsStream } from '../secrets/secrets.decider.ts';
 import { DeploymentsSaga } from './deployments.saga.ts';
 
@@ -295,6 +296,33 @@ describe('a deployment', () => {
     for (const agentId of [first, second, third]) await becomes(agentId, 'active');
     expect(await typesOf(first)).not.toContain('DeploymentQueued');
     expect(finish).toHaveLength(3);
+  });
+
+  it('that had begun and has to wait for a place again is not charged for that wait', async () => {
+    const [first, second, third] = [await created(), await created(), await created()];
+    const works: { resolve(): void; reject(error: Error): void }[] = [];
+    faulty.imageWork = () => new Promise((resolve, reject) => works.push({ resolve, reject }));
+    for (const [index, agentId] of [first, second].entries()) {
+      await ask('POST', path(agentId, 'deploy'), undefined, 0);
+      await until('it is being made', () => (works.length === index + 1 ? true : undefined));
+    }
+    await ask('POST', path(third, 'deploy'), undefined, 0);
+    await until('the third waits', async () => ((await typesOf(third)).includes('DeploymentQueued') ? true : undefined));
+    const firstEnd = (await bed.load(first)).state?.deadlineAt ?? '';
+    works[0]?.reject(new RuntimeUnavailable(new Error('the engine restarts')));
+    await until('the third has its place', () => works[2]);
+    await until('the first waits again', async () => ((await typesOf(first)).includes('DeploymentQueued') ? true : undefined));
+    expect((await bed.load(first)).state).toMatchObject({
+      deadlineAt: new Date(Date.parse(firstEnd) + 3_600_000).toISOString(),
+      deployment: { status: 'building', isWaiting: true },
+    });
+    works[2]?.resolve();
+    await until('the first has a place again', () => works[3]);
+    await until('it goes on', async () => ((await bed.load(first)).state?.deployment?.isWaiting === false ? true : undefined));
+    expect(Date.parse((await bed.load(first)).state?.deadlineAt ?? '')).toBeGreaterThan(Date.parse(firstEnd));
+    works.forEach(({ resolve }) => resolve());
+    for (const agentId of [first, second, third]) await becomes(agentId, 'active');
+    expect((await typesOf(first)).filter((type) => type === 'DeploymentStarted')).toHaveLength(2);
   });
 
   it('is not restarted when a variable is set during it', async () => {

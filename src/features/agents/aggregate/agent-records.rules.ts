@@ -6,7 +6,8 @@ import type { AgentEvent, DeploymentFailureKind, FailureKind, ReleaseRun } from 
 
 /** The observations of the deployments saga. A late or repeated record changes nothing. */
 export type AgentRecord =
-  | { type: 'RecordDeploymentQueued'; deploymentId: string; deadlineAt: string }
+  /** `again` says that it had begun. */
+  | { type: 'RecordDeploymentQueued'; deploymentId: string; deadlineAt: string; again?: boolean }
   | { type: 'RecordDeploymentStarted'; deploymentId: string; deadlineAt: string }
   | {
       type: 'RecordImage';
@@ -36,11 +37,11 @@ export type AgentRecord =
 export function decideRecord(command: AgentRecord, agent: Agent, now: Date): AgentEvent[] {
   switch (command.type) {
     case 'RecordDeploymentQueued':
-      return isQueued(agent, command.deploymentId) && agent.deployment?.hasWaited === false
+      return isUnresolved(agent, command.deploymentId) && mayWait(agent, command.again === true)
         ? [{ type: 'DeploymentQueued', data: { deployment_id: command.deploymentId, deadline_at: command.deadlineAt } }]
         : [];
     case 'RecordDeploymentStarted':
-      return isQueued(agent, command.deploymentId)
+      return isUnresolved(agent, command.deploymentId) && (agent.deployment?.status === 'queued' || agent.deployment?.isWaiting === true)
         ? [{ type: 'DeploymentStarted', data: { deployment_id: command.deploymentId, deadline_at: command.deadlineAt } }]
         : [];
     case 'RecordImage': {
@@ -108,8 +109,14 @@ export function isDeploying(agent: Agent, deploymentId: string): boolean {
   return agent.status === 'deploying' && agent.deployment?.id === deploymentId;
 }
 
-function isQueued(agent: Agent, deploymentId: string): boolean {
-  return isDeploying(agent, deploymentId) && agent.deployment?.status === 'queued';
+/** Returns whether the deployment in progress may begin to wait for a place, or `again` after it had begun. */
+function mayWait({ deployment }: Agent, again: boolean): boolean {
+  return deployment?.isWaiting === false && (deployment.status === 'building') === again;
+}
+
+/** Returns whether that deployment is in progress and has no image yet. */
+function isUnresolved(agent: Agent, deploymentId: string): boolean {
+  return isDeploying(agent, deploymentId) && agent.candidate === null;
 }
 
 /** Returns whether the release command of the container of that generation has begun; null if it has none. */

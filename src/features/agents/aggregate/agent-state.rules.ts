@@ -40,8 +40,10 @@ export interface Deployment {
   /** The image that the deployment brings back without a build; null unless it is a rollback. */
   earlier: EarlierImage | null;
   status: 'queued' | 'building' | 'starting' | 'success' | 'failed' | 'canceled';
-  /** True once it has had to wait for a place to build or pull. */
-  hasWaited: boolean;
+  /** True while it has to wait for a place to build or pull, again if the service ended during the build. */
+  isWaiting: boolean;
+  /** The deadline that it got when it first began; null until then. */
+  firstDeadlineAt: string | null;
   /** The release command that has to run before the agent's container is created; null if there is none, or none any more. */
   releaseCommand: { command: string[]; hasBegun: boolean } | null;
   /** True once custom scripts have begun to run in a container of the deployment. */
@@ -253,7 +255,7 @@ function afterExit(agent: Agent, data: Extract<AgentEvent, { type: 'ContainerExi
 
 function deploymentRequested(agent: Agent, data: Extract<AgentEvent, { type: 'DeploymentRequested' }>['data']): Agent {
   const { deployment_id: id, source, image_name: imageName, repo_url: repoUrl, branch, template_id: templateId, earlier = null } = data;
-  const fresh = { status: 'queued', hasWaited: false, releaseCommand: null, scriptsBegun: false } as const;
+  const fresh = { status: 'queued', isWaiting: false, firstDeadlineAt: null, releaseCommand: null, scriptsBegun: false } as const;
   return {
     ...inTransition(agent, 'deploying', data.deadline_at, 'Deploying.'),
     generation: data.generation,
@@ -269,16 +271,23 @@ function evolveDeployment(agent: Agent, event: DeploymentProgressEvent): Agent {
   if (deployment === null) return agent;
   switch (event.type) {
     case 'DeploymentQueued':
-      return { ...agent, deadlineAt: event.data.deadline_at, deployment: { ...deployment, hasWaited: true } };
-    case 'DeploymentStarted':
-      return { ...agent, deadlineAt: event.data.deadline_at ?? agent.deadlineAt, deployment: { ...deployment, status: 'building' } };
+      return { ...agent, deadlineAt: event.data.deadline_at, deployment: { ...deployment, isWaiting: true } };
+    case 'DeploymentStarted': {
+      const deadlineAt = event.data.deadline_at ?? agent.deadlineAt;
+      const firstDeadlineAt = deployment.firstDeadlineAt ?? deadlineAt;
+      return { ...agent, deadlineAt, deployment: { ...deployment, status: 'building', isWaiting: false, firstDeadlineAt } };
+    }
     case 'ImageResolved': {
       const { deployment_id: deploymentId, image, command, framework, run = null, release_command: release } = event.data;
       const { start_timeout_seconds: startTimeoutSeconds = null } = event.data;
       const templateId = framework ?? deployment.templateId;
       return {
         ...agent,
-        deployment: { ...deployment, releaseCommand: release === undefined ? null : { command: release, hasBegun: false } },
+        deployment: {
+          ...deployment,
+          isWaiting: false,
+          releaseCommand: release === undefined ? null : { command: release, hasBegun: false },
+        },
         candidate: { deploymentId, templateId, image, command, startTimeoutSeconds, run },
       };
     }

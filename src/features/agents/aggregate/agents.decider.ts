@@ -242,5 +242,5 @@ export const agentDecider: Decider<AgentState, AgentCommand, AgentEvent> = {
   initialState,
   decide,
   evolve,
-  snapshot: { name: 'agent', version: 6, subject: (_, id) => id },
+  snapshot: { name: 'agent', version: 7, subject: (_, id) => id },
 };

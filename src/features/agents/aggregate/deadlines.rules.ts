@@ -20,10 +20,21 @@ export function startTimeoutOf(release: Release | null, { startTimeoutSeconds }:
  * agent.
  */
 export function transitionDeadlines(config: Pick<Config, 'deployTimeoutSeconds'>) {
+  const waitSeconds = Math.max(config.deployTimeoutSeconds, DEPLOY_WAIT_SECONDS_MAX);
   return {
     deploy: (now: Date) => deadlineIn(config.deployTimeoutSeconds, now),
     /** The deadline of a deployment's wait for a place, in which its own time does not run. */
-    deployWait: (now: Date) => deadlineIn(Math.max(config.deployTimeoutSeconds, DEPLOY_WAIT_SECONDS_MAX), now),
+    deployWait: (now: Date) => deadlineIn(waitSeconds, now),
+    /**
+     * The deadlines of a deployment that had begun and has to wait for a place again, because the service ended. However often that happens, they are at
+     * most the time of one wait after the deadline that the deployment got first.
+     */
+    deployWaitAgain: (firstDeadlineAt: string) => deadlineIn(waitSeconds, new Date(firstDeadlineAt)),
+    deployAgain: (firstDeadlineAt: string, now: Date) => {
+      const latest = deadlineIn(waitSeconds, new Date(firstDeadlineAt));
+      const fresh = deadlineIn(config.deployTimeoutSeconds, now);
+      return fresh < latest ? fresh : latest;
+    },
     stop: stopDeadline,
     sleep: sleepDeadline,
   };

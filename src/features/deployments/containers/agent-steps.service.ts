@@ -12,7 +12,8 @@
  *     events on the stream meanwhile do not repeat it: its record follows the stream's present revision.
  * A4. What happened while this process was suspended is checked before a failure is recorded (`isStale`, `isOver`).
  * A5. The time of a deployment begins when it has a place to build or pull. Until then it is queued, and only if it has to wait, that has a
- *     deadline of its own, which is recorded when the wait begins.
+ *     deadline of its own, which is recorded when the wait begins. The same holds for one that had begun and waits again, because the service ended:
+ *     its time begins again, but ends at most the time of one wait after its first deadline.
  */
 
 import { Injectable } from '@nestjs/common';
@@ -104,25 +105,27 @@ export class AgentSteps implements KindSteps<Agent, AgentRecord, OwnStep> {
   }
 
   /**
-   * Waits for a place and makes the image available. A5: a deployment that has not begun begins when it has the place, and if none is free, its wait has
-   * a deadline of its own.
+   * Waits for a place and makes the image available. A5: a deployment that has not begun, or waits again, begins when it has the place, and if none is
+   * free, its wait has a deadline of its own.
    */
   private async imageRecord({ pass, seen, isStale, recordMeanwhile }: AgentWork, log: BuildLog): Promise<AgentRecord> {
     const agent = seen.state;
     const kind = this.images.workFor(agent);
-    const isQueued = agent.deployment?.status === 'queued';
-    const queued = isQueued && agent.deployment?.hasWaited === false ? this.records.queuedNow(agent, this.engine.now()) : null;
+    const isWaiting = agent.deployment?.isWaiting === true;
+    let begins = isWaiting || agent.deployment?.status === 'queued';
+    const queued = isWaiting ? null : this.records.queuedNow(agent, this.engine.now());
     const waitEnd = deadlineSignal(queued ?? agent, this.engine.now());
     let waiting = Promise.resolve();
     let started: Extract<AgentRecord, { type: 'RecordDeploymentStarted' }> | null = null;
     const onWait = (wait: Wait) => {
       log.line(waitLine(kind, wait));
+      begins = true;
       if (queued !== null) waiting = recordMeanwhile(queued);
       // It is awaited below, and must not count as unhandled before.
       waiting.catch(() => undefined);
     };
     const workEnd = () => {
-      if (isQueued) started = this.records.startedNow(agent, this.engine.now());
+      if (begins) started = this.records.startedNow(agent, this.engine.now());
       return deadlineSignal(started ?? agent, this.engine.now());
     };
     const run = async (signal: AbortSignal) => {

@@ -2,6 +2,7 @@ import { Injectable } from '@nestjs/common';
 
 import type { Agent, AgentRecord } from '../../agents/index.ts';
 import { pause } from '../../../kernel/async/pause.ts';
+import { timeoutSignal } from '../../../kernel/async/timeout-signal.ts';
 import { ReadShare } from '../../../kernel/limits/read-share.ts';
 import { FailureReason } from '../../../runtime/build-failure.ts';
 import type { ContainerHandle, ContainerView } from '../../../runtime/container.ts';
@@ -20,6 +21,10 @@ export type AgentWork = Work<Agent, AgentRecord>;
 const RELEASE_LINE = 'Running the release command: ';
 /** The most lines of its output that are copied. */
 const RELEASE_LINES_MAX = 10_000;
+/** The line in place of output that is not copied. */
+const REST_LINE = 'The rest of its output is in the log of the agent only.';
+/** The time for copying the rest of the output of a command that has succeeded, in ms: the agent does not run meanwhile. */
+const COPY_MS = 5_000;
 /** The time until a container is looked at again whose output has ended, in ms. */
 const LOOK_AGAIN_MS = 200;
 /** The bytes of output of release commands that this process reads in a second, of which one account may have a quarter, and those at a time. */
@@ -70,14 +75,16 @@ export class DeploymentCommands {
   async endRelease(work: AgentWork, container: ContainerView): Promise<boolean> {
     const { state } = work.seen;
     const deploymentId = state.deployment?.id ?? '';
+    const hasSucceeded = container.exitCode === 0;
     let record: AgentRecord = { type: 'RecordReleaseSucceeded', deploymentId, generation: container.generation };
     const outcome = await this.runWithinTime(work, async (log, signal) => {
-      const reason = await this.copyOutput(state, container.handle, log, signal);
+      if (hasSucceeded) await this.copyRest(state, container.handle, log, signal);
+      else record = releaseFailed(deploymentId, container, log.redacted(await this.copyOutput(state, container.handle, log, signal)));
       signal.throwIfAborted();
-      if (container.exitCode !== 0) record = releaseFailed(deploymentId, container, log.redacted(reason));
       return null;
     });
-    if (outcome !== null) return false;
+    // A command that has succeeded in time is not late because of its output.
+    if (outcome === 'stale' || (outcome === 'late' && !hasSucceeded)) return false;
     const now = await this.records.load(work.pass.sandboxId);
     if (now === null || (await work.isStale())) return false;
     return work.record(now, record, null);
@@ -105,21 +112,38 @@ export class DeploymentCommands {
     }
   }
 
+  /** Copies what is left of the output of a release command that has succeeded, as far as a short time allows. */
+  private async copyRest(agent: Agent, handle: ContainerHandle, log: BuildLog, signal: AbortSignal): Promise<void> {
+    const over = timeoutSignal(COPY_MS);
+    const end = AbortSignal.any([signal, over]);
+    await this.copyOutput(agent, handle, log, end, RELEASE_LINES_MAX).catch((error: unknown) => {
+      if (!end.aborted) throw error;
+    });
+    if (over.aborted) log.line(REST_LINE);
+  }
+
   /**
-   * Copies the output of the release command to the build log, after what an earlier call has copied, until the container or the signal ends it. Returns
-   * why the command failed, if it did, as far as its output says so.
+   * Copies the output of the release command to the build log, after what an earlier call has copied, until the container or the signal ends it. Reads so
+   * many lines at most. Returns why the command failed, if it did, as far as its output says so.
    */
-  private async copyOutput({ accountId, deployment }: Agent, handle: ContainerHandle, log: BuildLog, signal: AbortSignal): Promise<string> {
-    const copied = await this.records.linesAfter(deployment?.id ?? '', RELEASE_LINE);
-    if (copied === null) log.line(RELEASE_LINE + JSON.stringify(deployment?.releaseCommand?.command ?? []));
+  private async copyOutput(
+    { accountId, deployment }: Agent,
+    handle: ContainerHandle,
+    log: BuildLog,
+    signal: AbortSignal,
+    linesMax = Infinity,
+  ): Promise<string> {
+    const first = RELEASE_LINE + JSON.stringify(deployment?.releaseCommand?.command ?? []);
+    const copied = await this.records.linesAfter(deployment?.id ?? '', log.shown(first));
+    if (copied === null) log.line(first);
     const pace = this.share.reader(accountId, signal);
     const reason = new FailureReason();
     let count = 0;
     for await (const { text } of this.runtime.logs(handle, null, signal, { pace, reserve: () => null })) {
       reason.push(text);
       count += 1;
-      if (count > (copied ?? 0) && count <= RELEASE_LINES_MAX)
-        log.line(count < RELEASE_LINES_MAX ? text : 'The rest of its output is in the log of the agent only.');
+      if (count > (copied ?? 0) && count <= RELEASE_LINES_MAX) log.line(count < RELEASE_LINES_MAX ? text : REST_LINE);
+      if (count >= linesMax || signal.aborted) break;
       await pace(text.length);
     }
     return reason.text;

@@ -94,6 +94,12 @@ const waiting = state(...given.created, given.requested('d1', 1), {
   type: 'DeploymentQueued',
   data: { deployment_id: 'd1', deadline_at: given.later(3_600).toISOString() },
 });
+const waitingAgain = state(
+  ...given.created,
+  given.requested('d1', 1),
+  { type: 'DeploymentStarted', data: { deployment_id: 'd1' } },
+  { type: 'DeploymentQueued', data: { deployment_id: 'd1', deadline_at: given.later(3_600).toISOString() } },
+);
 const building = state(...given.created, given.requested('d1', 1), { type: 'DeploymentStarted', data: { deployment_id: 'd1' } });
 const imageThere = state(...deploying);
 const made = state(...deploying, { type: 'ContainerCreated', data: { deployment_id: 'd1', generation: 1 } });
@@ -138,6 +144,7 @@ const table: Row[] = [
   ['deploying, out of time', queued, nothing, overdue, 'RecordDeploymentFailure timeout'],
   ['deploying, waits for a place', waiting, nothing, at(301), 'resolve_image'],
   ['deploying, waited for a place until the end of the wait', waiting, nothing, at(3_600), 'RecordDeploymentFailure timeout'],
+  ['deploying, had begun and waits again: its own time does not run', waitingAgain, nothing, at(301), 'resolve_image'],
   ['deploying, just asked for', queued, nothing, terms(), 'resolve_image'],
   ['deploying, no image yet', building, nothing, terms(), 'resolve_image'],
   ['deploying anew, no image yet: the old one stays', redeploying, one('running'), terms(), 'resolve_image'],
@@ -183,7 +190,13 @@ const table: Row[] = [
   ['releasing, it runs', releaseBegun, one('running'), terms(), 'follow_release g1'],
   ['releasing, it was frozen', releaseBegun, one('frozen'), terms(), 'thaw g1'],
   ['releasing, it ended', releaseBegun, one('exited'), terms(), 'end_release g1'],
-  ['releasing, it ended before its program began', releaseBegun, notBegun(), terms(), 'start g1'],
+  [
+    'releasing, it ended with the code of a program that has not begun, which others use, too',
+    releaseBegun,
+    notBegun(),
+    terms(),
+    'end_release g1',
+  ],
   [
     'releasing, it ended with the same code after a start in this pass',
     releaseBegun,
@@ -192,6 +205,23 @@ const table: Row[] = [
     'end_release g1',
   ],
   ['releasing, its container was removed: it may have run', releaseBegun, bare, terms(), 'RecordDeploymentFailure deployment'],
+  [
+    'releasing in an outdated container: it may go on there',
+    releaseBegun,
+    outdated('running'),
+    terms(),
+    'RecordDeploymentFailure deployment',
+  ],
+  ['releasing in an outdated container, which was frozen', releaseBegun, outdated('frozen'), terms(), 'RecordDeploymentFailure deployment'],
+  ['releasing in an outdated container, which ended', releaseBegun, outdated('exited'), terms(), 'RecordDeploymentFailure deployment'],
+  [
+    'releasing, its container was removed while an older one runs',
+    releaseBegun,
+    there([container(0, 'running')]),
+    terms(),
+    'RecordDeploymentFailure deployment',
+  ],
+  ['releasing, not begun, while an outdated container runs', releasing, outdated('running'), terms(), 'replace g1'],
   ['releasing, it runs and is out of time', releaseBegun, one('running'), overdue, 'RecordDeploymentFailure timeout'],
   ['released: the agent gets a container of its own', released, one('exited'), terms(), 'create from nginx@sha256:1'],
   [

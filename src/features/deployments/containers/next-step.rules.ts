@@ -86,6 +86,8 @@ function deploy(agent: Agent, actual: ActualState, rules: StepRules, now: Date):
   const isReleasing = deployment.releaseCommand !== null;
   if (isOverdue(agent, now) && (isReleasing || mine?.state !== 'running')) return { do: 'record', record: tooLate(deployment) };
   if (candidate === null) return { do: 'own', own: { do: 'resolve_image' } };
+  // It comes before an outdated container is replaced, because that one may be the command's.
+  if (mine === undefined && deployment.releaseCommand?.hasBegun === true) return { do: 'record', record: lostRelease(deploymentId) };
   // An older container is removed after the agent is active, so that the deployment does not wait for that.
   const stale = actual.containers.find((container) => !isMine(agent, container) && isUp(container));
   if (stale !== undefined) return { do: mine === undefined ? 'replace' : 'stop', container: stale };
@@ -116,21 +118,23 @@ function deploy(agent: Agent, actual: ActualState, rules: StepRules, now: Date):
   }
 }
 
-function tooLate({ id: deploymentId, status, hasWaited }: Deployment): AgentRecord {
-  const hasBegun = status !== 'queued' || !hasWaited;
-  const reason = hasBegun ? 'It took longer than a deployment may.' : 'No place to build or pull became free in time.';
+function tooLate({ id: deploymentId, isWaiting }: Deployment): AgentRecord {
+  const reason = isWaiting ? 'No place to build or pull became free in time.' : 'It took longer than a deployment may.';
   return { type: 'RecordDeploymentFailure', deploymentId, kind: 'timeout', reason };
+}
+
+function lostRelease(deploymentId: string): AgentRecord {
+  const reason =
+    'The end of the release command was not seen: its container was removed, or made by another version of the service. It may have run, so it is not run again.';
+  return { type: 'RecordDeploymentFailure', deploymentId, kind: 'deployment', reason };
 }
 
 /**
  * Returns the next step of a deployment whose release command has not succeeded. The command has the generation of the deployment, and the agent the next
- * one. A service that takes the deployment over finds the command's container as it is, and does not start it again.
+ * one. A service that takes the deployment over finds the command's container as it is, and does not start it again. One that has ended is never started
+ * again either, even if its exit code says that it may not have begun, because programs end with that code, too.
  */
 function releaseStep(agent: Agent, { id: deploymentId, releaseCommand }: Deployment, actual: ActualState, mine?: ContainerView): Step {
-  if (mine === undefined && releaseCommand?.hasBegun === true) {
-    const reason = 'The container of the release command was removed before its end was seen. It may have run, so it is not run again.';
-    return { do: 'record', record: { type: 'RecordDeploymentFailure', deploymentId, kind: 'deployment', reason } };
-  }
   const missing = createContainer(actual, mine);
   if (missing !== null || mine === undefined) return missing ?? rest;
   if (releaseCommand?.hasBegun === false)
@@ -143,7 +147,6 @@ function releaseStep(agent: Agent, { id: deploymentId, releaseCommand }: Deploym
     case 'running':
       return { do: 'own', own: { do: 'follow_release', container: mine } };
     case 'exited':
-      if (mine.notBegun && actual.started !== mine.handle) return { do: 'start', container: mine };
       return { do: 'own', own: { do: 'end_release', container: mine } };
   }
 }

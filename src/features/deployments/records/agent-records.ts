@@ -93,20 +93,24 @@ export class AgentRecords implements KindRecords<Agent> {
     return new BuildLog(this.events, { id: deploymentId, agentId, accountId }, all);
   }
 
-  /** Returns how many lines the deployment's build log has after the last one that begins with the text; null if none does. */
-  linesAfter(deploymentId: string, beginning: string): Promise<number | null> {
-    return linesAfter(this.events, deploymentId, beginning);
+  /** Returns how many lines the deployment's build log has after the first one that is the text; null if none is. */
+  linesAfter(deploymentId: string, text: string): Promise<number | null> {
+    return linesAfter(this.events, deploymentId, text);
   }
 
   /** Returns the record that the deployment waits for a place from now on. */
   queuedNow({ deployment }: Agent, now: Date) {
-    const deadlineAt = transitionDeadlines(this.config).deployWait(now);
-    return { type: 'RecordDeploymentQueued', deploymentId: deployment?.id ?? '', deadlineAt } as const;
+    const { deployWait, deployWaitAgain } = transitionDeadlines(this.config);
+    const first = deployment?.firstDeadlineAt ?? null;
+    const deadlineAt = first === null ? deployWait(now) : deployWaitAgain(first);
+    return { type: 'RecordDeploymentQueued', deploymentId: deployment?.id ?? '', deadlineAt, again: first !== null } as const;
   }
 
-  /** Returns the record that the deployment, and with it its time, begins now. */
+  /** Returns the record that the deployment, and with it its time, begins now, or goes on after another wait. */
   startedNow({ deployment }: Agent, now: Date) {
-    const deadlineAt = transitionDeadlines(this.config).deploy(now);
+    const { deploy, deployAgain } = transitionDeadlines(this.config);
+    const first = deployment?.firstDeadlineAt ?? null;
+    const deadlineAt = first === null ? deploy(now) : deployAgain(first, now);
     return { type: 'RecordDeploymentStarted', deploymentId: deployment?.id ?? '', deadlineAt } as const;
   }
 

@@ -30,16 +30,15 @@ export async function endOfBuildLog(events: EventStore, deploymentId: string, by
   return { lines: lines.toReversed(), bytes, isCut: false };
 }
 
-/** Returns how many lines the build log has after the last one that begins with the text; null if none does. */
-export async function linesAfter(events: EventStore, deploymentId: string, beginning: string): Promise<number | null> {
-  let count = 0;
-  for await (const { data } of events.readStream(buildLogStream(deploymentId), { backwards: true })) {
-    const { lines } = data as { lines: string[] };
-    const at = lines.findLastIndex((line) => line.startsWith(beginning));
-    if (at !== -1) return count + lines.length - 1 - at;
-    count += lines.length;
+/** Returns how many lines the build log has after the first one that is the text; null if none is. A later one may be what a program printed. */
+export async function linesAfter(events: EventStore, deploymentId: string, text: string): Promise<number | null> {
+  let count: number | null = null;
+  for await (const { lines } of buildLogChunks(events, deploymentId, 0)) {
+    const at: number = count === null ? lines.indexOf(text) : -1;
+    if (count !== null) count += lines.length;
+    else if (at !== -1) count = lines.length - 1 - at;
   }
-  return null;
+  return count;
 }
 
 /** Yields the build log in the pieces in which it was written, from that piece on. */

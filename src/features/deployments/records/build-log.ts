@@ -60,13 +60,18 @@ export class BuildLog {
     if (this.count > LINES_MAX) return;
     this.streamEnd ??= this.startReadingEnd();
     const told = this.count === LINES_MAX ? 'The log is too long; the rest of it is not kept.' : text;
-    // B1
-    const shown = this.redaction.redact(told).slice(0, LINE_CHARACTERS_MAX);
+    const shown = this.shown(told);
     this.waiting.push(shown);
     this.waitingBytes += bytesOf(shown);
     if (this.waiting.length >= CHUNK_LINES || this.waitingBytes >= CHUNK_BYTES) this.write();
     else this.timer ??= setTimeout(() => this.write(), CHUNK_WAIT_MS);
   };
+
+  /** Returns a line as the log shows it. */
+  shown(text: string): string {
+    // B1
+    return this.redaction.redact(text).slice(0, LINE_CHARACTERS_MAX);
+  }
 
   /** Returns the text of a message as the log would show it, 500 characters at most. */
   redacted(text: string): string {

@@ -8,7 +8,8 @@ export function exitedEarly(agent: Agent, container: ContainerView): AgentRecord
 
 /** Returns the record of a deployment whose release command failed; `reason` is what its output says, or empty. */
 export function releaseFailed(deploymentId: string, container: ContainerView, reason: string): AgentRecord {
-  return failureOf(deploymentId, `The release command failed (${endOf(container)})${reason === '' ? '.' : `: ${reason}`}`);
+  const doubt = container.notBegun ? ', with which it also ends if it could not begin; it may have run, so it is not run again' : '';
+  return failureOf(deploymentId, `The release command failed (${endOf(container)}${doubt})${reason === '' ? '.' : `: ${reason}`}`);
 }
 
 /** Returns the record of a deployment that failed for this reason. */
