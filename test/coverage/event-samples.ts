@@ -73,7 +73,14 @@ export function catalogueOf(versionOf: (type: string) => number, written: Catalo
   });
 }
 
-export const nameOf = ({ type, version }: { type: string; version: number }) => `${type}.v${version}.json`;
+/** Returns the name of a sample's file. A full sample has the optional members of its type as well. */
+export const nameOf = ({ type, version, isFull = false }: { type: string; version: number; isFull?: boolean }) =>
+  `${type}.v${version}${isFull ? FULL : ''}.json`;
+
+const FULL = '.full';
+
+/** Returns whether the file of that name holds a full sample. */
+export const isFullName = (name: string) => name.endsWith(`${FULL}.json`);
 
 export function sampleNames(): string[] {
   return readdirSync(samplesFolder)
@@ -100,13 +107,14 @@ export function sumOf(name: string): string {
 export function writeMissingSamples(definitions: readonly { type: string; version: number }[]): void {
   const known = sums();
   const missing = definitions.filter((definition) => {
-    const name = nameOf(definition);
-    const sample = sampleLog.find(({ event }) => event.type === definition.type);
-    const file = join(samplesFolder, name);
-    if (sample === undefined) return true;
-    if (!existsSync(file)) writeFileSync(file, `${JSON.stringify(sampleFile(sample, definition.version), null, 2)}\n`);
-    if (!known.has(name)) writeFileSync(sumsFile, `${sumOf(name)}  ${name}\n`, { flag: 'a' });
-    return false;
+    const samples = sampleLog.filter(({ event }) => event.type === definition.type);
+    for (const sample of samples) {
+      const name = nameOf({ ...definition, isFull: sample.isFull });
+      const file = join(samplesFolder, name);
+      if (!existsSync(file)) writeFileSync(file, `${JSON.stringify(sampleFile(sample, definition.version), null, 2)}\n`);
+      if (!known.has(name)) writeFileSync(sumsFile, `${sumOf(name)}  ${name}\n`, { flag: 'a' });
+    }
+    return samples.length === 0;
   });
   if (missing.length === 0) return;
   throw new Error(`test/coverage/sample-log.ts has no event for ${missing.map(nameOf).join(', ')}: give it a place there.`);
@@ -133,13 +141,18 @@ export function readSample(name: string): StoredEvent {
   return { ...event, schemaVersion };
 }
 
-/** Returns one event of every type, in its oldest or its newest version, in the order in which they happened. */
+/**
+ * Returns one event of every type, and its full one if there is one, in its oldest or its newest version, in the order in which they
+ * happened.
+ */
 export function sampleHistory(which: 'oldest' | 'newest'): StoredEvent[] {
   const chosen = new Map<string, StoredEvent>();
-  for (const event of sampleNames().map(readSample)) {
-    const other = chosen.get(event.type);
+  for (const name of sampleNames()) {
+    const event = readSample(name);
+    const key = `${event.type}${isFullName(name) ? FULL : ''}`;
+    const other = chosen.get(key);
     const older = other !== undefined && event.schemaVersion < other.schemaVersion;
-    if (other === undefined || older === (which === 'oldest')) chosen.set(event.type, event);
+    if (other === undefined || older === (which === 'oldest')) chosen.set(key, event);
   }
   return [...chosen.values()].toSorted((a, b) => (a.position < b.position ? -1 : 1));
 }

@@ -73,12 +73,16 @@ export interface SampleEvent {
   place: number;
   stream: string;
   event: AnyEvent;
+  /** The value is true if the event has the optional members of its type as well. */
+  isFull: boolean;
 }
 
-const sample = (place: number, stream: string, event: AnyEvent): SampleEvent => ({ place, stream, event });
+const sample = (place: number, stream: string, event: AnyEvent): SampleEvent => ({ place, stream, event, isFull: false });
+const full = (place: number, stream: string, event: AnyEvent): SampleEvent => ({ place, stream, event, isFull: true });
 
 /**
- * The life of one agent, with every event type once, in its newest version. A type or version that has no file in eventstore/samples yet is
+ * The life of one agent, with every event type once, in its newest version, and once more as a full event where a state
+ * keeps optional members. A type or version that has no file in eventstore/samples yet is
  * written there once; after that, only the file counts.
  */
 export const sampleLog: SampleEvent[] = [
@@ -342,5 +346,59 @@ export const sampleLog: SampleEvent[] = [
   sample(770, conversation, {
     type: 'HandshakeAccepted',
     data: { channel: 'webhook', agent: agent_id, method: 'GET', draws: { caller: `token ${id(14)}`, at: at(41) } },
+  }),
+  full(775, agent, {
+    type: 'DeploymentRequested',
+    data: {
+      deployment_id,
+      generation: 9,
+      source: 'github',
+      image_name: null,
+      repo_url: 'https://github.com/ada/helper',
+      branch: 'main',
+      template_id: 'langgraph',
+      deadline_at: at(50),
+      earlier: {
+        deployment_id: id(28),
+        image: 'sha256:1',
+        image_name: 'agent:1',
+        command: ['node', 'main.js'],
+        commit_sha: 'cd'.repeat(20),
+        run: { port: 3000 },
+        start_timeout_seconds: 100,
+      },
+    },
+  }),
+  full(780, agent, { type: 'DeploymentStarted', data: { deployment_id, deadline_at: at(60) } }),
+  full(790, agent, {
+    type: 'ImageResolved',
+    data: {
+      deployment_id,
+      image: 'sha256:2',
+      image_name: 'agent:2',
+      command: ['node', 'main.js'],
+      commit_sha: 'ab'.repeat(20),
+      framework: 'langgraph',
+      start_timeout_seconds: 200,
+      release_command: ['node', 'migrate.js'],
+      run: { protocol: 'a2a', port: 3000, health_path: '/healthz', memory_mb: 512, cpus: 1.5, webhook_handshake: '/hook' },
+    },
+  }),
+  full(795, agent, { type: 'DeploymentSucceeded', data: { deployment_id, started_at: at(55) } }),
+  full(798, conversation, {
+    type: 'MessageAccepted',
+    data: {
+      message_id: id(29),
+      channel: 'webhook',
+      text: sealed('a long webhook'),
+      reply_by: at(60),
+      parts: { revisions: [2], bytes: 28 },
+      draws: { agent: agent_id, caller: `token ${id(14)}`, at: at(56), tokenless: true },
+      counted: { bytes: 8_192, at: at(56) },
+    },
+  }),
+  full(800, conversation, {
+    type: 'MessageDelivered',
+    data: { message_id, reply: sealed('a question'), open_task: 'task-1', channel: 'webhook', agent: agent_id },
   }),
 ];

@@ -31,6 +31,22 @@ describe('Snapshots of states', () => {
     golden(() => expect({ file: snapshotFile(decider), changed }).toEqual({ file: snapshotFile(decider), changed: [] }));
   });
 
+  it.each([
+    ['agent', 'deployment', 'earlier'],
+    ['agent', 'deployment', 'releaseCommand'],
+    ['agent', 'candidate', 'run'],
+    ['agent', 'candidate', 'startTimeoutSeconds'],
+    ['agent', 'release', 'run'],
+    ['agent', 'release', 'startTimeoutSeconds'],
+    ['conversation', 'pending', '1', 'replyBy'],
+    ['conversation', 'openTask'],
+  ])('of the decider %s have a value at least once for %s %s', (name, ...path) => {
+    const [, , decider] = keptDeciders.find(([kept]) => kept === name)!;
+    const read = (value: unknown, member: string): unknown => (value as Record<string, unknown> | null | undefined)?.[member];
+    const values = Object.values(storedSnapshots(decider)).map((state) => path.reduce(read, state as unknown));
+    expect(values.filter((value) => value !== null && value !== undefined)).not.toEqual([]);
+  });
+
   it('have one file each, of the version in use', () => {
     expect(snapshotFiles()).toEqual(keptDeciders.map(([, , decider]) => snapshotFile(decider)).toSorted());
   });

@@ -1,14 +1,16 @@
 import { randomBytes } from 'node:crypto';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 
 import { v7 as uuidv7 } from 'uuid';
 
 import { MessageIntake } from '../../src/features/messages/services.ts';
 import { webhookConversation } from '../../src/features/messages/index.ts';
+import { raceAbort } from '../../src/kernel/async/race-abort.ts';
 import { Clock } from '../../src/kernel/clock.ts';
 import { systemContext } from '../../src/kernel/context/command-context.ts';
-import { Sagas } from '../../src/eventsourcing/sagas/saga.ts';
+import { SAGA_STEP_CHANNEL, Sagas, type SagaStep } from '../../src/eventsourcing/sagas/saga.ts';
 import { startChatFixture, type ChatFixture } from '../support/chat-fixture.ts';
-import { until } from '../support/until.ts';
+import { until, untilTrue } from '../support/until.ts';
 
 let talk: ChatFixture;
 let agentId: string;
@@ -123,6 +125,61 @@ describe('a webhook', () => {
     toNextAttempt(failure.data.retry_at as string);
     await ended(1);
     expect((await talk.messages(agentId)).map((message) => message.id)).toEqual([id]);
+  });
+});
+
+describe('a webhook to an agent that is being deployed', () => {
+  let deferrals = 0;
+  const onStep = (message: unknown) => {
+    const { saga, key, step } = message as SagaStep;
+    if (saga === 'messages' && key === webhookConversation(agentId) && step === 'deferred') deferrals += 1;
+  };
+  const tryAgain = () => talk.server.app.get(Sagas, { strict: false }).wake('messages', webhookConversation(agentId));
+  const status = async () => (await talk.ask('GET', `/api/agents/${agentId}`)).json.status;
+  let endBuild: () => void = () => undefined;
+
+  beforeEach(async () => {
+    deferrals = 0;
+    subscribe(SAGA_STEP_CHANNEL, onStep);
+    const build = new Promise<void>((resolve) => (endBuild = resolve));
+    talk.runtime.imageWork = (_, signal) => raceAbort(build, signal);
+    await talk.server.request('POST', `/api/v1/agents/${agentId}/deploy`, { credential: 'mk_acme' });
+    expect(await status()).toBe('deploying');
+  });
+
+  afterEach(() => {
+    unsubscribe(SAGA_STEP_CHANNEL, onStep);
+    endBuild();
+    talk.runtime.imageWork = () => Promise.resolve();
+  });
+
+  /** Lets the service try the delivery more often than it would before a message is a dead letter. */
+  async function isDeferredAgainAndAgain(): Promise<void> {
+    for (let times = 1; times <= 8; times += 1) {
+      await until(`the delivery was deferred ${times} times`, () => (deferrals >= times ? true : undefined));
+      tryAgain();
+    }
+    expect(await types()).toEqual(['ConversationStarted', 'MessageAccepted', 'MessageAccepted']);
+  }
+
+  it('waits for the end of the deployment, however long that takes, and is delivered in order', async () => {
+    const ids = [await webhook('one'), await webhook('two')];
+    await isDeferredAgainAndAgain();
+    endBuild();
+    await untilTrue(async () => (await status()) === 'active');
+    tryAgain();
+    await ended(2);
+    expect((await talk.messages(agentId)).map(({ id }) => id)).toEqual(ids);
+    expect(await types()).not.toContain('DeliveryFailed');
+  });
+
+  it('has its attempts from the first one on after a deployment that did not succeed', async () => {
+    const [id] = [await webhook('one'), await webhook('two')];
+    await isDeferredAgainAndAgain();
+    expect((await talk.ask('POST', `/api/agents/${agentId}/stop`)).json.status).toBe('stopped');
+    tryAgain();
+    const failure = await until('the attempt failed', async () => (await events()).find(({ type }) => type === 'DeliveryFailed'));
+    expect(failure.data).toMatchObject({ message_id: id, attempt: 1 });
   });
 });
 

@@ -68,6 +68,16 @@ describe.each(['1.0', '0.3'] as const)('an agent that speaks A2A %s', (version) 
     expect(await say('hello', uuidv7(), { openTask: uuidv7() })).toBe('1: hello (1 ids)');
   });
 
+  // Only version 0.3 requests the task by its id.
+  if (version === '0.3')
+    it('that can not return the task which needs input for a moment has not lost it', async () => {
+      const conversation = uuidv7();
+      const { openTask } = await replyOf(agent, 'a2a', 'ask and fail', conversation);
+      const answer = () => say('the red one', conversation, { openTask });
+      await expect(answer()).rejects.toMatchObject({ name: 'AgentErrorResponse', retryable: true });
+      expect(await answer()).toBe('you said the red one');
+    });
+
   // Version 0.3 can't be asked for the tasks of a context.
   if (version === '1.0')
     it('returns the same reply for a message that a task has answered already, and starts no second task', async () => {

@@ -61,31 +61,40 @@ function deliverTo(agent: A2aInterface, taskId: string | null): Deliver {
 
 type Ids = Pick<PrepareRequest, 'messageId' | 'conversationId' | 'openTask'>;
 
-/** Returns the context's latest task; null if there is none, or the agent does not support the request. */
+/**
+ * Returns the context's latest task; null if there is none, or the agent answers with an error: those that do not support the request answer
+ * with errors of every kind, so none tells that it may pass.
+ */
 function latestTask(exchange: Exchange, agent: A2aInterface, { conversationId: contextId }: Ids): Promise<object | null> {
   const query = { contextId, pageSize: 1, historyLength: HISTORY_LENGTH, includeArtifacts: true, ...tenantParams(agent) };
-  return nullIfRefused(async () => {
+  const ask = async () => {
     const { tasks } = ((await callForJson(rpc(exchange, agent, 'ListTasks', contextId, query), resultOf)) ?? {}) as { tasks?: unknown };
     const [latest] = (Array.isArray(tasks) ? tasks : []) as ({ contextId?: unknown } | null)[];
     return latest?.contextId === contextId ? latest : null;
-  });
+  };
+  return nullIf(() => true, ask);
 }
 
-/** Returns the task that the last reply named; null if it named none, or the agent has lost it. */
+/**
+ * Returns the task that the last reply named; null if it named none, or the agent has lost it. Throws an error that may be temporary: the
+ * agent has this task, and a message that did not name it would leave it waiting for ever.
+ */
 function openTask(exchange: Exchange, agent: A2aInterface, { openTask: id }: Ids): Promise<object | null> {
   if (id === undefined) return Promise.resolve(null);
   const query = { id, historyLength: HISTORY_LENGTH };
-  return nullIfRefused(async () => {
+  const ask = async () => {
     const task = await callForJson(rpc(exchange, agent, methodNames[agent.version].get, id, query), resultOf);
     return typeof task === 'object' ? task : null;
-  });
+  };
+  return nullIf(({ retryable }) => !retryable, ask);
 }
 
-async function nullIfRefused<Result>(ask: () => Promise<Result | null>): Promise<Result | null> {
+/** Returns the result; null if the agent answers with such an error. */
+async function nullIf<Result>(isNone: (error: AgentErrorResponse) => boolean, ask: () => Promise<Result | null>): Promise<Result | null> {
   try {
     return await ask();
   } catch (error) {
-    if (error instanceof AgentErrorResponse) return null;
+    if (error instanceof AgentErrorResponse && isNone(error)) return null;
     throw error;
   }
 }

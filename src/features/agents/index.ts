@@ -10,7 +10,7 @@ export {
 export { deletionOf, newAgent } from './aggregate/agent-decisions.rules.ts';
 export { type AgentRecord } from './aggregate/agent-records.rules.ts';
 export type { AgentCommand, DeploymentRequest } from './aggregate/agents.decider.ts';
-export { agentNotFound } from './aggregate/agents.errors.ts';
+export { agentNotFound, isBeingDeployed } from './aggregate/agents.errors.ts';
 export {
   beginsTransition,
   deploymentStep,

@@ -23,6 +23,9 @@ const agentRole = 2;
 const partOf = (text) => ({ content: { $case: 'text', value: text }, metadata: undefined, filename: '', mediaType: 'text/plain' });
 const textOf = ({ parts }) => parts.map(({ content }) => (content?.$case === 'text' ? content.value : '')).join('');
 
+/** The tasks whose next request fails for once. */
+const failing = new Set();
+
 /** The texts and ids of the messages by context. */
 const contexts = new Map();
 
@@ -90,6 +93,10 @@ class Executor {
     } else if (text === 'ask') {
       begin();
       status('inputRequired', 'which one?');
+    } else if (text === 'ask and fail') {
+      begin();
+      status('inputRequired', 'which one?');
+      failing.add(taskId);
     } else if (text === 'fail') {
       begin();
       status('failed', 'it can not be done');
@@ -136,6 +143,8 @@ async function answer(request, response) {
   const chunks = [];
   for await (const chunk of request) chunks.push(chunk);
   const requestedVersion = request.headers['a2a-version'] ?? '0.3';
+  const body = JSON.parse(Buffer.concat(chunks).toString());
+  if (failing.delete(body.params?.id)) return response.writeHead(503).end('{}');
   const context = defaultServerCallContextBuilder({
     extensions: undefined,
     user: new UnauthenticatedUser(),
@@ -143,7 +152,7 @@ async function answer(request, response) {
     requestedVersion,
   });
   validateVersion(requestedVersion, card, 'JSONRPC');
-  const result = await transport.handle(JSON.parse(Buffer.concat(chunks).toString()), context);
+  const result = await transport.handle(body, context);
   if (typeof result[Symbol.asyncIterator] !== 'function')
     return response.setHeader('content-type', 'application/json').end(JSON.stringify(result));
   response.setHeader('content-type', 'text/event-stream');

@@ -4,7 +4,7 @@ import { bringUpSeconds, deadlineIn, restartSeconds } from '../../../sandboxes/l
 import type { SleepDepth, SleepReason } from '../../../sandboxes/lifecycle/sandbox.rules.ts';
 import { decideRecord, isDeploying, type AgentRecord } from './agent-records.rules.ts';
 import { evolve, initialState, isAsleep, type Agent, type AgentState } from './agent-state.rules.ts';
-import { agentNotFound } from './agents.errors.ts';
+import { agentNotFound, notRunning } from './agents.errors.ts';
 import { startTimeoutOf, type StartTimes } from './deadlines.rules.ts';
 import type { AgentEvent, AgentSettings, DeploymentSource, EarlierImage } from './agents.events.ts';
 
@@ -227,9 +227,7 @@ function wake(agent: Agent, trigger: string, times: StartTimes, now: Date): Agen
       { type: 'AgentWakeRequested', data: { trigger, deadline_at: deadlineIn(bringUpSeconds(startTimeoutOf(agent.release, times)), now) } },
     ];
   if (agent.status === 'active' || agent.status === 'starting' || agent.status === 'restarting' || agent.status === 'waking') return [];
-  throw new ProblemError('agent_unavailable', `The agent is not running (${agent.status}).`, {
-    members: { agent_status: agent.status },
-  });
+  throw notRunning(agent.status);
 }
 
 function remove(agent: Agent): AgentEvent[] {

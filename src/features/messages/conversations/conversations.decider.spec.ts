@@ -7,6 +7,7 @@ import {
   isPostponed,
   nextMessage,
   RETRY_DELAYS_MS,
+  withPostponed,
   WAITING_MAX,
   type Conversation,
   type ConversationCommand,
@@ -218,6 +219,20 @@ describe('a message whose sender does not wait', () => {
     const withChat = stateAfter([started, came('m1', 'attachment'), failure, came('m2', 'attachment'), accepted('chat')]);
     expect(nextMessage(withChat, now)?.id).toBe('chat');
     expect(nextMessage(withChat, new Date('2026-01-01T00:00:05.000Z'))?.id).toBe('m1');
+  });
+
+  it('that is deferred counts no attempt, and chats pass it until it is tried again', () => {
+    const waiting = withPostponed(
+      stateAfter([started, came('m1', 'attachment'), came('m2', 'attachment')]),
+      'm1',
+      new Date(now.getTime() + 1),
+    );
+    expect(nextMessage(waiting, now)).toMatchObject({ id: 'm1', attempts: 0 });
+    expect(isPostponed(nextMessage(waiting, now)!, now)).toBe(true);
+    expect(isPostponed(nextMessage(waiting, now)!, new Date(now.getTime() + 1))).toBe(false);
+    const withChat = stateAfter([started, came('m1', 'attachment'), accepted('chat')]);
+    expect(nextMessage(withChat, now)?.id).toBe('m1');
+    expect(nextMessage(withPostponed(withChat, 'm1', new Date(now.getTime() + 1)), now)?.id).toBe('chat');
   });
 
   it('is delivered once more if that is requested after its end, and is queued only once', () => {

@@ -131,6 +131,18 @@ export function isPostponed({ channel, retryAt }: PendingMessage, now: Date): bo
   return channel !== 'chat' && retryAt !== null && Date.parse(retryAt) > now.getTime();
 }
 
+/**
+ * Returns the conversation with the message postponed until that time. It is for a deferred delivery, which counts as no attempt and is in
+ * no event: whoever reads the conversation from the log finds the message due.
+ */
+export function withPostponed(conversation: Conversation, messageId: string, until: Date): Conversation {
+  const retryAt = until.toISOString();
+  return {
+    ...conversation,
+    pending: conversation.pending.map((message) => (message.id === messageId ? { ...message, retryAt } : message)),
+  };
+}
+
 /** Returns whether a message is due or being delivered. */
 export function hasDueMessage(conversation: Conversation, now: Date): boolean {
   const next = nextMessage(conversation, now);

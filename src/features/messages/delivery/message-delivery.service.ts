@@ -14,6 +14,8 @@
  * D4. An attempt that may have reached the agent is repeated only if the agent recognizes the repeat by the message id, so never for a
  *     chat.
  * D5. An agent whose answers can't be used gets its next messages after growing pauses, so that it does not keep the process busy.
+ * D6. A message whose sender does not wait is not used up by a deployment, which may wait long for its place: it is deferred while that
+ *     lasts, and no attempt is counted.
  */
 
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
@@ -21,7 +23,7 @@ import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
 
 import { pause } from '../../../kernel/async/pause.ts';
-import { type Agent, publicPathOf } from '../../agents/index.ts';
+import { type Agent, isBeingDeployed, publicPathOf } from '../../agents/index.ts';
 import { AgentWakes } from '../../agents/services.ts';
 import { Config } from '../../../kernel/config/config.ts';
 import { needsHistory, protocolFor } from '../../../agent-protocol/protocols.ts';
@@ -53,7 +55,9 @@ export type DeliveryOutcome =
   | { kind: 'replied'; response: string; openTask?: string | undefined }
   /** There was no reply, but another attempt may get one. The sender gets `code` if no attempt does. */
   | { kind: 'unreachable'; code: DeadLetterCode; reason: string }
-  | { kind: 'given_up'; code: DeadLetterCode; reason: string };
+  | { kind: 'given_up'; code: DeadLetterCode; reason: string }
+  /** Nothing was sent, because the agent is being deployed. This was no attempt. */
+  | { kind: 'deferred' };
 
 /** One attempt to deliver one message. */
 export interface Attempt {
@@ -234,6 +238,8 @@ function contentFieldsOf(
 }
 
 function outcomeOf(error: unknown, channel: Channel): DeliveryOutcome {
+  // D6
+  if (channel !== 'chat' && isBeingDeployed(error)) return { kind: 'deferred' };
   if (error instanceof AgentUnreachable) return { kind: 'unreachable', code: 'agent_unavailable', reason: error.message };
   if (error instanceof ContainerGone || error instanceof RuntimeRefused)
     return { kind: 'unreachable', code: 'agent_unavailable', reason: 'The agent did not answer.' };

@@ -13,6 +13,8 @@
  * M4. An agent's webhooks without a token wait until none with the token is due. They are a conversation of their own.
  * M5. A pass that waits (for a retry, a slot, the agent or the reply) holds no slot of the saga. Retry times are stored, so that they
  *     survive a crash and cost nothing meanwhile.
+ * M6. A message that nobody waits for is deferred while its agent is being deployed: it is tried again after a pause, however often. Chats
+ *     pass it meanwhile.
  */
 
 import { Injectable, type OnModuleInit } from '@nestjs/common';
@@ -27,6 +29,7 @@ import { sagaStep } from '../../../eventsourcing/sagas/saga-step.ts';
 import {
   isPostponed,
   nextMessage,
+  withPostponed,
   type Conversation,
   type ConversationCommand,
   type ConversationState,
@@ -46,6 +49,8 @@ const TOKENLESS_WAIT_MS = 120_000;
 const TOKENLESS_RETRY_MS = 1_000;
 /** The most conversations of webhooks without a token that wait like this in one process. Further ones try again later. */
 const TOKENLESS_WAITS_MAX = 1_000;
+/** The pause in ms before a deferred message is tried again. It is as long for each one, so that no message waits long after a deployment. */
+const DEFERRAL_MS = 15_000;
 
 /**
  * Delivers accepted messages, in order within a conversation and concurrently across conversations. Thousands of passes may wait without a
@@ -79,7 +84,7 @@ export class MessagesSaga implements Saga, OnModuleInit {
   }
 
   async reconcile(conversationId: string, pass: SagaPass): Promise<Date | null> {
-    // Each turn of the loop makes at least one attempt. Other writers only add messages, and a new message wakes the saga again, so the state
+    // Each turn of the loop makes an attempt or postpones a message. Other writers only add messages, and a new message wakes the saga again, so the state
     // after the record is new enough.
     let { state: conversation } = await this.conversations.load(conversationId, pass.seenUpTo);
     for (let turn = 0; turn < ATTEMPTS_PER_PASS_MAX && !pass.signal.aborted; turn++) {
@@ -107,7 +112,7 @@ export class MessagesSaga implements Saga, OnModuleInit {
     }
   }
 
-  /** Delivers the message, and returns the conversation with the record of the outcome. */
+  /** Delivers the message, and returns the conversation with the record of the outcome, or with the message postponed. */
   private async deliver(
     conversationId: string,
     pass: SagaPass,
@@ -121,7 +126,9 @@ export class MessagesSaga implements Saga, OnModuleInit {
     );
     // M3
     if (outcome.kind !== 'replied') assertLease();
-    sagaStep(this.name, conversationId, 'delivered');
+    sagaStep(this.name, conversationId, outcome.kind === 'deferred' ? 'deferred' : 'delivered');
+    // M6
+    if (outcome.kind === 'deferred') return withPostponed(conversation, message.id, new Date(this.clock.now().getTime() + DEFERRAL_MS));
     const command = await this.recordOf(conversation.agentId, message, outcome);
     const context = systemContext('messages', conversation.accountId, message.id);
     // M2
@@ -132,7 +139,11 @@ export class MessagesSaga implements Saga, OnModuleInit {
     return state;
   }
 
-  private async recordOf(agentId: string, message: PendingMessage, outcome: DeliveryOutcome): Promise<ConversationCommand> {
+  private async recordOf(
+    agentId: string,
+    message: PendingMessage,
+    outcome: Exclude<DeliveryOutcome, { kind: 'deferred' }>,
+  ): Promise<ConversationCommand> {
     const messageId = message.id;
     switch (outcome.kind) {
       case 'replied': {
