@@ -300,7 +300,7 @@ describe('a deployment', () => {
 
   it('that had begun and has to wait for a place again is not charged for that wait', async () => {
     const [first, second, third] = [await created(), await created(), await created()];
-    const works: { resolve(): void; reject(error: Error): void }[] = [];
+    const works: { resolve: () => void; reject: (error: Error) => void }[] = [];
     faulty.imageWork = () => new Promise((resolve, reject) => works.push({ resolve, reject }));
     for (const [index, agentId] of [first, second].entries()) {
       await ask('POST', path(agentId, 'deploy'), undefined, 0);

@@ -92,6 +92,9 @@ function deploy(agent: Agent, actual: ActualState, rules: StepRules, now: Date):
   const stale = actual.containers.find((container) => !isMine(agent, container) && isUp(container));
   if (stale !== undefined) return { do: mine === undefined ? 'replace' : 'stop', container: stale };
   if (isReleasing) return releaseStep(agent, deployment, actual, mine);
+  // A service that was suspended before it started the release command would start it again.
+  const release = actual.containers.find((container) => container.deploymentId === deploymentId && container.generation < agent.generation);
+  if (release !== undefined) return { do: 'remove', container: release, gently: true };
   const missing = createContainer(actual, mine);
   if (missing !== null || mine === undefined) return missing ?? rest;
   const created: AgentRecord = { type: 'RecordContainerCreated', deploymentId, generation: agent.generation };

@@ -11,6 +11,8 @@ import { DrainedRuns } from '../output/drained-runs.ts';
 
 /** The most exited containers with possibly uncaptured output that one resync checks. */
 const UNDRAINED_PER_RESYNC_MAX = 100;
+/** The time until an agent is looked at again whose container is about to be started, in ms. No event says that a release command was started. */
+const STARTING_AGAIN_MS = 1_000;
 
 /** Keeps a follower for the output of every container. */
 @Injectable()
@@ -75,7 +77,8 @@ export class LogsSaga implements Saga, OnModuleInit, OnApplicationShutdown {
         await this.drained.add(container);
     }
     if (containers.length === 0) await this.drained.delete([agentId]);
-    return null;
+    const newest = containers.toSorted((a, b) => b.generation - a.generation)[0];
+    return agent?.status === 'deploying' && newest?.state === 'created' ? new Date(Date.now() + STARTING_AGAIN_MS) : null;
   }
 
   /** Lists the containers of agents. Returns null if the engine is unavailable; its events report when it is back. */
