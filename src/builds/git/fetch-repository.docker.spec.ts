@@ -1,51 +1,31 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { lstat, mkdtemp, readlink, rm, stat } from 'node:fs/promises';
+import { lstat, readlink, stat } from 'node:fs/promises';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
+import { FetchedRepositories } from '../../../test/support/fetched-repositories.ts';
 import { GitServer } from '../../../test/support/git-server.ts';
 import { until } from '../../../test/support/until.ts';
 import { packZeros } from '../../../test/support/packed-zero-blob.ts';
-import { fetchRepository, type FetchRequest, removeOldFetches } from './fetch-repository.ts';
-import { parseRepositoryUrl } from './repository-url.ts';
+import { type FetchRequest, removeOldFetches } from './fetch-repository.ts';
 
 const MIB = 1024 * 1024;
 
+let bed: FetchedRepositories;
 let server: GitServer;
 let folder: string;
 
 beforeEach(async () => {
-  server = await GitServer.start();
-  folder = await mkdtemp(join(tmpdir(), 'mooring-fetch-'));
+  bed = await FetchedRepositories.open();
+  ({ server, folder } = bed);
 });
 
-afterEach(async () => {
-  await server.close();
-  await rm(folder, { recursive: true, force: true });
-});
+afterEach(() => bed.close());
 
-function fetchOf(url: string, more: Partial<FetchRequest> = {}) {
-  return fetchRepository({
-    repository: parseRepositoryUrl(url),
-    branch: 'main',
-    isAllowed: true,
-    credential: null,
-    folder: join(folder, 'one'),
-    limits: { receivedBytesMax: 64 * MIB, filesBytesMax: 64 * MIB, filesMax: 1_000, seconds: 120 },
-    signal: new AbortController().signal,
-    ...more,
-  });
-}
-
-/** Returns the message of the refusal. */
-const refusal = (url: string, more?: Partial<FetchRequest>) =>
-  fetchOf(url, more).then(
-    () => 'fetched',
-    (error: Error) => `${error.name}: ${error.message}`,
-  );
+const fetchOf = (url: string, more?: Partial<FetchRequest>) => bed.fetch(url, more);
+const refusal = (url: string, more?: Partial<FetchRequest>) => bed.refusal(url, more);
 
 /** Returns the processes of Git, as Linux lists them, that work in the folder of this test. */
 const processes = () =>

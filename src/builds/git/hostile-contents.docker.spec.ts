@@ -1,47 +1,24 @@
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { GitServer } from '../../../test/support/git-server.ts';
-import { fetchRepository } from './fetch-repository.ts';
-import { parseRepositoryUrl } from './repository-url.ts';
+import { FetchedRepositories } from '../../../test/support/fetched-repositories.ts';
+import type { GitServer } from '../../../test/support/git-server.ts';
 
-const MIB = 1024 * 1024;
-
+let bed: FetchedRepositories;
 let server: GitServer;
 let folder: string;
 
 beforeEach(async () => {
-  server = await GitServer.start();
-  folder = await mkdtemp(join(tmpdir(), 'mooring-fetch-'));
+  bed = await FetchedRepositories.open();
+  ({ server, folder } = bed);
   mkdirSync(join(folder, 'outside'));
   for (const name of ['a', 'lib', 'other']) server.commit(name, { file: 'x' });
 });
 
-afterEach(async () => {
-  await server.close();
-  await rm(folder, { recursive: true, force: true });
-});
+afterEach(() => bed.close());
 
-function fetchOf(name: string) {
-  return fetchRepository({
-    repository: parseRepositoryUrl(server.url(name)),
-    branch: 'main',
-    isAllowed: true,
-    credential: null,
-    folder: join(folder, 'one'),
-    limits: { receivedBytesMax: 64 * MIB, filesBytesMax: 64 * MIB, filesMax: 1_000, seconds: 120 },
-    signal: new AbortController().signal,
-  });
-}
-
-/** Returns the message of the refusal. */
-const refusal = (name: string) =>
-  fetchOf(name).then(
-    () => 'fetched',
-    (error: Error) => `${error.name}: ${error.message}`,
-  );
+const fetchOf = (name: string) => bed.fetch(server.url(name));
+const refusal = (name: string) => bed.refusal(server.url(name));
 
 type Entry = [mode: '100644' | '120000' | '160000' | '040000', file: string, content: string];
 
