@@ -42,6 +42,8 @@ const id = (last: number) => `01890a5d-ac96-774b-bcce-b302099a8${String(last).pa
 const at = (minute: number) => new Date(Date.UTC(2026, 2, 1, 12, minute)).toISOString();
 const sealed = (text: string) => ({ v: 1 as const, key: 1, iv: 'AAAAAAAAAAAAAAAA', ct: Buffer.from(text).toString('base64') });
 
+const madeImage = (n: number) => ({ image: `sha256:${n}`, image_name: `agent:${n}`, command: ['node', 'main.js'] });
+
 const account = `account-${id(1)}`;
 const agent = `agent-${id(2)}`;
 const apiKey = `apiKey-${id(3)}`;
@@ -358,15 +360,7 @@ export const sampleLog: SampleEvent[] = [
       branch: 'main',
       template_id: 'langgraph',
       deadline_at: at(50),
-      earlier: {
-        deployment_id: id(28),
-        image: 'sha256:1',
-        image_name: 'agent:1',
-        command: ['node', 'main.js'],
-        commit_sha: 'cd'.repeat(20),
-        run: { port: 3000 },
-        start_timeout_seconds: 100,
-      },
+      earlier: { deployment_id: id(28), ...madeImage(1), commit_sha: 'cd'.repeat(20), run: { port: 3000 }, start_timeout_seconds: 100 },
     },
   }),
   full(780, agent, { type: 'DeploymentStarted', data: { deployment_id, deadline_at: at(60) } }),
@@ -374,9 +368,7 @@ export const sampleLog: SampleEvent[] = [
     type: 'ImageResolved',
     data: {
       deployment_id,
-      image: 'sha256:2',
-      image_name: 'agent:2',
-      command: ['node', 'main.js'],
+      ...madeImage(2),
       commit_sha: 'ab'.repeat(20),
       framework: 'langgraph',
       start_timeout_seconds: 200,

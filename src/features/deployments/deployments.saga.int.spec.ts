@@ -13,7 +13,6 @@ import { quickRetries } from '../../../test/support/intervals.ts';
 import { freePass } from '../../../test/support/saga-pass.ts';
 import { until } from '../../../test/support/until.ts';
 import { Sagas } from '../../eventsourcing/sagas/saga.ts';
-import { RuntimeUnavailable } from '../../runtime/runtime.errors.ts';
 import { secretsDecider, secretsStream } from '../secrets/secrets.decider.ts';
 import { DeploymentsSaga } from './deployments.saga.ts';
 
@@ -261,68 +260,6 @@ describe('a deployment', () => {
     const captured = await streamOf(`deployment-${record.id}`);
     expect(captured.map(({ type }) => type)).toContain('BuildLogCaptured');
     expect(JSON.stringify(captured)).not.toContain('hush-hush');
-  });
-
-  it('is queued while the places of its account are taken, says so in its log, and has its time from when it has one', async () => {
-    const [first, second, third, fourth] = [await created(), await created(), await created(), await created()];
-    const finish: (() => void)[] = [];
-    faulty.imageWork = (_, signal) =>
-      new Promise((resolve, reject) => {
-        finish.push(resolve);
-        signal.addEventListener('abort', () => reject(signal.reason as Error));
-      });
-    for (const agentId of [first, second]) await ask('POST', path(agentId, 'deploy'), undefined, 0);
-    await until('both are being made', () => (finish.length === 2 ? true : undefined));
-    for (const agentId of [third, fourth]) {
-      await ask('POST', path(agentId, 'deploy'), undefined, 0);
-      await until('it waits', async () => ((await typesOf(agentId)).includes('DeploymentQueued') ? true : undefined));
-    }
-    const record = async () => (await ask('GET', path(third, 'deployments'))).json[0];
-    const log = await until('its log says so', async () => ((await record()).build_log === '' ? undefined : (await record()).build_log));
-    expect(log).toContain('Waits for a place to build: 2 of this account’s builds run, and it is the next of this account');
-    expect(await record()).toMatchObject({ status: 'queued' });
-    const waiting = (await bed.load(third)).state;
-    expect(Date.parse(waiting?.deadlineAt ?? '')).toBeGreaterThan(Date.now() + 1_000_000);
-
-    expect(await ask('POST', path(fourth, 'stop'))).toMatchObject({ json: { status: 'stopped' } });
-    expect((await ask('GET', path(fourth, 'deployments'))).json[0]).toMatchObject({ status: 'canceled' });
-
-    finish[0]?.();
-    await until('it has a place', () => finish[2]);
-    await until('it builds', async () => ((await record()).status === 'building' ? true : undefined));
-    const begun = (await bed.load(third)).state;
-    expect(Date.parse(begun?.deadlineAt ?? '')).toBeLessThanOrEqual(Date.now() + 900_000);
-    finish.forEach((each) => each());
-    for (const agentId of [first, second, third]) await becomes(agentId, 'active');
-    expect(await typesOf(first)).not.toContain('DeploymentQueued');
-    expect(finish).toHaveLength(3);
-  });
-
-  it('that had begun and has to wait for a place again is not charged for that wait', async () => {
-    const [first, second, third] = [await created(), await created(), await created()];
-    const works: { resolve: () => void; reject: (error: Error) => void }[] = [];
-    faulty.imageWork = () => new Promise((resolve, reject) => works.push({ resolve, reject }));
-    for (const [index, agentId] of [first, second].entries()) {
-      await ask('POST', path(agentId, 'deploy'), undefined, 0);
-      await until('it is being made', () => (works.length === index + 1 ? true : undefined));
-    }
-    await ask('POST', path(third, 'deploy'), undefined, 0);
-    await until('the third waits', async () => ((await typesOf(third)).includes('DeploymentQueued') ? true : undefined));
-    const firstEnd = (await bed.load(first)).state?.deadlineAt ?? '';
-    works[0]?.reject(new RuntimeUnavailable(new Error('the engine restarts')));
-    await until('the third has its place', () => works[2]);
-    await until('the first waits again', async () => ((await typesOf(first)).includes('DeploymentQueued') ? true : undefined));
-    expect((await bed.load(first)).state).toMatchObject({
-      deadlineAt: new Date(Date.parse(firstEnd) + 3_600_000).toISOString(),
-      deployment: { status: 'building', isWaiting: true },
-    });
-    works[2]?.resolve();
-    await until('the first has a place again', () => works[3]);
-    await until('it goes on', async () => ((await bed.load(first)).state?.deployment?.isWaiting === false ? true : undefined));
-    expect(Date.parse((await bed.load(first)).state?.deadlineAt ?? '')).toBeGreaterThan(Date.parse(firstEnd));
-    works.forEach(({ resolve }) => resolve());
-    for (const agentId of [first, second, third]) await becomes(agentId, 'active');
-    expect((await typesOf(first)).filter((type) => type === 'DeploymentStarted')).toHaveLength(2);
   });
 
   it('is not restarted when a variable is set during it', async () => {
