@@ -54,7 +54,6 @@ const status = async (agentId: string) => (await bed.load(agentId)).state?.statu
 const becomes = (agentId: string, wanted: string) =>
   until(`${agentId} is ${wanted}`, async () => ((await status(agentId)) === wanted ? true : undefined));
 const states = async (agentId: string) => (await faulty.inner.inspect(agentId)).containers.map(({ state }) => state);
-const typesOf = async (agentId: string) => (await bed.events(agentId)).map(({ type }) => type);
 const failures = (agentId: string) => server.logLines.filter((line) => line.includes(`failed for ${agentId}`));
 
 async function reach(agentId: string, route: string): Promise<string> {
