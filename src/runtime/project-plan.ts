@@ -12,10 +12,15 @@ export function withPort(text: string, port: string): string {
   return text.replaceAll(portVariable, () => port);
 }
 
+/** Returns the variables with the port, or the word that stands for it, in their values. */
+export function variablesAt(variables: Readonly<Record<string, string>>, port: string): Record<string, string> {
+  return Object.fromEntries(Object.entries(variables).map(([name, value]) => [name, withPort(value, port)]));
+}
+
 /** Returns the plan with the port, or the word that stands for it, in its commands and variables. */
 export function planAt(plan: ProjectPlan, port: string): ProjectPlan {
   const at = (words: string[]) => words.map((word) => withPort(word, port));
-  const env = Object.fromEntries(Object.entries(plan.env).map(([name, value]) => [name, withPort(value, port)]));
+  const env = variablesAt(plan.env, port);
   return { ...plan, start: at(plan.start), env, ...(plan.release === undefined ? {} : { release: at(plan.release) }) };
 }
 

@@ -14,7 +14,7 @@ import { existsSync } from 'node:fs';
 import { join, posix, sep } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { ContainerSpec, ContainerView } from '../container.ts';
-import { withPort } from '../project-plan.ts';
+import { variablesAt } from '../project-plan.ts';
 import { ContainerGone, RuntimeUnavailable } from '../runtime.errors.ts';
 import type { TmpfsMount } from '../tmpfs-mount.ts';
 import { isMissing, readJson, writeJson } from './atomic-file.ts';
@@ -167,7 +167,7 @@ export class LocalContainer {
       HOME: this.volume,
       // An agent of the local runtime should not be reachable from the network.
       HOST: '127.0.0.1',
-      ...Object.fromEntries(Object.entries(image.environment ?? {}).map(([name, value]) => [name, withPort(value, String(port))])),
+      ...variablesAt(image.environment ?? {}, String(port)),
       ...spec.environment,
       // The folder of sockets is found by its name.
       ...(tmpfsPaths(spec).includes(sockets) ? { XDG_RUNTIME_DIR: this.hostPath(spec, sockets) } : {}),
